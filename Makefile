@@ -1,0 +1,52 @@
+# One verb each. Every verb does its whole set-up; a second run is quick.
+PY ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check fix bench lock docs clients clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/counsel demo
+
+test: $(VENV)/.dev clients
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not slow and not client and not conformance and not localmodel"
+
+fix: $(VENV)/.dev
+	$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m tests.generate
+
+# The lock holds hashes and no addresses.
+lock:
+	$(PY) -m pip install -q uv
+	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml -o requirements.lock
+	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml --group dev -o requirements-dev.lock
+
+# The real agent CLIs, pinned with hashes, for the tests that drive them.
+clients:
+	@if command -v npm >/dev/null; then tests/clients/install; else echo "npm is not here: tests with real agents will say so"; fi
+
+$(VENV)/bin/python:
+	$(PY) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
+	touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@ $(VENV)/.runtime
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache

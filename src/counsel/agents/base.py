@@ -1,0 +1,96 @@
+"""The agents as a table: names, commands, and the folders that their own variables can move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+AgentName: TypeAlias = Literal["claude", "codex", "gemini", "cursor"]
+Scope: TypeAlias = Literal["user", "local", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    name: AgentName
+    label: str
+    command: str  # the program on PATH
+    install: str  # how a person gets it
+    login: str  # how a person logs in
+    scopes: tuple[Scope, ...]  # where it keeps MCP servers
+    client_names: tuple[str, ...] = ()  # how it introduces itself as an MCP client
+
+
+AGENTS: dict[str, Agent] = {
+    agent.name: agent
+    for agent in (
+        Agent(
+            "claude",
+            "Claude Code",
+            "claude",
+            "npm install -g @anthropic-ai/claude-code",
+            "claude auth login",
+            ("user", "local", "project"),
+            ("claude-code", "claude"),
+        ),
+        Agent(
+            "codex",
+            "Codex",
+            "codex",
+            "npm install -g @openai/codex",
+            "codex login",
+            ("user", "project"),
+            ("codex-mcp-client", "codex"),
+        ),
+        Agent(
+            "gemini",
+            "Gemini CLI",
+            "gemini",
+            "npm install -g @google/gemini-cli",
+            "gemini",
+            ("user", "project"),
+            ("gemini-cli-mcp-client", "gemini-cli", "gemini"),
+        ),
+        Agent(
+            "cursor",
+            "Cursor",
+            "cursor-agent",
+            "see cursor.com/cli",
+            "cursor-agent login",
+            ("user", "project"),
+            ("cursor-vscode", "cursor", "cursor-agent"),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an agent's files are looked for: whose home, which environment, which project."""
+
+    home: Path
+    env: Mapping[str, str]
+    project: Path
+
+    def claude_json(self) -> Path:
+        moved = self.env.get("CLAUDE_CONFIG_DIR")
+        return Path(moved) / ".claude.json" if moved else self.home / ".claude.json"
+
+    def claude_dir(self) -> Path:
+        moved = self.env.get("CLAUDE_CONFIG_DIR")
+        return Path(moved) if moved else self.home / ".claude"
+
+    def codex_dir(self) -> Path:
+        moved = self.env.get("CODEX_HOME")
+        return Path(moved) if moved else self.home / ".codex"
+
+    def gemini_dir(self) -> Path:
+        return Path(self.env.get("GEMINI_CLI_HOME") or self.home) / ".gemini"
+
+    def cursor_dir(self) -> Path:
+        return self.home / ".cursor"
+
+
+def place(env: Mapping[str, str], project: Path) -> Place:
+    return Place(Path(env.get("HOME") or Path.home()), env, project)

@@ -1,0 +1,54 @@
+"""Who is asking, from where, with which keys. Every call carries its own; none is global.
+
+Two windows with different keys or folders share one daemon and must never see each other's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from counsel import settings as settings_
+from counsel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    client: str = "python"  # the MCP client's name, or the door's
+    agent: str | None = None  # claude, codex … when the caller is an agent (`counsel stdio --as`)
+    cwd: Path = Path()
+    roots: tuple[Path, ...] = ()  # further folders that the client says it works in
+    settings: Settings = field(default_factory=Settings, repr=False)
+    chain: tuple[str, ...] = ()  # who asked whom before this call, nearest last
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        return self.settings.env
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return (self.cwd, *self.roots)
+
+    def fingerprint(self, secret: bytes) -> str:
+        """Equal for callers whose settings and keys are equal; says nothing about them to a reader."""
+        seen = sorted((name, value) for name, value in self.env.items() if _matters(name))
+        return hmac.new(secret, repr(seen).encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def here(client: str = "python", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Caller:
+    """A caller in this process: its environment, and the folder that it says or stands in."""
+    loaded = settings_.load(os.environ if env is None else env)
+    named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or Path.cwd()
+    return Caller(client=client, cwd=Path(named).absolute(), settings=loaded)
+
+
+_ENDINGS = ("_API_KEY", "_BASE_URL", "_TOKEN")
+_STARTS = ("COUNSEL_", "CODEX_", "CLAUDE_CONFIG", "GEMINI_", "CURSOR_", "ANTHROPIC_", "OPENAI_", "GOOGLE_")
+
+
+def _matters(name: str) -> bool:
+    return name.endswith(_ENDINGS) or name.startswith(_STARTS)

@@ -1,0 +1,91 @@
+"""What the doors hand to the engine, and the engine as they see it.
+
+Doors know this module and nothing behind it: no provider, no store. Results are the seed's objects as plain
+JSON, ready to be `structuredContent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from counsel.caller import Caller
+from counsel.types import Effort, Json, MediaResolution, Verbosity
+
+Status: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What `chat` and `consensus` have in common. None means that the caller did not say."""
+
+    prompt: str
+    files: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    continuation_id: str | None = None
+    temperature: float | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    use_websearch: bool = False
+    media_resolution: MediaResolution | None = None
+    export: bool | str = False  # True: a folder inside the caller's; a path: that folder
+    tools: tuple[str, ...] = ()  # MCP servers that the consulted model may use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest(Question):
+    model: str = "auto"
+    tool: Literal["chat", "askModel"] = "chat"
+    session_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsensusRequest(Question):
+    models: tuple[str, ...]
+    enable_cross_feedback: bool = True
+    cross_feedback_prompt: str | None = None
+
+
+Request: TypeAlias = ChatRequest | ConsensusRequest
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """One line of a job's journal. `slot` tells the models of a consensus apart (`0`, `1` …).
+
+    kinds: started, model_started, text, thinking, tool, notice, usage, model_finished, model_failed,
+    phase, title, summary, and last one of done, failed, cancelled.
+    """
+
+    seq: int
+    at: float
+    kind: str
+    slot: str = ""
+    data: Json = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    async def submit(self, request: Request, caller: Caller, *, background: bool = False) -> str:
+        """Check the request, write the job down, start it; the job's id. Raises `Refused` before anything is sent."""
+
+    async def wait(self, job_id: str) -> Json:
+        """The finished job's result, or its failure raised."""
+
+    def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+        """Events from `after` on: those that were, then those that come, until the job ends."""
+
+    async def accepted(self, job_id: str) -> Json:
+        """What a background call answers at once: the seed's object with its status line."""
+
+    async def cancel(self, any_id: str) -> Json:
+        """Stop exactly this job. Takes a job's id, or a conversation's when one job runs there."""
+
+    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+        """The seed's status object. Takes a job's id, or a conversation's for its newest job."""
+
+    async def recent(self, limit: int = 10) -> Json:
+        """`{"jobs": […]}`, newest first."""
+
+    async def close(self) -> None:
+        """Stop what runs here, leaving the journal so that it goes on elsewhere."""

@@ -1,0 +1,351 @@
+"""One typed object for everything a user can set, each value knowing where it came from.
+
+Environment wins over COUNSEL_HOME/.env, which wins over COUNSEL_HOME/config.toml, which wins over the default.
+Nothing is ever read from a project's folder: a hostile repository must not redirect a key or widen what may be
+read. A bad value is named in `problems` and its default is used: one bad line never stops a start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+
+def _setting(
+    env: str,
+    default: Any,
+    words: str,
+    *,
+    choices: tuple[str, ...] = (),
+    minimum: float | None = None,
+    maximum: float | None = None,
+    secret: bool = False,
+) -> Any:
+    about = {"env": env, "words": words, "choices": choices, "min": minimum, "max": maximum, "secret": secret}
+    return field(default=default, metadata=about, repr=not secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    # calls
+    request_timeout_ms: int = _setting(
+        "REQUEST_TIMEOUT_MS", 300_000, "One call with all its retries.", minimum=1
+    )
+    connect_timeout_ms: int = _setting(
+        "COUNSEL_CONNECT_TIMEOUT_MS", 10_000, "Reaching a provider.", minimum=1
+    )
+    first_event_timeout_ms: int = _setting(
+        "COUNSEL_FIRST_EVENT_TIMEOUT_MS", 240_000, "From sending to the first word of an answer.", minimum=1
+    )
+    idle_timeout_ms: int = _setting(
+        "COUNSEL_IDLE_TIMEOUT_MS", 120_000, "Silence inside an answer.", minimum=1
+    )
+    max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Tries of one call.", minimum=1, maximum=3)
+    auto_order: tuple[str, ...] = _setting(
+        "COUNSEL_AUTO_ORDER", (), "Models that `auto` tries, in this order; empty: the catalog's."
+    )
+    max_concurrent: int = _setting("COUNSEL_MAX_CONCURRENT", 256, "Calls at once, in all.", minimum=1)
+    max_concurrent_per_provider: int = _setting(
+        "COUNSEL_MAX_CONCURRENT_PER_PROVIDER", 64, "Calls at once to one provider.", minimum=1
+    )
+    cache_seconds: int = _setting(
+        "COUNSEL_CACHE_SECONDS", 0, "Lifetime of answers kept for identical requests; 0: off.", minimum=0
+    )
+    # files and images
+    allowed_dirs: tuple[str, ...] = _setting(
+        "COUNSEL_ALLOWED_DIRS", (), "Folders besides the caller's from which files may be sent."
+    )
+    allowed_secret_files: tuple[str, ...] = _setting(
+        "COUNSEL_ALLOWED_SECRET_FILES", (), "Files that look like secrets and may be sent all the same."
+    )
+    max_file_bytes: int = _setting("COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file.", minimum=1)
+    max_image_bytes: int = _setting("COUNSEL_MAX_IMAGE_BYTES", 10 * 1024 * 1024, "Largest image.", minimum=1)
+    max_image_pixels: int = _setting("COUNSEL_MAX_IMAGE_PIXELS", 50_000_000, "Largest image area.", minimum=1)
+    client_cwd: str = _setting("CLIENT_CWD", "", "The caller's folder, when the client does not say.")
+    # conversations and jobs
+    conversation_days: int = _setting(
+        "COUNSEL_CONVERSATION_DAYS", 30, "Days a conversation is kept.", minimum=1
+    )
+    job_days: int = _setting("COUNSEL_JOB_DAYS", 3, "Days a finished job is kept.", minimum=1)
+    client_limit_seconds: int = _setting(
+        "COUNSEL_CLIENT_LIMIT_SECONDS",
+        0,
+        "A client's limit for one tool call; 0: by a table of clients.",
+        minimum=0,
+    )
+    keep_abandoned: bool = _setting(
+        "COUNSEL_KEEP_ABANDONED", False, "Let a synchronous call go on when its client has gone."
+    )
+    model_limit_seconds: int = _setting(
+        "COUNSEL_MODEL_LIMIT_SECONDS", 300, "One model's time in one round of a consensus.", minimum=1
+    )
+    summaries: bool = _setting("ENABLE_RESPONSE_SUMMARIZATION", False, "Titles and summaries by a model.")
+    summary_model: str = _setting("SUMMARIZATION_MODEL", "gpt-5-nano", "The model that writes them.")
+    # doors
+    transport: str = _setting(
+        "MCP_TRANSPORT", "http", "What `counsel serve` speaks.", choices=("http", "stdio")
+    )
+    host: str = _setting("COUNSEL_HOST", "127.0.0.1", "Address of the HTTP door.")
+    port: int = _setting("COUNSEL_PORT", 3157, "Port of the HTTP door.", minimum=0, maximum=65535)
+    token: str = _setting(
+        "COUNSEL_TOKEN", "", "Token of the HTTP door; empty: made at first start.", secret=True
+    )
+    cors_origins: tuple[str, ...] = _setting(
+        "COUNSEL_CORS_ORIGINS", (), "Web origins that may call the HTTP door."
+    )
+    max_output_tokens: int = _setting(
+        "MAX_MCP_OUTPUT_TOKENS", 25_000, "Largest tool result.", minimum=1_000, maximum=200_000
+    )
+    daemon_idle_seconds: int = _setting(
+        "COUNSEL_DAEMON_IDLE_SECONDS",
+        900,
+        "The daemon ends after this long without client or job.",
+        minimum=1,
+    )
+    # agents
+    codex_sandbox_mode: str = _setting(
+        "CODEX_SANDBOX_MODE",
+        "read-only",
+        "What Codex may touch.",
+        choices=("read-only", "workspace-write", "danger-full-access"),
+    )
+    codex_skip_git_check: bool = _setting(
+        "CODEX_SKIP_GIT_CHECK", True, "Codex works outside a git repository."
+    )
+    codex_approval_policy: str = _setting(
+        "CODEX_APPROVAL_POLICY",
+        "never",
+        "When Codex asks for approval.",
+        choices=("never", "untrusted", "on-failure", "on-request"),
+    )
+    codex_api_key: str = _setting("CODEX_API_KEY", "", "A key for Codex instead of its login.", secret=True)
+    agent_sandbox: str = _setting(
+        "COUNSEL_AGENT_SANDBOX",
+        "read-only",
+        "What Claude, Gemini and Cursor may touch.",
+        choices=("read-only", "workspace-write", "danger-full-access"),
+    )
+    permission_mode: str = _setting("PERMISSION_MODE", "", "askModel's level; maps to the agents' sandboxes.")
+    session_id: str = _setting("SESSION_ID", "", "askModel's session tag when the call names none.")
+    max_depth: int = _setting("COUNSEL_MAX_DEPTH", 2, "How deep agents may ask agents.", minimum=1, maximum=5)
+    shared_tools: tuple[str, ...] = _setting(
+        "COUNSEL_SHARED_TOOLS", (), "MCP servers that a consulted model may be given (`*`: all)."
+    )
+    shared_tools_write: bool = _setting(
+        "COUNSEL_SHARED_TOOLS_WRITE", False, "Let consulted models use tools that are not read-only."
+    )
+    # logs
+    log_level: str = _setting(
+        "LOG_LEVEL", "info", "Least level logged.", choices=("debug", "info", "warning", "error")
+    )
+    log_content: bool = _setting("COUNSEL_LOG_CONTENT", False, "Log prompts and answers (never keys).")
+
+    # what the values stand on
+    home: Path = field(default=Path(), metadata={"env": "COUNSEL_HOME"})
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # .env under the caller's environment
+    tables: Mapping[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # config.toml's `providers`, `models` …
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    problems: tuple[str, ...] = ()
+
+    def source(self, name: str) -> str:
+        """Where a setting's or an environment variable's value came from."""
+        return self.sources.get(name, "default")
+
+
+TABLES = ("providers", "models", "agents")  # config.toml's tables; the rooms that read them check them
+
+
+def rows() -> Iterator[dataclasses.Field[Any]]:
+    """The settings a user can set, in the order of the class."""
+    return (row for row in dataclasses.fields(Settings) if "words" in row.metadata)
+
+
+def default_home(env: Mapping[str, str]) -> Path:
+    if given := env.get("COUNSEL_HOME"):
+        return Path(given).expanduser().absolute()
+    user = Path(env.get("HOME") or Path.home())
+    if sys.platform == "darwin":
+        return user / "Library" / "Application Support" / "counsel"
+    return Path(env.get("XDG_DATA_HOME") or user / ".local" / "share") / "counsel"
+
+
+def load(env: Mapping[str, str] | None = None) -> Settings:
+    """Settings of one caller: its environment over COUNSEL_HOME's two files."""
+    env = os.environ if env is None else env
+    home = default_home(env)
+    problems: list[str] = []
+    dotenv = _read_dotenv(home / ".env", problems)
+    config = _read_toml(home / "config.toml", problems)
+    merged = {**dotenv, **env}
+    sources = {name: "environment" if name in env else str(home / ".env") for name in merged}
+    values: dict[str, Any] = {}
+    known = {row.name for row in rows()}
+    problems += [
+        f"{home / 'config.toml'}: unknown setting {name!r}: it is ignored."
+        for name in config
+        if name not in known and name not in TABLES
+    ]
+    for row in rows():
+        raw, source = _pick(row, env, dotenv, config, home)
+        if raw is None:
+            continue
+        try:
+            values[row.name] = _parse(row, raw)
+            sources[row.name] = source
+        except ValueError as error:
+            problems.append(f"{source}: {error}; the default ({row.default!r}) is used.")
+    tables = {name: config[name] for name in TABLES if isinstance(config.get(name), dict)}
+    return Settings(
+        **values,
+        home=home,
+        env=MappingProxyType(merged),
+        tables=MappingProxyType(tables),
+        sources=MappingProxyType(sources),
+        problems=tuple(problems),
+    )
+
+
+def _pick(
+    row: dataclasses.Field[Any],
+    env: Mapping[str, str],
+    dotenv: Mapping[str, str],
+    config: Mapping[str, Any],
+    home: Path,
+) -> tuple[Any, str]:
+    name = row.metadata["env"]
+    if env.get(name, "") != "":
+        return env[name], f"environment variable {name}"
+    if dotenv.get(name, "") != "":
+        return dotenv[name], f"{home / '.env'}: {name}"
+    if row.name in config:
+        return config[row.name], f"{home / 'config.toml'}: {row.name}"
+    return None, "default"
+
+
+def _parse(row: dataclasses.Field[Any], raw: Any) -> Any:
+    kind = {"int": _integer, "bool": _boolean, "str": _string, "tuple[str, ...]": _strings}[str(row.type)]
+    value = kind(row.name, raw)
+    if (choices := row.metadata["choices"]) and value not in choices:
+        raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
+    low, high = row.metadata["min"], row.metadata["max"]
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise ValueError(f"{row.name} must be {_range(low, high)}")
+    return value
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if high is None:
+        return f"at least {low}"
+    return f"at most {high}" if low is None else f"from {low} to {high}"
+
+
+def _integer(name: str, raw: Any) -> int:
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and re.fullmatch(r"\s*-?\d+\s*", raw):
+        return int(raw)
+    raise ValueError(f"{name} must be a whole number")
+
+
+_WORDS = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _boolean(name: str, raw: Any) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.strip().lower() in _WORDS:
+        return _WORDS[raw.strip().lower()]
+    raise ValueError(f"{name} must be true or false")
+
+
+def _string(name: str, raw: Any) -> str:
+    if isinstance(raw, str):
+        return raw.strip()
+    raise ValueError(f"{name} must be text")
+
+
+def _strings(name: str, raw: Any) -> tuple[str, ...]:
+    if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
+        return tuple(raw)
+    if isinstance(raw, str):
+        separator = os.pathsep if name in {"allowed_dirs", "allowed_secret_files"} else ","
+        return tuple(part.strip() for part in raw.split(separator) if part.strip())
+    raise ValueError(f"{name} must be a list of texts")
+
+
+def _read_text(path: Path, problems: list[str]) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        problems.append(f"{path}: cannot be read ({reason}): it is ignored.")
+        return None
+
+
+def _read_toml(path: Path, problems: list[str]) -> dict[str, Any]:
+    text = _read_text(path, problems)
+    if text is None:
+        return {}
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        kept, dropped = _salvage(text)
+        problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored, the rest is used.")
+        return kept
+
+
+def _salvage(text: str) -> tuple[dict[str, Any], list[int]]:
+    """What can be read of a TOML file with bad lines: each is left out until the rest parses."""
+    lines = text.splitlines()
+    dropped: list[int] = []
+    while True:
+        try:
+            return tomllib.loads("\n".join(lines)), dropped
+        except tomllib.TOMLDecodeError as error:
+            found = re.search(r"at line (\d+)", str(error))
+            number = int(found[1]) if found else len(lines)
+            number = min(number, len(lines))
+            while number > 1 and not lines[number - 1].strip():
+                number -= 1
+            if number < 1 or number in dropped:
+                return {}, [*dropped, number]
+            lines[number - 1] = ""
+            dropped.append(number)
+
+
+_LINE: Callable[[str], re.Match[str] | None] = re.compile(
+    r"""\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^#]*?))\s*(?:\#.*)?"""
+).fullmatch
+
+
+def _read_dotenv(path: Path, problems: list[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for number, line in enumerate((_read_text(path, problems) or "").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if found := _LINE(line):
+            values[found[1]] = next(part for part in found.groups()[1:] if part is not None)
+        else:  # the line itself may hold a key: it is not shown
+            problems.append(f"{path}: line {number} is not NAME=value: it is ignored.")
+    return values

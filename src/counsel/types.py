@@ -1,0 +1,254 @@
+"""The words that all rooms share: what is asked, who answers, what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "max"]
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
+MediaResolution: TypeAlias = Literal[
+    "MEDIA_RESOLUTION_LOW",
+    "MEDIA_RESOLUTION_MEDIUM",
+    "MEDIA_RESOLUTION_HIGH",
+    "MEDIA_RESOLUTION_UNSPECIFIED",
+]
+EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "max")
+
+
+# ── what one model is asked ──────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that has been checked: `media_type` was found from its bytes, not its name."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+    name: str = "image"
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    name: str
+    description: str
+    schema: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation.
+
+    `native` is an assistant's turn exactly as the wire received it (thinking signatures, reasoning items):
+    in a tool loop it goes back verbatim. It is only meaningful to the wire that made it.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+    native: Any = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """The caller's wishes. None means "not asked for": the default is sent where the model takes it."""
+
+    temperature: float | None = None
+    effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    web_search: bool = False
+    media_resolution: MediaResolution | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to one model or agent, in no vendor's form."""
+
+    turns: tuple[Turn, ...]
+    system: str | None = None
+    knobs: Knobs = Knobs()
+    max_output: int | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    # What only agents read: where to work, what to read there themselves, which session to go on with.
+    cwd: Path | None = None
+    files: tuple[Path, ...] = ()
+    session: str | None = None
+
+
+# ── who answers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A row of providers.toml, or a `[providers.NAME]` table of the user's config.toml."""
+
+    name: str
+    label: str
+    wire: str
+    base_url: str
+    base_url_env: str = ""
+    key_envs: tuple[str, ...] = ()
+    key_required: bool = True
+    key_pattern: str = ""  # a regular expression that well-formed keys match, for `doctor`
+    key_url: str = ""  # where a person gets a key
+    headers: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # what the wire must know: quirks as data
+    discover: bool = False  # ask the server for its models
+    open_models: bool = True  # ids that the catalog does not list may be used as `provider/model`
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A row of catalog.toml: what is true of one model whoever asks it."""
+
+    id: str
+    provider: str
+    wire_id: str
+    aliases: tuple[str, ...] = ()
+    label: str = ""
+    context: int = 128_000
+    output: int = 8_192
+    vision: bool = False
+    tools: bool = True
+    web_search: bool = False
+    temperature: tuple[float, float] | None = (0.0, 1.0)  # None: the vendor refuses the setting
+    effort_style: str = "none"  # how the wire says effort: none, level, budget, adaptive, thinking_level …
+    efforts: Mapping[str, str | int] = field(default_factory=dict)  # our level → what is sent
+    verbosity: bool = False
+    media_resolution: bool = False
+    auto_rank: int | None = None  # place in the default order of `auto`; None: never picked by itself
+    listed: bool = True  # False: made up on the fly for an id that the catalog does not know
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A provider as one caller may use it: that caller's address and key."""
+
+    provider: Provider
+    base_url: str
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds. `total` bounds a call with all its retries; the others bound its parts."""
+
+    total: float = 300.0
+    connect: float = 10.0
+    first_event: float = 240.0
+    idle: float = 120.0
+    attempts: int = 3
+
+
+# ── what comes back ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. `input` counts all input, cached or not; `output` counts reasoning too."""
+
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost_usd: float | None = None
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Replaces earlier reports of the same call."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the caller should read in the metadata: a retry, a setting left out, a lost session."""
+
+    kind: Literal["retry", "left_out", "warning", "source"]
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event of every call that did not fail."""
+
+    reason: Literal["stop", "length", "tool_calls", "filtered", "other"] = "stop"
+    model: str | None = None  # what the vendor says answered
+    native: Any = field(default=None, repr=False)  # the assistant's turn verbatim, for `Turn.native`
+    session: str | None = None  # an agent's own session, to go on with
+
+
+Event: TypeAlias = Text | Thinking | ToolUse | UsageReport | Notice | Finished
+
+
+class Wire(Protocol):
+    """A vendor's format, both ways. One small module each in `models/wires/`; no I/O inside.
+
+    `prepare` turns a call into what is posted and names the caller's settings that the model does not take.
+    `reader` makes a fold over the stream: SSE events in, our events out. It raises `CounselError` for an error
+    event, and `finish` raises `UpstreamError` when the stream ended before its proper end.
+    """
+
+    def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared: ...
+    def reader(self) -> StreamReader: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: Json = field(repr=False)
+    left_out: tuple[str, ...] = ()  # names of settings that were asked for and not sent
+
+
+class StreamReader(Protocol):
+    def feed(self, event: str, data: str) -> list[Event]: ...
+    def finish(self) -> list[Event]: ...
+
+
+# A model of a provider or an agent: asked, it answers with events and ends with `Finished`, or raises.
+Answer: TypeAlias = Callable[[Call], AsyncIterator[Event]]
