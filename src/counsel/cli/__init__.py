@@ -1,0 +1,120 @@
+"""The frame of the command line: a table of commands, and one place where errors become words and exit codes.
+
+A command's module is imported when it is called, and not for `--help`: start-up time is what a user feels first.
+Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from counsel import __version__
+from counsel.cli import output
+from counsel.errors import CounselError
+
+
+class Row(NamedTuple):
+    target: str  # "module:attribute" of a click command
+    words: str  # its line in `counsel --help`
+
+
+# A new command is a row here and a module of its own.
+COMMANDS: dict[str, Row] = {
+    "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
+    "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
+    "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
+}
+
+
+@dataclass(slots=True)
+class State:
+    """What the frame must know after a command has failed."""
+
+    json: bool = False
+
+
+class Lazy(click.Group):
+    """A group whose commands are rows: `counsel servers …` uses it too, with a table of its own."""
+
+    def __init__(self, *args: Any, rows: dict[str, Row] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rows = rows if rows is not None else {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.rows)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in self.rows:
+            return None
+        module, _, attribute = self.rows[cmd_name].target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)  # noqa: S101
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.words) for name, row in self.rows.items()])
+
+
+@click.group(
+    cls=Lazy,
+    rows=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="counsel")
+def cli() -> None:
+    """One switchboard for AI models and coding agents."""
+
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    ctx.ensure_object(State).json |= value
+    return value
+
+
+def json_option(command: Decorated) -> Decorated:
+    """`--json`, given to the command as `as_json`; a failure is then a JSON document on stdout, too."""
+    words = "Print one JSON document on stdout and nothing else."
+    return click.option("--json", "as_json", is_flag=True, callback=_note_json, help=words)(command)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; the exit code. Every way out of a command ends here."""
+    state = State()
+    try:
+        # not `cli.main`: it turns a gone reader into exit 1 and Ctrl-C into an exception of its own
+        with cli.make_context("counsel", list(argv), obj=state) as ctx:
+            cli.invoke(ctx)
+        sys.stdout.flush()
+    except click.exceptions.Exit as leaving:  # --help, --version, ctx.exit(code)
+        return leaving.exit_code
+    except click.ClickException as error:  # bad usage, or a file that click could not open
+        error.show(sys.stderr)
+        return error.exit_code
+    except CounselError as error:
+        return fail(error, as_json=state.json)
+    except (KeyboardInterrupt, click.Abort):
+        output.words("interrupted")
+        return 130
+    except BrokenPipeError:  # the reader has gone (`counsel models | head`): that is no failure of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0
+
+
+def fail(error: CounselError, *, as_json: bool = False) -> int:
+    if as_json:
+        output.document(error.as_dict())
+    output.words(f"error: {error.message}")
+    if error.hint:
+        output.words(f"  {error.hint}")
+    return 1

@@ -1,0 +1,116 @@
+"""The frame of the command line, through real processes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from counsel import __version__, cli
+from counsel.cli import Row, json_option
+from counsel.errors import ModelNotFound
+
+
+def counsel(*argv: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "counsel", *argv]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
+
+
+@click.command()
+@json_option
+@click.option("--raise", "kind", default="")
+def probe(*, as_json: bool, kind: str) -> None:
+    """A command to fail with."""
+    if kind == "counsel":
+        raise ModelNotFound("No model is called 'x'.", hint="Did you mean 'y'?", nearest=["y"])
+    if kind == "interrupt":
+        raise KeyboardInterrupt
+    if kind == "pipe":
+        raise BrokenPipeError
+
+
+@pytest.fixture
+def with_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "probe", Row(f"{__name__}:probe", "Fails."))
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
+
+
+def _this_module():
+    module = type(sys)(__name__)
+    module.probe = probe
+    return module
+
+
+def test_version_and_help_name_every_command_without_importing_one() -> None:
+    assert __version__ in counsel("--version").stdout
+    script = (
+        "import sys; from counsel.cli import run, COMMANDS; run(['--help']);"
+        "loaded = [r.target.split(':')[0] for r in COMMANDS.values() if r.target.split(':')[0] in sys.modules];"
+        "assert not loaded, loaded; assert 'rich' not in sys.modules"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    for name, row in cli.COMMANDS.items():
+        assert f"  {name} " in shown.stdout
+        assert row.words.split()[0] in shown.stdout
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_row_leads_to_a_command_with_help(name: str) -> None:
+    command = cli.cli.get_command(click.Context(cli.cli), name)
+    assert isinstance(command, click.Command)
+    assert command.help
+
+
+def test_the_stdio_front_starts_without_click() -> None:
+    script = (
+        "import sys, types; front = types.ModuleType('counsel.doors.stdio');"
+        "front.main = lambda argv: print(argv, 'click' in sys.modules) or 7;"
+        "sys.modules['counsel.doors.stdio'] = front;"
+        "from counsel.__main__ import main; main(['stdio', '--as', 'codex'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("['--as', 'codex'] False", 7), done.stderr
+
+
+@pytest.mark.parametrize("argv", [["nonsense"], ["models", "--nonsense"]])
+def test_bad_usage_is_exit_2_on_stderr(argv: list[str]) -> None:
+    done = counsel(*argv)
+    assert done.returncode == 2
+    assert not done.stdout
+    assert "nonsense" in done.stderr
+
+
+@pytest.mark.usefixtures("with_probe")
+def test_a_failure_is_words_on_stderr_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["probe", "--raise", "counsel"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "error: No model is called 'x'.\n  Did you mean 'y'?\n"
+
+
+@pytest.mark.usefixtures("with_probe")
+def test_a_failure_with_json_is_one_document_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["probe", "--json", "--raise", "counsel"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["code"] == "MODEL_NOT_FOUND"
+    assert document["nearest"] == ["y"]
+
+
+@pytest.mark.usefixtures("with_probe")
+def test_an_interrupt_is_exit_130(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["probe", "--raise", "interrupt"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_reader_that_has_gone_is_no_failure() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "counsel", "--help"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
