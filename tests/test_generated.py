@@ -1,7 +1,8 @@
 """What is generated is what is committed."""
 
-import generate
 import pytest
+
+import generate
 
 
 @pytest.mark.parametrize("path", list(generate.generated))
