@@ -1,0 +1,148 @@
+"""An answer in no vendor's form: what the vendors' modules turn into plain bodies and streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .behaviour import Behaviour, without_marker
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request says, whatever vendor's form it has."""
+
+    vendor: str
+    model: str
+    stream: bool
+    text: str = ""  # the last text of the last user message
+    tool_rounds: int = 0  # rounds of tool results since that text
+    images: int = 0
+    wants_usage: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    id: str
+    model: str
+    text: list[str]
+    thinking: list[str]
+    calls: list[dict[str, Any]]
+    sources: list[dict[str, str]]
+    usage: dict[str, int]
+    finish: str
+    wants_usage: bool = True
+    reasoning_field: str = "reasoning_content"
+
+    @property
+    def whole(self) -> str:
+        return "".join(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One SSE event. `delta` ones are counted for positions."""
+
+    data: Any
+    event: str = ""
+    delta: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    kind: str
+    status: int
+    model: str
+    key: str = field(repr=False)
+    message: str | None = None
+    retry_after: float | str | None = None
+    shape: str | None = None
+
+
+STATUS = {
+    "bad_request": 400,
+    "context": 400,
+    "auth": 401,
+    "quota": 429,
+    "forbidden": 403,
+    "not_found": 404,
+    "rate_limit": 429,
+    "server": 500,
+    "unavailable": 503,
+    "overloaded": 529,
+}
+KIND = {
+    400: "bad_request",
+    401: "auth",
+    403: "forbidden",
+    404: "not_found",
+    429: "rate_limit",
+    500: "server",
+    502: "server",
+    503: "unavailable",
+    529: "overloaded",
+}
+
+
+def answer(asked: Asked, behaviour: Behaviour, number: int) -> Answer:
+    calls = _calls(asked, behaviour, number)
+    text = "" if calls and behaviour.text is None else _text(asked, behaviour)
+    return Answer(
+        id=f"fake_{number}",
+        model=asked.model,
+        text=_pieces(text, behaviour),
+        thinking=_pieces(behaviour.thinking or "", behaviour),
+        calls=calls,
+        sources=[dict(source) for source in behaviour.sources],
+        usage={
+            "input": len(asked.text.split()),
+            "output": len(text.split()),
+            "reasoning": 0,
+            "cache_read": 0,
+            "cache_write": 0,
+            **behaviour.usage,
+        },
+        finish=behaviour.finish or ("tool_calls" if calls else "stop"),
+        wants_usage=asked.wants_usage,
+        reasoning_field=behaviour.reasoning_field,
+    )
+
+
+def failure(asked: Asked, behaviour: Behaviour, key: str) -> Failure:
+    kind = behaviour.error or KIND.get(behaviour.status or 500, "server")
+    return Failure(
+        kind=kind,
+        status=behaviour.status or STATUS[kind],
+        model=asked.model,
+        key=key,
+        message=behaviour.message,
+        retry_after=behaviour.retry_after,
+        shape=behaviour.error_shape,
+    )
+
+
+def _calls(asked: Asked, behaviour: Behaviour, number: int) -> list[dict[str, Any]]:
+    """The round that is due: a request with N rounds of tool results gets round N, past the last one the text."""
+    rounds = behaviour.rounds
+    if asked.tool_rounds >= len(rounds):
+        return []
+    return [
+        {"id": f"call_{number}_{place}", "arguments": {}, **call}
+        for place, call in enumerate(rounds[asked.tool_rounds])
+    ]
+
+
+def _text(asked: Asked, behaviour: Behaviour) -> str:
+    if behaviour.size is not None:
+        line = "All work and no play makes a dull model. "
+        return (line * (behaviour.size // len(line) + 1))[: behaviour.size]
+    if behaviour.text is not None:
+        return behaviour.text
+    return f"{asked.model} says: {without_marker(asked.text)}"
+
+
+def _pieces(text: str, behaviour: Behaviour) -> list[str]:
+    if not text:
+        return []
+    size = behaviour.delta_size or -(-len(text) // max(1, behaviour.deltas))
+    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -1,0 +1,216 @@
+"""OpenAI Responses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .answer import Answer, Asked, Failure, Frame
+from .openai_chat import ERRORS, error, halves, read_content
+
+__all__ = ["asked", "error", "error_frames", "frames", "plain"]
+
+INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
+
+
+def asked(body: dict[str, Any], path: str) -> Asked:
+    text, rounds, images = "", 0, 0
+    given = body.get("input", [])
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    after_call = False
+    for item in items:
+        if item.get("role") == "user":
+            said, pictures = read_content(item.get("content"))
+            text, rounds, images = said or text, 0, images + pictures
+        rounds += item.get("type") == "function_call_output" and after_call
+        after_call = item.get("type") in {"function_call", "custom_tool_call"}
+    return Asked(
+        "openai-responses", str(body.get("model", "")), bool(body.get("stream")), text, rounds, images
+    )
+
+
+def plain(answer: Answer) -> dict[str, Any]:
+    return _response(answer, "completed", _items(answer))
+
+
+def frames(answer: Answer) -> list[Frame]:
+    started = _response(answer, "in_progress", [])
+    made = [("response.created", {"response": started}), ("response.in_progress", {"response": started})]
+    items = _items(answer)
+    for place, item in enumerate(items):
+        made += _item_events(answer, place, item)
+    status = "incomplete" if answer.finish in INCOMPLETE else "completed"
+    made.append((f"response.{status}", {"response": _response(answer, status, items)}))
+    return [
+        Frame({"type": kind, "sequence_number": number, **data}, event=kind, delta=kind.endswith(".delta"))
+        for number, (kind, data) in enumerate(made)
+    ]
+
+
+def error_frames(failure: Failure) -> list[Frame]:
+    kind, code, words = ERRORS[failure.kind]
+    message = failure.message or words.format(key=failure.key, model=failure.model)
+    failed = {
+        "id": "resp_fake",
+        "object": "response",
+        "status": "failed",
+        "model": failure.model,
+        "output": [],
+        "error": {"code": code or kind, "message": message},
+    }
+    return [Frame({"type": "response.failed", "sequence_number": 99, "response": failed}, "response.failed")]
+
+
+def _items(answer: Answer) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if answer.thinking:
+        summary = [{"type": "summary_text", "text": "".join(answer.thinking)}]
+        items.append(
+            {
+                "type": "reasoning",
+                "id": f"rs_{answer.id}",
+                "summary": summary,
+                "encrypted_content": "opaque==",
+            }
+        )
+    if answer.sources:
+        action = {"type": "search", "query": "fake"}
+        items.append(
+            {"type": "web_search_call", "id": f"ws_{answer.id}", "status": "completed", "action": action}
+        )
+    if answer.text:
+        part = {
+            "type": "output_text",
+            "text": answer.whole,
+            "annotations": [_annotation(source) for source in answer.sources],
+            "logprobs": [],
+        }
+        items.append(
+            {
+                "type": "message",
+                "id": f"msg_{answer.id}",
+                "role": "assistant",
+                "status": "completed",
+                "content": [part],
+            }
+        )
+    items += [_call(call) for call in answer.calls]
+    return items
+
+
+def _item_events(answer: Answer, place: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    where = {"output_index": place}
+    inside = {**where, "item_id": item["id"]}
+    middle = {
+        "reasoning": lambda: _thinking_events(answer, inside),
+        "message": lambda: _text_events(answer, inside, item),
+        "function_call": lambda: _call_events(inside, item),
+        "web_search_call": lambda: [("response.web_search_call.completed", inside)],
+    }[item["type"]]()
+    return [
+        ("response.output_item.added", {**where, "item": _opened(item)}),
+        *middle,
+        ("response.output_item.done", {**where, "item": item}),
+    ]
+
+
+def _opened(item: dict[str, Any]) -> dict[str, Any]:
+    empty = {"reasoning": {"summary": []}, "message": {"content": []}, "function_call": {"arguments": ""}}
+    status = {} if item["type"] == "reasoning" else {"status": "in_progress"}
+    return {**item, **empty.get(item["type"], {}), **status}
+
+
+def _thinking_events(answer: Answer, inside: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    there = {**inside, "summary_index": 0}
+    whole = "".join(answer.thinking)
+    return [
+        ("response.reasoning_summary_part.added", {**there, "part": {"type": "summary_text", "text": ""}}),
+        *(("response.reasoning_summary_text.delta", {**there, "delta": piece}) for piece in answer.thinking),
+        ("response.reasoning_summary_text.done", {**there, "text": whole}),
+        ("response.reasoning_summary_part.done", {**there, "part": {"type": "summary_text", "text": whole}}),
+    ]
+
+
+def _text_events(
+    answer: Answer, inside: dict[str, Any], item: dict[str, Any]
+) -> list[tuple[str, dict[str, Any]]]:
+    there = {**inside, "content_index": 0}
+    part = item["content"][0]
+    opened = {**part, "text": "", "annotations": []}
+    noted = [
+        ("response.output_text.annotation.added", {**there, "annotation_index": place, "annotation": note})
+        for place, note in enumerate(part["annotations"])
+    ]
+    return [
+        ("response.content_part.added", {**there, "part": opened}),
+        *(("response.output_text.delta", {**there, "delta": piece, "logprobs": []}) for piece in answer.text),
+        *noted,
+        ("response.output_text.done", {**there, "text": answer.whole, "logprobs": []}),
+        ("response.content_part.done", {**there, "part": part}),
+    ]
+
+
+def _call_events(inside: dict[str, Any], item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    whole = item["arguments"]
+    return [
+        *(("response.function_call_arguments.delta", {**inside, "delta": piece}) for piece in halves(whole)),
+        ("response.function_call_arguments.done", {**inside, "name": item["name"], "arguments": whole}),
+    ]
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": f"fc_{call['id']}",
+        "call_id": call["id"],
+        "name": call["name"],
+        "arguments": json.dumps(call["arguments"]),
+        "status": "completed",
+        **({"namespace": call["namespace"]} if "namespace" in call else {}),
+    }
+
+
+def _annotation(source: dict[str, str]) -> dict[str, Any]:
+    return {
+        "type": "url_citation",
+        "url": source["url"],
+        "title": source.get("title", ""),
+        "start_index": 0,
+        "end_index": 0,
+    }
+
+
+def _response(answer: Answer, status: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    reason = INCOMPLETE.get(answer.finish) if status == "incomplete" else None
+    return {
+        "id": f"resp_{answer.id}",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "status": status,
+        "error": None,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "instructions": None,
+        "metadata": {},
+        "model": answer.model,
+        "output": items,
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "usage": None if status == "in_progress" else _usage(answer),
+    }
+
+
+def _usage(answer: Answer) -> dict[str, Any]:
+    used = answer.usage
+    return {
+        "input_tokens": used["input"],
+        "input_tokens_details": {
+            "cached_tokens": used["cache_read"],
+            "cache_write_tokens": used["cache_write"],
+        },
+        "output_tokens": used["output"],
+        "output_tokens_details": {"reasoning_tokens": used["reasoning"]},
+        "total_tokens": used["input"] + used["output"],
+    }

@@ -1,0 +1,89 @@
+"""The fake in a process of its own, for tests that drive real CLIs and daemons. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+
+
+class FakeProcess:
+    """`with FakeProcess() as fake:` then `fake.url`, `fake.v1`, `fake.script(...)`, `fake.wait_for(...)`."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.v1 = ""
+        self.pid = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        here = str(Path(__file__).resolve().parent.parent)
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fake", "--port", "0", "--until-eof"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        assert self._process.stdout is not None
+        about = json.loads(self._process.stdout.readline())
+        self.url, self.v1, self.pid = about["url"], about["v1"], about["pid"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        process = self._process
+        assert process is not None
+        process.terminate()
+        process.wait(10)
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def script(self, **said: Any) -> None:
+        """Behaviour fields, and times/vendor/model/path/contains."""
+        self._post("script", said)
+
+    def set(self, **said: Any) -> None:
+        """models, keys, default (a behaviour's fields)."""
+        self._post("set", said)
+
+    def open_gate(self, name: str) -> None:
+        self._post("gate", {"name": name})
+
+    def reset(self) -> None:
+        self._post("reset", {})
+
+    def wait_for(self, *, timeout: float = 10.0, **said: Any) -> list[dict[str, Any]]:
+        """Requests that fit vendor/model/path/contains/state/deltas, once there are `count`."""
+        return list(self._post("wait", {**said, "timeout": timeout}, timeout + 5))
+
+    @property
+    def state(self) -> dict[str, int]:
+        return dict(self._post("state", {}))
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        return list(self._post("requests", {}))
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        return [each for each in self.requests if each["vendor"] not in {"models", "tokens", "other"}]
+
+    def _post(self, verb: str, said: dict[str, Any], wait: float = 15.0) -> Any:
+        request = urllib.request.Request(
+            f"{self.url}/_fake/{verb}", json.dumps(said).encode(), {"content-type": "application/json"}
+        )
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+                request, timeout=wait
+            ) as got:
+                return json.load(got)
+        except urllib.error.HTTPError as error:
+            words = json.load(error)["error"]
+            raise (TimeoutError if error.code == 408 else ValueError)(words) from None

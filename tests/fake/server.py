@@ -1,0 +1,425 @@
+"""The loopback fake: one aiohttp application that speaks four vendors' formats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any, Self
+
+from aiohttp import web
+
+from . import anthropic, gemini, openai_chat, openai_responses
+from .answer import Answer, Asked, Frame, answer, failure
+from .behaviour import BEFORE_HEADERS, Behaviour, Rule, behaviour, from_marker
+from .records import Filter, Log, Received
+
+VENDORS: dict[str, ModuleType] = {
+    "openai-chat": openai_chat,
+    "openai-responses": openai_responses,
+    "anthropic": anthropic,
+    "gemini": gemini,
+}
+# Liberal on purpose: whatever stands before these endings is a base URL that somebody chose.
+PATHS = (
+    (re.compile(r"/chat/completions$"), "openai-chat"),
+    (re.compile(r"/responses$"), "openai-responses"),
+    (re.compile(r"/messages$"), "anthropic"),
+    (re.compile(r":(stream)?[gG]enerateContent$"), "gemini"),
+)
+TOKENS = re.compile(r"/messages/count_tokens$|:countTokens$")
+MODELS = re.compile(r"/models(/[^:]+)?$")
+DEFAULT_MODELS = ("gpt-5.1", "claude-opus-4-5-20250220", "gemini-2.5-flash", "grok-4-0709")
+
+
+class Cut(Exception):
+    """The connection is broken off on purpose."""
+
+
+class FakeAPI:
+    """`async with FakeAPI() as fake:` then point a base URL at `fake.url`."""
+
+    def __init__(self, default: Behaviour | None = None) -> None:
+        self.default = default or Behaviour()
+        self.models: list[str] = list(DEFAULT_MODELS)
+        self.keys: set[str] | None = None  # when set, any other key is answered 401
+        self.rules: list[Rule] = []
+        self.log = Log()
+        self._gates: dict[str, asyncio.Event] = {}
+        self._protocols: set[Any] = set()
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    # ── starting and ending ──
+
+    async def start(self, port: int = 0) -> Self:
+        app = web.Application(client_max_size=512 * 1024 * 1024)
+        app.router.add_route("*", "/_fake/{verb}", self._control)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        # A client that goes away cancels its handler: that is how we see it.
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port, backlog=1024)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def stop(self) -> None:
+        if self._runner is None:
+            return
+        server = self._runner.server
+        for connection in list(server.connections if server else ()):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await self._runner.cleanup()
+        self._runner = None
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # ── addresses, each as the vendor's own variable has it ──
+
+    @property
+    def url(self) -> str:
+        """Without a version: ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def v1(self) -> str:
+        """With /v1: OPENAI_BASE_URL and all who imitate it."""
+        return f"{self.url}/v1"
+
+    # ── telling it what to do ──
+
+    def script(
+        self,
+        *behaviours: Behaviour,
+        times: int | None = 1,
+        vendor: str | None = None,
+        model: str | None = None,
+        path: str | None = None,
+        contains: str | None = None,
+        **said: Any,
+    ) -> None:
+        """Queue behaviours (or one, from keywords) for the next requests that fit; `times=None`: for ever."""
+        for each in behaviours or (behaviour(**said),):
+            self.rules.append(Rule(each, times, vendor, model, path, contains))
+
+    def open_gate(self, name: str) -> None:
+        self._gate(name).set()
+
+    def reset(self) -> None:
+        self.rules.clear()
+        self.log.requests.clear()
+        self.log.most_open = 0
+        self._gates.clear()
+        self.default = Behaviour()
+        self.keys = None
+
+    # ── what it saw ──
+
+    @property
+    def requests(self) -> list[Received]:
+        return self.log.requests
+
+    @property
+    def calls(self) -> list[Received]:
+        return self.log.calls
+
+    @property
+    def last(self) -> Received:
+        return self.log.calls[-1]
+
+    @property
+    def open_connections(self) -> int:
+        """TCP connections on which something was asked and which are still open."""
+        self._protocols = {protocol for protocol in self._protocols if protocol.transport is not None}
+        return len(self._protocols)
+
+    async def wait_for(
+        self,
+        fits: Callable[[Received], bool] | None = None,
+        *,
+        count: int = 1,
+        timeout: float = 10.0,  # noqa: ASYNC109 (the fake's one waiting place; it says what it saw instead)
+        **filter_: Any,
+    ) -> list[Received]:
+        """Wait until `count` requests fit: a predicate, or vendor/model/path/contains/state/deltas."""
+        return await self.log.wait_for(fits or Filter(**filter_), count, timeout)
+
+    # ── serving ──
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self._protocols.add(request.protocol)
+        received = await _receive(request, len(self.log.requests) + 1)
+        vendor = next((name for ending, name in PATHS if ending.search(request.path)), None)
+        if vendor is None or request.method != "POST":
+            return self._aside(request, received)
+        asked: Asked = VENDORS[vendor].asked(received.body, request.path)
+        received.vendor, received.model, received.stream = vendor, asked.model, asked.stream
+        received.text, received.images = asked.text, asked.images
+        self.log.add(received)
+        try:
+            response = await self._answer(request, received, asked)
+        except Cut:
+            received.finished = True
+            if request.transport is not None:
+                request.transport.abort()
+            raise
+        except (asyncio.CancelledError, ConnectionResetError):
+            received.disconnected = True
+            raise
+        else:
+            received.finished = True
+            return response
+        finally:
+            received.ended_at = asyncio.get_running_loop().time()
+            self.log.changed()
+
+    async def _answer(self, request: web.Request, received: Received, asked: Asked) -> web.StreamResponse:
+        chosen = self._choose(received, asked)
+        vendor = VENDORS[asked.vendor]
+        steps = _Steps(self, chosen, received)
+        if chosen.latency:
+            await asyncio.sleep(chosen.latency)
+        await steps.at(BEFORE_HEADERS)
+        if (chosen.error or chosen.status) and chosen.error_after is None:
+            return self._fail(received, asked, chosen)
+        if chosen.malformed in MALFORMED:
+            return _malformed(received, chosen.malformed)
+        made = answer(asked, chosen, received.number)
+        if asked.stream and (asked.vendor != "gemini" or request.query.get("alt") == "sse"):
+            broken = failure(asked, chosen, _key(received.headers, received.query))
+            return await _Stream(request, received, chosen, steps).send(
+                vendor, made, vendor.error_frames(broken)
+            )
+        await steps.at(0)
+        return await _plain(request, received, vendor, made, array=asked.stream)
+
+    def _choose(self, received: Received, asked: Asked) -> Behaviour:
+        if self.keys is not None and _key(received.headers, received.query) not in self.keys:
+            return Behaviour(error="auth")
+        if marked := from_marker(asked.text):
+            return marked
+        for rule in self.rules:
+            if rule.fits(asked.vendor, asked.model, received.path, asked.text):
+                if rule.times is not None:
+                    rule.times -= 1
+                return rule.behaviour
+        return self.default
+
+    def _fail(self, received: Received, asked: Asked, chosen: Behaviour) -> web.Response:
+        vendor = VENDORS[asked.vendor]
+        broken = failure(asked, chosen, _key(received.headers, received.query))
+        received.status = vendor.status(broken) if asked.vendor == "gemini" else broken.status
+        headers = {} if chosen.retry_after is None else {"retry-after": str(chosen.retry_after)}
+        return web.json_response(vendor.error(broken), status=received.status, headers=headers)
+
+    def _aside(self, request: web.Request, received: Received) -> web.Response:
+        """Listings and token counts; anything else is not there."""
+        found, shown = "other", None
+        if TOKENS.search(request.path):
+            tokens = len(json.dumps(received.body)) // 4
+            found, shown = "tokens", {"input_tokens": tokens, "totalTokens": tokens}
+        elif request.method in {"GET", "HEAD"} and MODELS.search(request.path):
+            found, shown = "models", self._listing(request, received)
+        received.vendor, received.finished = found, True
+        received.status = 200 if shown is not None else 404
+        received.ended_at = asyncio.get_running_loop().time()
+        self.log.add(received)
+        if self.keys is not None and _key(received.headers, received.query) not in self.keys:
+            received.status, shown = 401, {"error": {"message": "invalid key", "type": "auth"}}
+        return web.json_response(shown or {"error": {"message": "not here"}}, status=received.status)
+
+    def _listing(self, request: web.Request, received: Received) -> dict[str, Any]:
+        if "v1beta" in request.path:
+            return {
+                "models": [
+                    {"name": f"models/{name}", "displayName": name, "inputTokenLimit": 1_048_576}
+                    for name in self.models
+                ]
+            }
+        kind = {"type": "model"} if "anthropic-version" in received.headers else {"object": "model"}
+        listed = [{"id": name, **kind, "created": 0, "owned_by": "fake"} for name in self.models]
+        return {"object": "list", "data": listed, "has_more": False}
+
+    def _gate(self, name: str) -> asyncio.Event:
+        return self._gates.setdefault(name, asyncio.Event())
+
+    # ── control from another process ──
+
+    async def _control(self, request: web.Request) -> web.Response:
+        said: dict[str, Any] = await request.json() if request.can_read_body else dict(request.query)
+        verbs: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
+            "script": self._control_script,
+            "gate": self._control_gate,
+            "wait": self._control_wait,
+            "reset": self._control_reset,
+            "set": self._control_set,
+            "state": self._control_state,
+            "requests": self._control_requests,
+        }
+        try:
+            return web.json_response(await verbs[request.match_info["verb"]](said))
+        except (KeyError, TypeError, ValueError) as error:
+            return web.json_response({"error": f"{type(error).__name__}: {error}"}, status=400)
+        except TimeoutError as error:
+            return web.json_response({"error": str(error)}, status=408)
+
+    async def _control_script(self, said: dict[str, Any]) -> Any:
+        self.script(**said)
+        return {"rules": len(self.rules)}
+
+    async def _control_gate(self, said: dict[str, Any]) -> Any:
+        self.open_gate(said["name"])
+        return {}
+
+    async def _control_wait(self, said: dict[str, Any]) -> Any:
+        return [request.as_json() for request in await self.wait_for(**said)]
+
+    async def _control_reset(self, _: dict[str, Any]) -> Any:
+        self.reset()
+        return {}
+
+    async def _control_set(self, said: dict[str, Any]) -> Any:
+        self.models = list(said.get("models", self.models))
+        self.keys = set(said["keys"]) if said.get("keys") is not None else self.keys
+        if "default" in said:
+            self.default = behaviour(**said["default"])
+        return {}
+
+    async def _control_state(self, _: dict[str, Any]) -> Any:
+        return {
+            "open_connections": self.open_connections,
+            "open_calls": self.log.open_calls,
+            "most_open": self.log.most_open,
+            "calls": len(self.calls),
+        }
+
+    async def _control_requests(self, _: dict[str, Any]) -> Any:
+        return [request.as_json() for request in self.requests]
+
+
+class _Steps:
+    """What happens at the positions of an answer: gates, hangs, cuts."""
+
+    def __init__(self, fake: FakeAPI, chosen: Behaviour, received: Received) -> None:
+        self._fake, self._chosen, self._received = fake, chosen, received
+
+    async def at(self, position: int) -> None:
+        chosen = self._chosen
+        if chosen.gate and chosen.gate_after == position:
+            await self._fake._gate(chosen.gate).wait()
+        if chosen.hang_after == position:
+            await asyncio.Event().wait()
+        if chosen.cut_after == position and (chosen.cut == "abort" or position == BEFORE_HEADERS):
+            raise Cut
+
+
+class _Stream:
+    def __init__(self, request: web.Request, received: Received, chosen: Behaviour, steps: _Steps) -> None:
+        self._request, self._received, self._chosen, self._steps = request, received, chosen, steps
+        self._sizes = chosen.write_sizes()
+        self._response = web.StreamResponse(
+            headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        )
+
+    async def send(self, vendor: ModuleType, made: Answer, broken: list[Frame]) -> web.StreamResponse:
+        self._received.status = 200
+        await self._response.prepare(self._request)
+        chosen, sent = self._chosen, 0
+        await self._steps.at(0)
+        for frame in vendor.frames(made):
+            if chosen.error_after == sent:
+                return await self._end(broken)
+            if chosen.cut_after == sent:
+                return await self._end([])
+            if frame.delta and chosen.chunk_delay:
+                await asyncio.sleep(chosen.chunk_delay)
+            await self._write(frame)
+            if frame.delta:
+                sent += 1
+                self._received.deltas = sent
+                self._received_changed()
+                await self._steps.at(sent)
+        return await self._end(broken if chosen.error_after is not None else [])
+
+    def _received_changed(self) -> None:
+        fake = self._steps._fake
+        fake.log.changed()
+
+    async def _end(self, last: list[Frame]) -> web.StreamResponse:
+        for frame in last:
+            await self._write(frame)
+        await self._response.write_eof()
+        return self._response
+
+    async def _write(self, frame: Frame) -> None:
+        newline = self._chosen.newline
+        data = frame.data if isinstance(frame.data, str) else json.dumps(frame.data, ensure_ascii=False)
+        if self._chosen.malformed == "event" and frame.delta:
+            data = '{"broken": '
+        lines = [f"event: {frame.event}"] if frame.event else []
+        lines += [f"data: {data}", "", ""]
+        if self._chosen.comments:
+            lines.insert(0, ": keep-alive" + newline)
+        await self._bytes(newline.join(lines).encode())
+
+    async def _bytes(self, payload: bytes) -> None:
+        if self._sizes is None:
+            await self._response.write(payload)
+            return
+        while payload:
+            size = next(self._sizes)
+            await self._response.write(payload[:size])
+            await asyncio.sleep(0)
+            payload = payload[size:]
+
+
+MALFORMED = {
+    "body": ("application/json", '{"this is not": '),
+    "html": ("text/html", "<html><body><h1>502 Bad Gateway</h1></body></html>"),
+}
+
+
+def _malformed(received: Received, kind: str) -> web.Response:
+    content_type, text = MALFORMED[kind]
+    received.status = 200
+    return web.Response(text=text, content_type=content_type)
+
+
+async def _plain(
+    request: web.Request, received: Received, vendor: ModuleType, made: Answer, *, array: bool
+) -> web.StreamResponse:
+    received.status = 200
+    shown = [frame.data for frame in vendor.frames(made)] if array else vendor.plain(made)
+    response = web.json_response(shown)
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+async def _receive(request: web.Request, number: int) -> Received:
+    raw = await request.read()
+    try:
+        body = json.loads(raw) if raw else {}
+    except ValueError:
+        body = raw.decode(errors="replace")
+    return Received(
+        number=number,
+        method=request.method,
+        path=request.path,
+        query=dict(request.query),
+        headers={name.lower(): value for name, value in request.headers.items()},
+        body=body,
+    )
+
+
+def _key(headers: dict[str, str], query: dict[str, str]) -> str:
+    bearer = headers.get("authorization", "").removeprefix("Bearer ")
+    return headers.get("x-api-key") or headers.get("x-goog-api-key") or bearer or query.get("key", "")
