@@ -30,6 +30,8 @@ class Image:
     data: bytes = field(repr=False)
     name: str = "image"
     path: Path | None = None
+    width: int = 0  # 0: not known
+    height: int = 0
 
 
 @dataclass(frozen=True, slots=True)

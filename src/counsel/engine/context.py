@@ -1,0 +1,130 @@
+"""From what a caller asks to what is sent: the prompt, the files' contents, the pictures.
+
+One bad file and nothing is sent; the error names every bad one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from counsel.caller import Caller
+from counsel.engine import files, images
+from counsel.engine.files import Source, TextFile
+from counsel.engine.folders import Folders
+from counsel.errors import CounselError, FileTooLarge, InvalidArgument
+from counsel.requests import Question
+from counsel.types import Image
+
+MAX_TOTAL_BYTES = 16 * 1024 * 1024  # more than any model's window holds
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`prompt` carries the files' contents, for models; agents get `plain` and read `files` themselves."""
+
+    prompt: str
+    plain: str
+    images: tuple[Image, ...] = ()
+    files: tuple[Path, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+async def build_async(question: Question, caller: Caller) -> Context:
+    if not (question.files or question.images):
+        return build(question, caller)
+    return await asyncio.to_thread(build, question, caller)
+
+
+def build(question: Question, caller: Caller) -> Context:
+    """Reads and checks everything that the question names. Raises `Refused`; then nothing may be sent."""
+    if not (question.files or question.images):
+        return Context(question.prompt, question.prompt)
+    _check_count("files", question.files, caller.settings.max_files)
+    _check_count("images", question.images, caller.settings.max_images)
+    folders = Folders.of(caller)
+    bad: list[CounselError] = []
+    texts = list(_unique(_good((partial(_text, name, folders) for name in question.files), bad), _text_key))
+    loads = (partial(images.load, name, number, folders) for number, name in enumerate(question.images, 1))
+    pictures = list(_unique(_good(loads, bad), _image_key))
+    if bad:
+        raise _all_of(bad)
+    _check_total(texts)
+    return Context(
+        prompt=_prompt(question.prompt, texts),
+        plain=question.prompt,
+        images=tuple(pictures),
+        files=tuple(dict.fromkeys(text.path for text in texts)),
+        sources=(*(text.source for text in texts), *map(_image_source, pictures)),
+    )
+
+
+def _text(name: str, folders: Folders) -> TextFile:
+    return files.read(files.wanted(name, folders), folders)
+
+
+def _text_key(text: TextFile) -> object:
+    return text.key
+
+
+def _image_key(image: Image) -> object:
+    return hashlib.sha256(image.data).digest()
+
+
+def _good(loads: Iterator[Callable[[], T]], bad: list[CounselError]) -> Iterator[T]:
+    for load in loads:
+        try:
+            yield load()
+        except CounselError as error:
+            bad.append(error)
+
+
+def _unique(items: Iterator[T], key: Callable[[T], object]) -> Iterator[T]:
+    seen: set[object] = set()
+    for item in items:
+        if (name := key(item)) not in seen:
+            seen.add(name)
+            yield item
+
+
+def _all_of(bad: list[CounselError]) -> CounselError:
+    first = bad[0]
+    if len(bad) == 1:
+        return first
+    words = " ".join(f"({number}) {error}" for number, error in enumerate(bad, 1))
+    fields = {**first.fields, "files": [str(error.fields.get("file", "")) for error in bad]}
+    return type(first)(f"{len(bad)} files cannot be sent: {words}", **fields)
+
+
+def _check_count(what: str, given: tuple[str, ...], limit: int) -> None:
+    if len(given) > limit:
+        raise InvalidArgument(
+            f"{len(given)} {what} are too many; {limit} may be sent.",
+            hint=f"Send fewer, or raise COUNSEL_MAX_{what.upper()}.",
+        )
+
+
+def _check_total(texts: list[TextFile]) -> None:
+    total = sum(text.source.size for text in texts)
+    if total > MAX_TOTAL_BYTES:
+        raise FileTooLarge(
+            f"The files hold {total:,} bytes together; {MAX_TOTAL_BYTES:,} may be sent.",
+            hint="Send fewer files, or ranges of lines such as path{10:50}.",
+        )
+
+
+def _prompt(prompt: str, texts: list[TextFile]) -> str:
+    if not texts:
+        return prompt
+    blocks = "\n".join(text.block for text in texts)
+    return f"{prompt}\n\n<files>\n{blocks}\n</files>"
+
+
+def _image_source(image: Image) -> Source:
+    return Source(name=image.name, path=image.path, size=len(image.data))

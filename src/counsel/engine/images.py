@@ -1,0 +1,233 @@
+"""Pictures: found by content, bounded in bytes and pixels, made to fit the model that will see them.
+
+Pillow is imported at the first picture: it costs more than the rest of a start.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from counsel.engine.folders import Folders
+from counsel.errors import CounselError, FileTooLarge, InvalidArgument
+from counsel.types import Image, Model
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
+
+# What the first bytes say → media type and Pillow's name for it.
+_MAGIC: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png", "PNG"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg", "JPEG"),
+    (re.compile(rb"GIF8[79]a"), "image/gif", "GIF"),
+    (re.compile(rb"RIFF(?s:.{4})WEBP"), "image/webp", "WEBP"),
+    (re.compile(rb"BM"), "image/bmp", "BMP"),
+)
+_ALIASES = {"image/jpg": "image/jpeg", "image/x-ms-bmp": "image/bmp", "image/x-png": "image/png"}
+_SVG = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml|<!--|<!DOCTYPE svg|<svg)", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w.+=-]+)*),(.*)", re.DOTALL | re.ASCII).fullmatch
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE).match
+
+
+def load(given: str, number: int, folders: Folders) -> Image:
+    """One entry of `images`: a path or a data URL."""
+    if given[:5].lower() == "data:":
+        return _checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders)
+    if _URL(given):
+        raise InvalidArgument(
+            f"{given[:200]} is an address; counsel fetches none, since it could be made to reach private servers.",
+            hint="Save the picture to a file inside your folder, or send a data URL.",
+            file=given[:200],
+        )
+    limit = folders.caller.settings.max_image_bytes
+    with folders.open(given, folders.locate(given)) as opened:
+        data = b"" if opened.size > limit else opened.read(limit + 1)
+        if opened.size > limit or len(data) > limit:
+            raise _too_many_bytes(given, limit)
+    return replace(_checked(data, given, folders), path=opened.path)
+
+
+def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]:
+    found = _DATA_URL(given)
+    if not found or not found[2].lower().endswith(";base64"):
+        raise InvalidArgument(f"{name} is malformed.", hint="Write data:image/png;base64,…", file=name)
+    limit = folders.caller.settings.max_image_bytes
+    if len(found[3]) > (limit + 2) // 3 * 4:
+        raise _too_many_bytes(name, limit)
+    try:
+        data = base64.b64decode(found[3], validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidArgument(
+            f"{name}: its base64 is malformed.", hint="Encode it again.", file=name
+        ) from None
+    claimed = _ALIASES.get((found[1] or "").lower(), (found[1] or "").lower())
+    media_type, _ = kind(data, name)
+    if claimed and claimed != media_type:
+        raise InvalidArgument(
+            f"{name} says {claimed} and is {media_type}.", hint=f"Write data:{media_type};base64,…", file=name
+        )
+    return data, name
+
+
+def kind(data: bytes, name: str) -> tuple[str, str]:
+    """Media type and Pillow's format, from the first bytes alone."""
+    for pattern, media_type, pillow in _MAGIC:
+        if pattern.match(data):
+            return media_type, pillow
+    if _SVG.match(data):
+        raise InvalidArgument(
+            f"{name} is SVG or XML, which models do not see.",
+            hint="Convert it to PNG, or send it as text in `files`.",
+            file=name,
+        )
+    raise InvalidArgument(
+        f"{name} is not a PNG, JPEG, GIF, WEBP or BMP picture.", hint="Convert it to PNG or JPEG.", file=name
+    )
+
+
+def _checked(data: bytes, name: str, folders: Folders) -> Image:
+    media_type, pillow = kind(data, name)
+    limit = folders.caller.settings.max_image_pixels
+    with _pillow_errors(name), _open(data, pillow) as picture:
+        width, height = picture.size
+        if width * height > limit:
+            raise _too_many_pixels(name, f"{width} by {height}", limit)
+        if media_type == "image/bmp":  # no vendor takes it
+            media_type, data = "image/png", _encoded(picture.convert("RGB"), "image/png")
+        else:
+            picture.verify()
+    return Image(media_type, data, name, width=width, height=height)
+
+
+def _too_many_bytes(name: str, limit: int) -> CounselError:
+    hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_BYTES."
+    return FileTooLarge(f"{name} is larger than {limit:,} bytes.", hint=hint, file=name, limit=limit)
+
+
+def _too_many_pixels(name: str, size: str, limit: int) -> CounselError:
+    hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_PIXELS."
+    return FileTooLarge(f"{name} has too many pixels ({size}; {limit:,} allowed).", hint=hint, file=name)
+
+
+@contextlib.contextmanager
+def _pillow_errors(name: str) -> Iterator[None]:
+    """Pillow raises nearly anything on a hostile picture; all of it means the same to a caller."""
+    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+
+    try:
+        yield
+    except CounselError:
+        raise
+    except (Pillow.DecompressionBombError, Pillow.DecompressionBombWarning):
+        raise _too_many_pixels(name, "over Pillow's own limit", Pillow.MAX_IMAGE_PIXELS or 0) from None
+    except Exception:  # noqa: BLE001 — see above
+        raise InvalidArgument(
+            f"{name} is a damaged picture.", hint="Open it, save it again and retry.", file=name
+        ) from None
+
+
+def _open(data: bytes, pillow: str) -> Pillow.Image:
+    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+
+    return Pillow.open(io.BytesIO(data), formats=[pillow])
+
+
+def _encoded(picture: Pillow.Image, media_type: str, quality: int = 90) -> bytes:
+    out = io.BytesIO()
+    if media_type == "image/jpeg":
+        picture.save(out, "JPEG", quality=quality, optimize=True)
+    else:
+        picture.save(out, "PNG")
+    return out.getvalue()
+
+
+# ── what each vendor takes ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """`edge`: more pixels are scaled away by the vendor itself, or refused."""
+
+    edge: int = 2048
+    bytes: int = 5 * 1024 * 1024
+    types: tuple[str, ...] = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+_PNG_JPEG = ("image/png", "image/jpeg")
+# Sources: the vendors' vision pages. Anthropic refuses 8000, and 2000 with more than 20 pictures in a request;
+# Gemini scales to 3072 and lists no GIF; xAI lists JPEG and PNG only.
+FITS: dict[str, Fit] = {
+    "anthropic": Fit(edge=2000),
+    "google": Fit(edge=3072, bytes=7 * 1024 * 1024, types=(*_PNG_JPEG, "image/webp")),
+    "openai": Fit(edge=2048, bytes=10 * 1024 * 1024),
+    "xai": Fit(edge=2048, bytes=10 * 1024 * 1024, types=_PNG_JPEG),
+}
+
+
+def limits(model: Model) -> Fit:
+    """A model's row wins over its vendor's: `image_max_edge`, `image_max_bytes`, `image_types`."""
+    base = FITS.get(model.provider, Fit())
+    return Fit(
+        edge=int(model.options.get("image_max_edge", base.edge)),
+        bytes=int(model.options.get("image_max_bytes", base.bytes)),
+        types=tuple(model.options.get("image_types", base.types)),
+    )
+
+
+def fit(image: Image, model: Model) -> Image:
+    """The picture as the model takes it; the very same one when nothing needs to change."""
+    take = limits(model)
+    with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as picture:
+        if (
+            max(picture.size) <= take.edge
+            and len(image.data) <= take.bytes
+            and image.media_type in take.types
+        ):
+            return image
+        for media_type, shrunk in _smaller(picture, image.media_type, take):
+            data = _encoded(shrunk, media_type)
+            if len(data) <= take.bytes:
+                width, height = shrunk.size
+                return replace(image, media_type=media_type, data=data, width=width, height=height)
+    raise FileTooLarge(
+        f"{image.name} cannot be made small enough for {model.id}.",
+        hint="Send a smaller picture.",
+        file=image.name,
+    )
+
+
+def _pillow_name(image: Image) -> str:
+    return next(pillow for _, media_type, pillow in _MAGIC if media_type == image.media_type)
+
+
+def _smaller(picture: Pillow.Image, media_type: str, take: Fit) -> Iterator[tuple[str, Pillow.Image]]:
+    """Candidates, best first: PNG stays PNG, then JPEG, then ever fewer pixels. The first frame stands for all."""
+    from PIL import ImageOps  # noqa: PLC0415 — see the module's first lines
+
+    picture.thumbnail((take.edge, take.edge))  # on the picture itself: a JPEG is then decoded small
+    shrunk = ImageOps.exif_transpose(picture)
+    lossless = media_type != "image/jpeg" or "image/jpeg" not in take.types
+    while True:
+        if lossless and "image/png" in take.types:
+            yield "image/png", shrunk.convert("RGBA" if shrunk.has_transparency_data else "RGB")
+        if "image/jpeg" in take.types:
+            yield "image/jpeg", _flattened(shrunk)
+        edge = max(shrunk.size) * 3 // 4
+        if edge < 64:
+            return
+        shrunk.thumbnail((edge, edge))
+
+
+def _flattened(picture: Pillow.Image) -> Pillow.Image:
+    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+
+    if not picture.has_transparency_data:
+        return picture.convert("RGB")
+    over = picture.convert("RGBA")
+    return Pillow.alpha_composite(Pillow.new("RGBA", over.size, "white"), over).convert("RGB")

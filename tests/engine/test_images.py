@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from counsel import settings
+from counsel.caller import Caller
+from counsel.engine import context, images
+from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument
+from counsel.requests import Question
+from counsel.types import Image, Model
+
+
+def picture(form: str = "PNG", size=(8, 6), mode: str = "RGB", **options) -> bytes:
+    out = io.BytesIO()
+    Pillow.new(mode, size, "red").save(out, form, **options)
+    return out.getvalue()
+
+
+def noise(form: str, size, **options) -> bytes:
+    out = io.BytesIO()
+    Pillow.effect_noise(size, 90).convert("RGB").save(out, form, **options)
+    return out.getvalue()
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that claims to be vast."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    )
+
+
+def url(data: bytes, media_type: str = "image/png") -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+@pytest.fixture
+def caller(tmp_path: Path):
+    def make(**env: str) -> Caller:
+        project = tmp_path / "project"
+        project.mkdir(exist_ok=True)
+        home = {"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path / "counsel")}
+        return Caller(cwd=project, settings=settings.load({**home, **env}))
+
+    return make
+
+
+def see(caller: Caller, *given: str) -> tuple[Image, ...]:
+    return context.build(Question(prompt="Q", images=given), caller).images
+
+
+@pytest.mark.parametrize(
+    ("form", "media_type"),
+    [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("GIF", "image/gif"), ("WEBP", "image/webp")],
+)
+def test_the_type_is_found_by_content_and_the_bytes_stay(caller, form, media_type):
+    data = picture(form)
+    path = caller().cwd / "picture.txt"
+    path.write_bytes(data)
+    (image,) = see(caller(), "picture.txt")
+    assert (image.media_type, image.data, image.path, image.width, image.height) == (
+        media_type,
+        data,
+        path,
+        8,
+        6,
+    )
+    (image,) = see(caller(), url(data, media_type))
+    assert (image.media_type, image.data, image.path) == (media_type, data, None)
+
+
+def test_bmp_becomes_png(caller):
+    (image,) = see(caller(), url(picture("BMP"), "image/bmp"))
+    assert image.media_type == "image/png"
+    assert Pillow.open(io.BytesIO(image.data)).size == (8, 6)
+
+
+def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller):
+    (caller().cwd / "a.png").write_bytes(picture())
+    built = context.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
+    assert len(built.images) == 1
+    assert built.sources[0].as_dict() == {"name": "a.png", "size": len(picture())}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("https://example.com/a.png", "fetches none"),
+        ("HTTP://169.254.169.254/latest", "fetches none"),
+        ("file:///etc/passwd", "fetches none"),
+        ("data:image/png;base64,@@@@", "base64"),
+        ("data:image/png;base64," + base64.b64encode(picture()).decode()[:-3], "base64"),
+        ("data:image/png;base64,iVBO\nRw0K", "base64"),
+        ("data:image/png,rawtext", "malformed"),
+        ("data:,", "malformed"),
+        (url(picture("JPEG"), "image/png"), "says image/png and is image/jpeg"),
+        (url(b"<svg xmlns='x'/>", "image/svg+xml"), "SVG"),
+        (url(b"<?xml version='1.0'?><svg/>", "image/svg+xml"), "SVG"),
+        (url(b"%PDF-1.7"), "not a PNG"),
+        (url(b""), "not a PNG"),
+        (url(picture()[:40]), "damaged"),
+        (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
+    ],
+)
+def test_what_is_no_picture_is_refused(caller, given, words):
+    with pytest.raises(InvalidArgument, match=words) as caught:
+        see(caller(), given)
+    assert caught.value.hint
+    assert len(str(caught.value)) < 500  # a data URL is not echoed
+
+
+def test_the_folder_rules_hold_for_pictures_too(caller, tmp_path):
+    (tmp_path / "outside.png").write_bytes(picture())
+    (caller().cwd / "link.png").symlink_to(tmp_path / "outside.png")
+    (caller().cwd / ".env").write_bytes(picture())
+    for name in ("../outside.png", "link.png", str(tmp_path / "outside.png"), ".env"):
+        with pytest.raises(FileNotAllowed):
+            see(caller(), name)
+
+
+def test_bytes_are_limited_before_they_are_decoded(caller):
+    data = noise("PNG", (64, 64))
+    limited = caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data) - 1))
+    (limited.cwd / "a.png").write_bytes(data)
+    for given in ("a.png", url(data)):
+        with pytest.raises(FileTooLarge, match="bytes"):
+            see(limited, given)
+    assert see(caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data))), "a.png", url(data))
+
+
+@pytest.mark.parametrize("size", [(8_000, 8_000), (60_000, 60_000)])
+def test_a_decompression_bomb_is_refused_unopened(caller, size):
+    with pytest.raises(FileTooLarge, match="pixels"):
+        see(caller(), url(bomb(*size)))
+
+
+def test_the_number_of_pictures_is_limited(caller):
+    with pytest.raises(InvalidArgument, match="COUNSEL_MAX_IMAGES"):
+        see(caller(COUNSEL_MAX_IMAGES="1"), "a", "b")
+
+
+def model(provider: str = "openai", **options) -> Model:
+    return Model("m", provider, "m", vision=True, options=options)
+
+
+def test_a_picture_that_fits_is_the_very_same():
+    image = Image("image/png", picture())
+    assert images.fit(image, model()) is image
+
+
+def test_a_large_picture_is_scaled_to_the_models_edge():
+    image = Image("image/png", picture(size=(4000, 1000)))
+    fitted = images.fit(image, model(image_max_edge=1000))
+    assert (fitted.media_type, fitted.width, fitted.height) == ("image/png", 1000, 250)
+    assert Pillow.open(io.BytesIO(fitted.data)).size == (1000, 250)
+
+
+def test_every_vendor_gets_at_most_its_edge():
+    image = Image("image/jpeg", picture("JPEG", (4000, 4000)))
+    for vendor, take in images.FITS.items():
+        fitted = images.fit(image, model(vendor))
+        assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
+
+
+def test_bytes_are_brought_under_the_limit():
+    data = noise("PNG", (600, 600))
+    fitted = images.fit(Image("image/png", data), model(image_max_bytes=20_000))
+    assert fitted.media_type == "image/jpeg"
+    assert len(fitted.data) <= 20_000
+
+
+def test_what_cannot_be_made_small_enough_is_refused():
+    with pytest.raises(FileTooLarge):
+        images.fit(Image("image/png", noise("PNG", (200, 200))), model(image_max_bytes=100))
+
+
+@pytest.mark.parametrize(("vendor", "form"), [("google", "GIF"), ("xai", "GIF"), ("xai", "WEBP")])
+def test_a_type_that_the_vendor_does_not_take_becomes_png(vendor, form):
+    fitted = images.fit(Image(f"image/{form.lower()}", picture(form)), model(vendor))
+    assert fitted.media_type == "image/png"
+
+
+def test_transparency_is_kept_in_png_and_white_in_jpeg():
+    image = Image("image/png", picture(size=(300, 300), mode="RGBA"))
+    clear = io.BytesIO()
+    Pillow.new("RGBA", (300, 300), (0, 0, 0, 0)).save(clear, "PNG")
+    image = Image("image/png", clear.getvalue())
+    small = images.fit(image, model(image_max_edge=100))
+    assert Pillow.open(io.BytesIO(small.data)).getpixel((5, 5)) == (0, 0, 0, 0)
+    jpeg = images.fit(image, model(image_max_edge=100, image_types=["image/jpeg"]))
+    assert Pillow.open(io.BytesIO(jpeg.data)).getpixel((5, 5)) == (255, 255, 255)
+
+
+def test_a_photo_is_turned_upright_when_it_is_made_smaller():
+    turned = Pillow.Exif()
+    turned[0x0112] = 6
+    image = Image("image/jpeg", picture("JPEG", (400, 200), exif=turned))
+    fitted = images.fit(image, model(image_max_edge=100))
+    assert (fitted.width, fitted.height) == (50, 100)
+
+
+def test_pillow_is_not_imported_before_the_first_picture():
+    code = "import counsel.engine.context, sys; print('PIL' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from counsel.engine import tokens
+from counsel.errors import ContextLengthExceeded
+from counsel.types import Call, Image, Model, ToolCall, ToolResult, ToolSpec, Turn
+
+MODEL = Model("m", "openai", "m", context=1_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("", 0, 0),
+        ("a", 1, 1),
+        ("The quick brown fox jumps over the lazy dog. " * 20, 200, 240),  # cl100k: 200
+        ("Съешь же ещё этих мягких французских булок. " * 10, 150, 330),
+        ("今天天气很好,我们去公园散步吧。" * 10, 150, 220),
+        ("🦊🚀🎉" * 10, 50, 60),
+        ("\ud800", 1, 3),
+    ],
+)
+def test_estimates_are_near_and_rather_too_high(text, least, most):
+    assert least <= tokens.estimate(text) <= most
+
+
+def test_a_call_counts_all_its_parts():
+    plain = Call(turns=(Turn("user", "x" * 400),))
+    base = tokens.estimate_call(plain, MODEL)
+    assert base == 104
+    more = Call(
+        system="y" * 400,
+        turns=(
+            Turn("user", "x" * 400, images=(Image("image/png", b""),)),
+            Turn("assistant", tool_calls=(ToolCall("1", "grep", {"pattern": "z" * 400}),)),
+            Turn("tool", tool_results=(ToolResult("1", "grep", "w" * 400),)),
+        ),
+        tools=(ToolSpec("grep", "d" * 400, {}),),
+    )
+    assert tokens.estimate_call(more, MODEL) > base + 4 * 100 + 1_600
+
+
+@pytest.mark.parametrize(
+    ("vendor", "size", "expected"),
+    [
+        ("anthropic", (750, 1000), 1001),
+        ("anthropic", (4000, 4000), 1600),
+        ("google", (300, 300), 258),
+        ("google", (1000, 700), 516),
+        ("openai", (512, 512), 256),
+        ("openai", (2048, 4096), 1792),
+        ("mistral", (320, 320), 100),
+    ],
+)
+def test_pictures_count_as_their_vendor_counts(vendor, size, expected):
+    image = Image("image/png", b"", width=size[0], height=size[1])
+    assert tokens.estimate_image(image, Model("m", vendor, "m")) == expected
+
+
+def test_a_call_that_fits_passes_with_its_estimate():
+    assert tokens.check_window(Call(turns=(Turn("user", "x" * 3_984),)), MODEL) == 1_000
+
+
+def test_a_call_that_does_not_fit_is_refused_with_both_numbers():
+    with pytest.raises(ContextLengthExceeded) as caught:
+        tokens.check_window(Call(turns=(Turn("user", "x" * 3_988),)), MODEL)
+    assert (caught.value.max_tokens, caught.value.provided_tokens) == (1_000, 1_001)
+    assert "larger context" in caught.value.hint
