@@ -312,12 +312,12 @@ def _read_toml(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        kept, dropped = _salvage(text)
+        kept, dropped = salvage(text)
         problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored, the rest is used.")
         return kept
 
 
-def _salvage(text: str) -> tuple[dict[str, Any], list[int]]:
+def salvage(text: str) -> tuple[dict[str, Any], list[int]]:
     """What can be read of a TOML file with bad lines: each is left out until the rest parses."""
     lines = text.splitlines()
     dropped: list[int] = []

@@ -114,7 +114,7 @@ class Provider:
     key_required: bool = True
     key_pattern: str = ""  # a regular expression that well-formed keys match, for `doctor`
     key_url: str = ""  # where a person gets a key
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # a gateway's may hold a secret
     options: Mapping[str, Any] = field(default_factory=dict)  # what the wire must know: quirks as data
     discover: bool = False  # ask the server for its models
     open_models: bool = True  # ids that the catalog does not list may be used as `provider/model`

@@ -1,0 +1,260 @@
+"""Names → models and endpoints, for one caller with that caller's keys and addresses.
+
+A name is a model's id or alias, or `provider/model` for any id that the provider has, listed or not. A name that is
+none of these is refused with the nearest ones: nothing ever goes to a vendor by guess. The agents' names
+(`claude`, `codex`, `gemini`, `cursor`) are no models: the engine asks `agent_named` first.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from counsel.agents.base import AGENTS
+from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
+from counsel.models import rows as rows_
+from counsel.models.rows import Rows, fold
+from counsel.settings import Settings
+from counsel.types import Endpoint, Model, Provider
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model and the way to it."""
+
+    model: Model
+    endpoint: Endpoint
+
+    def searching(self) -> Target:
+        """The way to take when the web is to be searched: some providers search on another wire."""
+        wire = self.endpoint.provider.options.get("web_search_wire")
+        if not wire or not self.model.web_search:
+            return self
+        style = "reasoning" if self.model.effort_style == "reasoning_effort" else self.model.effort_style
+        provider = replace(self.endpoint.provider, wire=wire)
+        return Target(replace(self.model, effort_style=style), replace(self.endpoint, provider=provider))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of `counsel models`."""
+
+    model: Model
+    available: bool
+    reason: str  # why not, and what to do; empty when available
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRow:
+    """A line of `counsel doctor`: never the key itself."""
+
+    provider: Provider
+    available: bool
+    reason: str
+    base_url: str
+    base_url_source: str
+    key_source: str  # the variable and where it is set; empty: there is none
+    key_well_formed: bool
+
+
+def agent_named(name: str) -> str | None:
+    """The agent that a model name means: `codex`, or `codex/anything`."""
+    head = name.strip().lower().partition("/")[0]
+    return head if head in AGENTS else None
+
+
+class Catalog:
+    def __init__(self, rows: Rows, settings: Settings) -> None:
+        self._rows = rows
+        self._settings = settings
+        self._endpoints = {name: _Endpoint(rows, settings, name) for name in rows.providers}
+        bad = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
+        self.problems: tuple[str, ...] = (*rows.problems, *bad)
+
+    @classmethod
+    def load(cls, settings: Settings) -> Catalog:
+        return cls(rows_.with_user_tables(settings.tables), settings)
+
+    def lookup(self, name: str) -> Model:
+        """The model of this name, whether or not it can be reached."""
+        self._refuse_agent(name)
+        listed = self._rows.names.get(fold(name))
+        if listed is not None:
+            return self._rows.models[listed]
+        return self._of_provider(name) or self._not_found(name)
+
+    def resolve(self, name: str) -> Target:
+        """The model of this name and the caller's way to it."""
+        return self.target(self.lookup(name))
+
+    def target(self, model: Model) -> Target:
+        return Target(model, self.endpoint(model.provider))
+
+    def endpoint(self, provider: str) -> Endpoint:
+        found = self._endpoints[provider]
+        if found.reason:
+            label = found.provider.label
+            raise ProviderUnavailable(f"{label} is not available.", hint=found.reason, provider=provider)
+        return Endpoint(found.provider, found.base_url, found.key)
+
+    def successor(self, model: Model) -> Target | None:
+        """Whom to ask when the vendor says that this model is gone."""
+        name = model.options.get("successor")
+        if not name:
+            return None
+        return self.resolve(name if fold(name) in self._rows.names else f"{model.provider}/{name}")
+
+    def models(self, provider: str | None = None) -> list[Row]:
+        wanted = [model for model in self._rows.models.values() if provider in {None, model.provider}]
+        return [Row(model, not reason, reason) for model in wanted for reason in [self.reason(model)]]
+
+    def reason(self, model: Model) -> str:
+        """Why this model cannot be reached; empty when it can."""
+        return self._endpoints[model.provider].reason
+
+    def providers(self) -> list[ProviderRow]:
+        return [endpoint.row() for endpoint in self._endpoints.values()]
+
+    def has_provider(self, name: str) -> bool:
+        return name.strip().lower() in self._rows.providers
+
+    def unlisted(self, provider: str, identity: str, **known: Any) -> Model:
+        """A model that the rows do not know, with its provider's defaults."""
+        model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
+        return replace(model, **self._rows.default_fields(provider), **known)
+
+    def _refuse_agent(self, name: str) -> None:
+        if agent := agent_named(name):
+            label = AGENTS[agent].label
+            raise AgentUnavailable(
+                f"{label} is an agent, and no agent can be asked here.",
+                hint=f"For a model of a provider, name it: `counsel models` lists them ({agent!r} is none).",
+                agent=agent,
+            )
+
+    def _of_provider(self, name: str) -> Model | None:
+        head, slash, identity = name.strip().partition("/")
+        provider, identity = head.strip().lower(), identity.strip()
+        if not slash or not identity or provider not in self._rows.providers:
+            return None
+        listed = self._rows.names.get(fold(identity))
+        if listed is not None and self._rows.models[listed].provider == provider:
+            return self._rows.models[listed]
+        by_wire_id = (
+            m for m in self._rows.models.values() if (m.provider, m.wire_id) == (provider, identity)
+        )
+        if (model := next(by_wire_id, None)) is not None:
+            return model
+        return self.unlisted(provider, identity) if self._rows.providers[provider].open_models else None
+
+    def _not_found(self, name: str) -> Model:
+        nearest = self.nearest(name)
+        meant = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
+        head, slash, _ = name.strip().partition("/")
+        unlisted = "PROVIDER/MODEL asks for one that is not listed."
+        if slash and not self.has_provider(head):
+            known = ", ".join(self._rows.providers)
+            unlisted = f"There is no provider {head[:40]!r} (there are {known}); config.toml can add one."
+        raise ModelNotFound(
+            f"Model not found: {name.strip()[:100]!r}.",
+            hint=f"{meant}`counsel models` lists them. {unlisted}",
+            nearest=nearest,
+        )
+
+    def nearest(self, name: str, count: int = 3) -> list[str]:
+        """Names that this one may have meant, best first."""
+        shown = {fold(known): known for known in self._all_names()}
+        wanted = fold(name)
+        close = difflib.get_close_matches(wanted, shown, n=count, cutoff=0.6)
+        inside = [known for known in shown if len(wanted) > 2 and wanted in known and known not in close]
+        return [shown[known] for known in [*close, *inside][:count]]
+
+    def _all_names(self) -> Iterator[str]:
+        for model in self._rows.models.values():
+            yield model.id
+            yield from model.aliases
+
+
+class _Endpoint:
+    """One provider for one caller: its address, its key, and why it cannot be used."""
+
+    def __init__(self, rows: Rows, settings: Settings, name: str) -> None:
+        self.provider = rows.providers[name]
+        self.problem = ""
+        self.base_url, self.base_url_source = self._address(settings)
+        self.key, self.key_source = self._key(settings, rows.keys.get(name))
+        self.reason = self._reason()
+
+    def _address(self, settings: Settings) -> tuple[str, str]:
+        row, variable = self.provider, self.provider.base_url_env
+        given = settings.env.get(variable, "").strip() if variable else ""
+        if not given:
+            return row.base_url, "default"
+        try:
+            return _with_path(rows_.address(given), row.base_url), settings.source(variable)
+        except ValueError as error:
+            self.problem = f"{variable} {error}: {row.label} is left out."
+            return "", settings.source(variable)
+
+    def _key(self, settings: Settings, written: str | None) -> tuple[str | None, str]:
+        for variable in self.provider.key_envs:
+            if value := settings.env.get(variable, "").strip():
+                return value, f"{variable} ({settings.source(variable)})"
+        return (written, str(settings.home / "config.toml")) if written else (None, "")
+
+    def _reason(self) -> str:
+        row = self.provider
+        if self.problem:
+            return self.problem
+        if not self.base_url:
+            return f"It is not running: `counsel demo` starts it, or set {row.base_url_env} to its address."
+        if row.key_required and not self.key:
+            where = f" (keys: {row.key_url})" if row.key_url else ""
+            return f"Set {' or '.join(row.key_envs) or 'api_key in its table of config.toml'}{where}."
+        return ""
+
+    def row(self) -> ProviderRow:
+        pattern = self.provider.key_pattern
+        well_formed = not self.key or not pattern or bool(re.search(pattern, self.key))
+        return ProviderRow(
+            self.provider,
+            not self.reason,
+            self.reason,
+            self.base_url,
+            self.base_url_source,
+            self.key_source,
+            well_formed,
+        )
+
+
+def _with_path(given: str, usual: str) -> str:
+    """An address without a path gets the usual one's, so that `http://host:1` and `http://host:1/v1` both do."""
+    return given if urlsplit(given).path else given + urlsplit(usual).path
+
+
+class Fetches(Protocol):
+    """The part of the transport that discovery needs."""
+
+    async def get_json(self, endpoint: Endpoint, path: str, *, timeout: float) -> Any: ...  # noqa: ASYNC109
+
+
+async def discover(
+    transport: Fetches, catalog: Catalog, provider: str, *, seconds: float = 5.0
+) -> list[Model]:
+    """The models that a server says it has. The caller keeps them."""
+    answer = await transport.get_json(catalog.endpoint(provider), "models", timeout=seconds)
+    listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
+    named = [entry for entry in listed or () if isinstance(entry, dict) and entry.get("id")]
+    return [catalog.unlisted(provider, str(entry["id"]), **_window(entry)) for entry in named]
+
+
+def _window(entry: dict[str, Any]) -> dict[str, int]:
+    """The context window, under the names that OpenRouter, vLLM and LM Studio give it."""
+    for name in ("context_length", "max_model_len", "max_context_length"):
+        if isinstance(entry.get(name), int) and entry[name] > 0:
+            return {"context": entry[name]}
+    return {}

@@ -1,0 +1,368 @@
+"""Names → models, for callers with different keys and tables."""
+
+from pathlib import Path
+
+import pytest
+
+from counsel import settings
+from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
+from counsel.models import rows
+from counsel.models.catalog import Catalog, agent_named
+from counsel.types import EFFORTS
+
+# Every name in the seed's tables: name → id, context, output
+SEED = {
+    "gpt-5.1": ("gpt-5.1", 1_000_000, 128_000),
+    "gpt-5": ("gpt-5", 1_000_000, 64_000),
+    "gpt-5-mini": ("gpt-5-mini", 1_000_000, 64_000),
+    "gpt-5-nano": ("gpt-5-nano", 1_000_000, 64_000),
+    "gpt-5-pro": ("gpt-5-pro", 1_000_000, 128_000),
+    "o3": ("o3", 200_000, 100_000),
+    "o3-pro": ("o3-pro", 200_000, 100_000),
+    "o4-mini": ("o4-mini", 200_000, 100_000),
+    "gpt-4.1": ("gpt-4.1", 1_047_576, 32_768),
+    "gemini-3-pro-preview": ("gemini-3-pro-preview", 1_048_576, 65_536),
+    "pro": ("gemini-3-pro-preview", 1_048_576, 65_536),
+    "gemini-2.5-pro": ("gemini-2.5-pro", 1_048_576, 65_536),
+    "pro 2.5": ("gemini-2.5-pro", 1_048_576, 65_536),
+    "gemini-2.5-flash": ("gemini-2.5-flash", 1_048_576, 65_536),
+    "flash": ("gemini-2.5-flash", 1_048_576, 65_536),
+    "grok-4-0709": ("grok-4-0709", 256_000, 256_000),
+    "grok": ("grok-4-0709", 256_000, 256_000),
+    "grok-4": ("grok-4-0709", 256_000, 256_000),
+    "grok-code-fast-1": ("grok-code-fast-1", 256_000, 256_000),
+    "grok-code-fast": ("grok-code-fast-1", 256_000, 256_000),
+    "claude-opus-4-5-20250220": ("claude-opus-4-5-20250220", 200_000, 32_000),
+    "opus-4.5": ("claude-opus-4-5-20250220", 200_000, 32_000),
+    "opus": ("claude-opus-4-5-20250220", 200_000, 32_000),
+    "claude-opus-4-1-20250805": ("claude-opus-4-1-20250805", 200_000, 32_000),
+    "opus-4.1": ("claude-opus-4-1-20250805", 200_000, 32_000),
+    "opus-4": ("claude-opus-4-1-20250805", 200_000, 32_000),
+    "claude-sonnet-4-5-20250929": ("claude-sonnet-4-5-20250929", 200_000, 64_000),
+    "sonnet-4.5": ("claude-sonnet-4-5-20250929", 200_000, 64_000),
+    "sonnet": ("claude-sonnet-4-5-20250929", 200_000, 64_000),
+    "claude-sonnet-4-20250514": ("claude-sonnet-4-20250514", 200_000, 64_000),
+    "sonnet-4": ("claude-sonnet-4-20250514", 200_000, 64_000),
+    "claude-haiku-4-5-20251001": ("claude-haiku-4-5-20251001", 200_000, 64_000),
+    "haiku-4.5": ("claude-haiku-4-5-20251001", 200_000, 64_000),
+    "haiku": ("claude-haiku-4-5-20251001", 200_000, 64_000),
+    "deepseek-v3": ("deepseek-v3", 128_000, 64_000),
+    "deepseek-chat": ("deepseek-v3", 128_000, 64_000),
+    "deepseek": ("deepseek-v3", 128_000, 64_000),
+    "deepseek-coder-v2.5": ("deepseek-coder-v2.5", 128_000, 16_000),
+    "deepseek-coder": ("deepseek-coder-v2.5", 128_000, 16_000),
+    "magistral-medium-2506": ("magistral-medium-2506", 40_000, 8_000),
+    "magistral": ("magistral-medium-2506", 40_000, 8_000),
+    "magistral-medium": ("magistral-medium-2506", 40_000, 8_000),
+    "magistral-small-2506": ("magistral-small-2506", 40_000, 8_000),
+    "magistral-small": ("magistral-small-2506", 40_000, 8_000),
+    "mistral-medium-2505": ("mistral-medium-2505", 128_000, 32_000),
+    "mistral-medium": ("mistral-medium-2505", 128_000, 32_000),
+    "mistral": ("mistral-medium-2505", 128_000, 32_000),
+    "kimi/k2": ("kimi/k2", 256_000, 128_000),
+    "k2": ("kimi/k2", 256_000, 128_000),
+    "kimi-k2": ("kimi/k2", 256_000, 128_000),
+    "qwen/qwen-2.5-coder-32b-instruct": ("qwen/qwen-2.5-coder-32b-instruct", 32_000, 32_000),
+    "qwen-coder": ("qwen/qwen-2.5-coder-32b-instruct", 32_000, 32_000),
+    "qwen/qwq-32b-preview": ("qwen/qwq-32b-preview", 32_000, 32_000),
+    "qwen-thinking": ("qwen/qwq-32b-preview", 32_000, 32_000),
+    "qwq": ("qwen/qwq-32b-preview", 32_000, 32_000),
+}
+KEYS = dict.fromkeys(
+    (
+        "OPENAI_API_KEY",
+        "GOOGLE_API_KEY",
+        "XAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENROUTER_API_KEY",
+    ),
+    "a-key",
+)
+
+
+def catalog(tmp_path: Path, env: dict[str, str] | None = None, config: str = "") -> Catalog:
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / "config.toml").write_text(config)
+    return Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path), **(env or {})}))
+
+
+@pytest.mark.parametrize("name", SEED)
+def test_every_name_of_the_seed_resolves_as_it_says(tmp_path: Path, name: str) -> None:
+    model = catalog(tmp_path, KEYS).resolve(name).model
+    assert (model.id, model.context, model.output) == SEED[name]
+
+
+def test_the_shipped_rows_are_sound() -> None:
+    shipped = rows.shipped()
+    assert not shipped.problems
+    for model in shipped.models.values():
+        assert set(model.efforts) in (set(), set(EFFORTS)), model.id
+        assert bool(model.efforts) == (model.effort_style != "none"), model.id
+        assert model.output <= model.context, model.id
+        budgets = [level for level in model.efforts.values() if isinstance(level, int)]
+        assert max(budgets, default=0) < model.output, model.id
+        successor = model.options.get("successor")
+        if successor and "/" not in successor:
+            assert rows.fold(successor) in shipped.names, model.id
+    ranks = [model.auto_rank for model in shipped.models.values() if model.auto_rank is not None]
+    assert len(ranks) == len(set(ranks))
+
+
+@pytest.mark.parametrize("name", ["FLASH", " flash ", "Gemini-2.5-Flash", "gemini 2.5 flash", "google/flash"])
+def test_case_and_separators_do_not_matter(tmp_path: Path, name: str) -> None:
+    assert catalog(tmp_path).lookup(name).id == "gemini-2.5-flash"
+
+
+@pytest.mark.parametrize("name", ["openrouter/Some/Slug:free", "OpenRouter/Some/Slug:free"])
+def test_an_unlisted_id_of_a_named_provider_works(tmp_path: Path, name: str) -> None:
+    target = catalog(tmp_path, KEYS).resolve(name)
+    assert target.model.wire_id == "Some/Slug:free"  # as it was typed: a server's ids may know case
+    assert target.model.id == "openrouter/Some/Slug:free"
+    assert not target.model.listed
+    assert target.model.effort_style == "none"
+    assert target.endpoint.provider.name == "openrouter"
+
+
+def test_what_is_listed_keeps_its_facts_when_it_is_named_with_its_provider(tmp_path: Path) -> None:
+    found = catalog(tmp_path)
+    assert found.lookup("openai/gpt-5.1") == found.lookup("gpt-5.1")
+    assert found.lookup("anthropic/claude-opus-4-5-20251101").id == "claude-opus-4-5-20250220"
+    assert not found.lookup("openai/flash").listed  # another provider's alias is no alias here
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("sonet", "sonnet"), ("gpt-5.1o", "gpt-5.1"), ("gemini-flash", "gemini-3.8-flash")]
+)
+def test_an_unknown_name_is_refused_with_the_nearest(tmp_path: Path, name: str, near: str) -> None:
+    with pytest.raises(ModelNotFound) as failure:
+        catalog(tmp_path, KEYS).resolve(name)
+    assert near in failure.value.nearest
+    assert near in str(failure.value)
+
+
+@pytest.mark.parametrize("name", ["", "zzzz", "auto", "openai/", "/gpt-5", "nobody/gpt-5", "local/llama3"])
+def test_no_name_goes_to_a_vendor_by_guess(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelNotFound):
+        catalog(tmp_path, KEYS).resolve(name)
+
+
+def test_an_unknown_provider_is_named_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"no provider 'ollama' .*openrouter.*config\.toml"):
+        catalog(tmp_path, KEYS).resolve("ollama/llama3")
+
+
+@pytest.mark.parametrize("name", ["gemini", "codex", "claude", "cursor", "Codex", "codex/gpt-5"])
+def test_the_agents_are_no_models(tmp_path: Path, name: str) -> None:
+    assert agent_named(name) == name.lower().split("/")[0]
+    with pytest.raises(AgentUnavailable) as failure:
+        catalog(tmp_path, KEYS).resolve(name)
+    assert failure.value.agent == name.lower().split("/")[0]
+    assert agent_named("gemini-2.5-pro") is None
+
+
+def test_a_missing_key_names_its_variable(tmp_path: Path) -> None:
+    with pytest.raises(ProviderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY") as failure:
+        catalog(tmp_path).resolve("flash")
+    assert failure.value.provider == "google"
+
+
+def test_keys_and_addresses_are_each_callers_own(tmp_path: Path) -> None:
+    one = catalog(tmp_path, {"GEMINI_API_KEY": "key-1", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"})
+    two = catalog(tmp_path, {"GOOGLE_API_KEY": "two", "GEMINI_API_KEY": "other"})
+    assert (one.resolve("pro").endpoint.key, two.resolve("pro").endpoint.key) == ("key-1", "two")
+    assert one.resolve("pro").endpoint.base_url == "http://127.0.0.1:9"
+    assert "key-1" not in repr(one.resolve("pro"))
+    assert "googleapis" in two.resolve("pro").endpoint.base_url
+
+
+@pytest.mark.parametrize("given", ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])
+def test_an_address_without_a_path_gets_the_usual_one(tmp_path: Path, given: str) -> None:
+    found = catalog(tmp_path, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": given})
+    assert found.resolve("gpt-5").endpoint.base_url == "http://127.0.0.1:9/v1"
+
+
+def test_a_bad_address_disables_its_provider_alone(tmp_path: Path) -> None:
+    found = catalog(tmp_path, {**KEYS, "XAI_BASE_URL": "localhost:9"})
+    assert any("XAI_BASE_URL" in problem for problem in found.problems)
+    with pytest.raises(ProviderUnavailable, match="XAI_BASE_URL"):
+        found.resolve("grok")
+    assert found.resolve("gpt-5")
+
+
+def test_rows_say_what_is_available_and_why_not(tmp_path: Path) -> None:
+    found = {row.model.id: row for row in catalog(tmp_path, {"XAI_API_KEY": "xai-1"}).models()}
+    assert found["grok-4-0709"].available
+    assert "OPENAI_API_KEY" in found["gpt-5"].reason
+    assert "counsel demo" in found["smollm2"].reason
+
+
+def test_providers_say_where_key_and_address_come_from_and_never_the_key(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("XAI_API_KEY=not-a-key-of-xai\n")
+    found = {
+        row.provider.name: row for row in catalog(tmp_path, {"OPENAI_BASE_URL": "http://h/v1"}).providers()
+    }
+    assert str(tmp_path / ".env") in found["xai"].key_source
+    assert not found["xai"].key_well_formed
+    assert found["openai"].base_url_source == "environment"
+    assert not found["openai"].key_source
+    assert "not-a-key-of-xai" not in repr(found)
+
+
+def test_a_search_takes_the_wire_that_can(tmp_path: Path) -> None:
+    target = catalog(tmp_path, KEYS).resolve("grok")
+    assert target.endpoint.provider.wire == "openai_chat"
+    assert target.searching().endpoint.provider.wire == "openai_responses"
+    assert target.searching().model.effort_style == "reasoning"
+    gpt = catalog(tmp_path, KEYS).resolve("gpt-5")
+    assert gpt.searching() is gpt
+
+
+def test_a_model_that_is_gone_has_a_successor(tmp_path: Path) -> None:
+    found = catalog(tmp_path, KEYS)
+    assert found.successor(found.lookup("pro")).model.id == "gemini-3.1-pro-preview"
+    assert found.successor(found.lookup("qwq")).model.wire_id == "qwen/qwq-32b"
+    assert found.successor(found.lookup("gpt-5")) is None
+
+
+# ── the user's tables ────────────────────────────────────────────────────────────────────────────────
+
+OLLAMA = """
+[providers.ollama]
+base_url = "http://127.0.0.1:11434/v1"
+models = ["llama3.2", "qwen3:8b"]
+context = 32768
+vision = true
+"""
+
+
+def test_a_compatible_provider_is_a_table(tmp_path: Path) -> None:
+    found = catalog(tmp_path, config=OLLAMA)
+    assert not found.problems
+    target = found.resolve("ollama/anything:1b")
+    assert target.endpoint == found.resolve("llama3.2").endpoint
+    assert (target.endpoint.base_url, target.endpoint.key) == ("http://127.0.0.1:11434/v1", None)
+    assert (target.model.context, target.model.vision, target.model.listed) == (32768, True, False)
+    assert found.resolve("qwen3:8b").model.listed
+
+
+def test_a_gateway_has_its_key_and_headers(tmp_path: Path) -> None:
+    config = """
+[providers.work]
+label = "the company's gateway"
+base_url = "https://llm.example.com/v1"
+api_key_env = "WORK_KEY"
+headers = { "X-Team" = "secret-team" }
+wire = "openai_responses"
+discover = true
+"""
+    found = catalog(tmp_path, config=config)
+    with pytest.raises(ProviderUnavailable, match="WORK_KEY"):
+        found.resolve("work/gpt-5")
+    endpoint = catalog(tmp_path, {"WORK_KEY": "k"}, config).resolve("work/gpt-5").endpoint
+    assert (endpoint.key, endpoint.provider.wire, endpoint.provider.discover) == (
+        "k",
+        "openai_responses",
+        True,
+    )
+    assert endpoint.provider.headers == {"X-Team": "secret-team"}
+    assert "secret-team" not in repr(endpoint)
+
+
+def test_a_table_moves_a_built_in_provider_and_the_environment_wins(tmp_path: Path) -> None:
+    config = '[providers.openai]\nbase_url = "https://gw.example.com/openai"\napi_key = "written"\n'
+    endpoint = catalog(tmp_path, config=config).resolve("gpt-5").endpoint
+    assert (endpoint.base_url, endpoint.key) == ("https://gw.example.com/openai", "written")
+    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/x"}
+    endpoint = catalog(tmp_path, env, config).resolve("gpt-5").endpoint
+    assert (endpoint.base_url, endpoint.key) == ("http://127.0.0.1:1/x", "k")
+
+
+def test_a_model_table_adds_overrides_and_takes_aliases(tmp_path: Path) -> None:
+    config = """
+[models.gpt-5]
+context = 400_000
+[models.claude-opus-5-5]
+aliases = ["opus"]
+[models."my model"]
+provider = "openai"
+wire_id = "ft:gpt-5:me"
+efforts = "gpt-5"
+"""
+    found = catalog(tmp_path, KEYS, config)
+    assert not found.problems
+    assert (found.lookup("gpt-5").context, found.lookup("gpt-5").output) == (400_000, 64_000)
+    assert found.lookup("opus").id == "claude-opus-5-5"
+    assert "opus" not in found.lookup("opus-4.5").aliases
+    assert found.lookup("My-Model").wire_id == "ft:gpt-5:me"
+    assert found.lookup("my model").efforts["max"] == "high"
+    assert catalog(tmp_path / "other", KEYS).lookup("opus").id == "claude-opus-4-5-20250220"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ('[providers.x]\nlabel = "no address"', "base_url is missing"),
+        ('[providers.x]\nbase_url = "ftp://h"', "base_url must be an address"),
+        ('[providers.x]\nbase_url = "http://h"\nwire = "smoke"', "wire must be one of openai_responses"),
+        ('[providers.x]\nbase_url = "http://h"\nbase_ulr = "http://h"', "did you mean base_url"),
+        ('[providers.x]\nbase_url = "http://h"\ncontext = "big"', "context must be a whole number"),
+        ('[providers.x]\nbase_url = "http://h"\nheaders = { A = "b\\nc" }', "line breaks"),
+        ('[providers.codex]\nbase_url = "http://h"', "taken"),
+        ("[providers]\nx = 1", "must be a table"),
+        ("[models.new]\ncontext = 5", "provider is missing"),
+        ('[models.new]\nprovider = "nobody"', "no provider 'nobody'"),
+        ('[models.gpt-5]\nefforts = "nonsense"', "no preset 'nonsense'"),
+        ('[models.gpt-5]\naliases = ["gpt-4.1"]', "is that of gpt-4.1"),
+        ('[models.gpt-5]\naliases = ["codex"]', "taken"),
+        ("[models.gpt-5]\ntemperature = true", "temperature must be false or a range"),
+    ],
+)
+def test_a_bad_table_is_named_and_the_rest_works(tmp_path: Path, config: str, words: str) -> None:
+    found = catalog(tmp_path, KEYS, OLLAMA + config if "[providers]" not in config else config)
+    assert [problem for problem in found.problems if words in problem and "config.toml" in problem], (
+        found.problems
+    )
+    assert found.resolve("gpt-5").model.context == 1_000_000
+
+
+def test_a_key_in_a_bad_table_is_not_shown(tmp_path: Path) -> None:
+    found = catalog(tmp_path, config='[providers.x]\napi_key = "sk-secret"\nbase_url = 3')
+    assert found.problems
+    assert "sk-secret" not in " ".join(found.problems)
+
+
+def test_a_broken_shipped_catalog_loses_its_bad_rows_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    providers = '[a]\nlabel = "A"\nwire = "openai_chat"\nbase_url = "http://a"\nkey_required = false\n[b]\nlabel = 3\n'
+    models = """
+[efforts.half]
+style = "reasoning"
+low = "low"
+[[a]]
+id = "good"
+[[a]]
+id = "bad"
+context = "much"
+[[a]]
+id = "worse"
+efforts = "half"
+[[a]]
+id = "good"
+aliases = ["codex"]
+[[b]]
+id = "lost"
+[[a]]
+id = this is no TOML
+[[a]]
+id = "last"
+"""
+    broken = rows.read(providers, models)
+    monkeypatch.setattr(rows, "shipped", lambda: broken)
+    found = catalog(tmp_path)
+    assert [row.model.id for row in found.models()] == ["good", "last"]
+    for word in ("[b]", "[efforts.half]", "bad", "worse", "codex", "lost", "line"):
+        assert any(word in problem for problem in found.problems), word
+    assert found.resolve("good").endpoint.base_url == "http://a"

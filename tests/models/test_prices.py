@@ -1,0 +1,49 @@
+"""Prices: offline, and never in the way."""
+
+import subprocess
+import sys
+
+import pytest
+
+from counsel.models import prices, rows
+from counsel.types import Model, Usage
+
+SHIPPED = rows.shipped().models
+
+
+def test_a_call_costs_what_its_tokens_cost() -> None:
+    model = SHIPPED["gpt-5"]
+    per_input, per_output = prices.per_million(model)
+    usage = Usage(input=1_000_000, output=500_000)
+    assert prices.cost(model, usage) == pytest.approx(per_input + per_output / 2)
+
+
+def test_cached_input_is_cheaper_and_an_hours_cache_dearer() -> None:
+    model = SHIPPED["claude-opus-5-5"]
+    plain = prices.cost(model, Usage(input=1_000_000))
+    assert prices.cost(model, Usage(input=1_000_000, cache_read=1_000_000)) < plain
+    assert prices.cost(model, Usage(input=1_000_000, cache_write=1_000_000)) == pytest.approx(2 * plain)
+
+
+@pytest.mark.parametrize(
+    "model", [model for model in SHIPPED.values() if model.provider != "local"], ids=lambda m: m.id
+)
+def test_every_shipped_model_has_a_price(model: Model) -> None:
+    assert prices.per_million(model) is not None
+
+
+def test_no_price_is_none_and_never_an_error() -> None:
+    assert prices.cost(Model("x", "nobody", "x"), Usage(1, 1)) is None
+    assert prices.cost(Model("x", "openai", "no-such-model"), Usage(1, 1)) is None
+    assert prices.cost(SHIPPED["gpt-5"], Usage(input=10, cache_read=20)) is None  # counts that cannot be
+    assert prices.cost(SHIPPED["smollm2"], Usage(1, 1)) == 0.0
+
+
+def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
+    script = (
+        "import sys; from counsel import settings; from counsel.models import select, prices;"
+        "from counsel.models.catalog import Catalog; Catalog.load(settings.load({})).models();"
+        "heavy = {'genai_prices', 'aiohttp', 'click', 'rich', 'pydantic'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
