@@ -66,8 +66,13 @@ class JobEvent:
 
 
 class Engine(Protocol):
-    async def submit(self, request: Request, caller: Caller, *, background: bool = False) -> str:
-        """Check the request, write the job down, start it; the job's id. Raises `Refused` before anything is sent."""
+    async def submit(
+        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
+    ) -> str:
+        """Check the request, write the job down, start it; the job's id. Raises `Refused` before anything is sent.
+
+        The same unguessable `key` again gives the same job: a call is sent twice when a daemon died under it.
+        """
 
     async def wait(self, job_id: str) -> Json:
         """The finished job's result, or its failure raised."""

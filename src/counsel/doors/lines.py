@@ -1,0 +1,190 @@
+"""MCP as lines of JSON: messages of any size, split anywhere, on a socket or on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from counsel.doors.mcp import Session
+from counsel.doors.protocol import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    RpcError,
+    check_message,
+    is_request,
+    reply_id,
+)
+from counsel.types import Json
+
+Line: TypeAlias = Callable[[bytes], None]
+BATCHES_UNTIL = "2025-03-26"
+
+
+def encode(message: Any) -> bytes:
+    """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+class Splitter:
+    """Bytes as they come, lines as they are whole."""
+
+    __slots__ = ("_kept", "_line")
+
+    def __init__(self, line: Line) -> None:
+        self._kept = bytearray()
+        self._line = line
+
+    def feed(self, data: bytes) -> None:
+        if b"\n" not in data:
+            self._kept += data
+            return
+        *lines, rest = data.split(b"\n")
+        lines[0] = bytes(self._kept) + lines[0]
+        self._kept = bytearray(rest)
+        for line in lines:
+            if line.strip():
+                self._line(line)
+
+    def end(self) -> None:
+        """What came without a line's end before the stream closed."""
+        if self._kept.strip():
+            self._line(bytes(self._kept))
+        self._kept = bytearray()
+
+
+class LinePipe(asyncio.Protocol):
+    """One stream of lines. Progress is dropped, not queued, while the other side does not read."""
+
+    def __init__(self, on_line: Line, on_lost: Callable[[], None]) -> None:
+        self._split = Splitter(on_line)
+        self._on_lost = on_lost
+        self.transport: asyncio.Transport | None = None
+        self.full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._split.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._on_lost()
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+
+    def write(self, data: bytes) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+
+class McpLines:
+    """A session carried by lines. Every request is answered by a task of its own, so none waits for another."""
+
+    def __init__(
+        self,
+        session: Session,
+        write: Callable[[bytes], None],
+        *,
+        is_full: Callable[[], bool] = lambda: False,
+        announce: Callable[[Json], bytes] = lambda _: b"",
+    ) -> None:
+        self.session = session
+        self._write = write
+        self._is_full = is_full
+        self._announce = announce  # what the front is told ahead of a line
+        self._tasks: set[asyncio.Task[None]] = set()
+        session.ask = self._send
+
+    def line(self, data: bytes, key: str | None = None) -> None:
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError):
+            self._send(RpcError(PARSE_ERROR, "Parse error: each line must be one JSON message").response(None))
+            return
+        if isinstance(message, list):
+            self._batch(message, key)
+            return
+        self._one(message, key)
+
+    def _one(self, message: Any, key: str | None) -> None:
+        try:
+            check_message(message)
+        except RpcError as error:
+            self._send(error.response(reply_id(message)))
+            return
+        if is_request(message):
+            self._start(self._reply(message, key))
+        else:
+            self._take(message)
+
+    def _take(self, message: Json) -> None:
+        if "method" in message:
+            self.session.notified(message)
+        else:
+            self.session.answered(message)
+
+    async def _reply(self, request: Json, key: str | None) -> None:
+        response = await self._respond(request, key)
+        done = self._announce({"done": request["id"]})
+        self._write(done + encode(response) if response is not None else done)
+
+    async def _respond(self, request: Json, key: str | None) -> Json | None:
+        def on_job(job: str) -> None:
+            self._write(self._announce({"job": job, "id": request["id"]}))
+
+        return await self.session.respond(request, self._notify, key=key, on_job=on_job)
+
+    # ── batches, which only one revision has ──
+
+    def _batch(self, messages: list[Any], key: str | None) -> None:
+        if not messages or self.session.talk.version > BATCHES_UNTIL:
+            refusal = RpcError(INVALID_REQUEST, "Batches exist only in protocol revision 2025-03-26")
+            self._send(refusal.response(None))
+            return
+        self._start(self._reply_to_all(messages, key))
+
+    async def _reply_to_all(self, messages: list[Any], key: str | None) -> None:
+        each = (self._of_batch(message, key and f"{key}.{at}") for at, message in enumerate(messages))
+        found = await asyncio.gather(*each)
+        done = self._announce({"done": [reply_id(message) for message in messages]})
+        responses = [response for response in found if response is not None]
+        self._write(done + encode(responses) if responses else done)
+
+    async def _of_batch(self, message: Any, key: str | None) -> Json | None:
+        try:
+            check_message(message)
+        except RpcError as error:
+            return error.response(reply_id(message))
+        if is_request(message):
+            return await self._respond(message, key)
+        self._take(message)
+        return None
+
+    # ── out ──
+
+    def _send(self, message: Json) -> None:
+        self._write(encode(message))
+
+    def _notify(self, message: Json) -> None:
+        if not self._is_full():
+            self._send(message)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self, why: Any = "gone") -> None:
+        await self.session.close(why)
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))

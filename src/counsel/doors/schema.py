@@ -1,0 +1,144 @@
+"""A validator for exactly the JSON Schema keywords that our tools use.
+
+It says what is wrong and what is allowed, in words that a model can act on. A schema keyword that it does not
+know is a programming error, so that no promise in a tool's schema goes unchecked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from counsel.errors import InvalidArgument
+from counsel.types import Json
+
+_Problems: TypeAlias = Iterator[str]
+
+_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("text", lambda value: isinstance(value, str)),
+    "number": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "array": ("a list", lambda value: isinstance(value, list)),
+    "object": ("an object", lambda value: isinstance(value, dict)),
+}
+
+
+def check(tool: str, schema: Json, arguments: Any) -> Json:
+    """The arguments, or `InvalidArgument` with everything that is wrong with them."""
+    given = {} if arguments is None else arguments
+    problems = list(_problems("", schema, given))
+    if problems:
+        raise InvalidArgument(f"{tool}: {'; '.join(problems)}.", hint=_usage(schema))
+    checked: Json = given
+    return checked
+
+
+def _usage(schema: Json) -> str:
+    required = schema.get("required", [])
+    optional = [name for name in schema["properties"] if name not in required]
+    parts = [("required", required), ("optional", optional)]
+    return "Arguments: " + "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) + "."
+
+
+def _problems(where: str, schema: Json, value: Any) -> _Problems:
+    if "anyOf" in schema:
+        yield from _any_of(where, schema["anyOf"], value)
+        return
+    words, fits = _TYPES[schema["type"]]
+    if not fits(value):
+        yield f"{where or 'arguments'} must be {words}, not {_kind(value)}"
+        return
+    for keyword, wanted in schema.items():
+        if keyword not in _SILENT:
+            yield from _KEYWORDS[keyword](where, wanted, value, schema)
+
+
+def _any_of(where: str, schemas: Sequence[Json], value: Any) -> _Problems:
+    """The alternatives of our schemas differ in type, so at most one is meant."""
+    meant = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
+    if meant:
+        yield from _problems(where, meant[0], value)
+    else:
+        words = " or ".join(_TYPES[schema["type"]][0] for schema in schemas)
+        yield f"{where} must be {words}, not {_kind(value)}"
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    return next(words for words, fits in _TYPES.values() if fits(value))
+
+
+def _enum(where: str, allowed: Sequence[str], value: Any, _: Json) -> _Problems:
+    if value not in allowed:
+        yield f"{where} must be one of {', '.join(allowed)}, not {_shown(value)}"
+
+
+def _range(where: str, _: Any, value: Any, schema: Json) -> _Problems:
+    low, high = schema["minimum"], schema["maximum"]
+    if not low <= value <= high:  # written so that NaN does not fit
+        yield f"{where} must be from {low:g} to {high:g}, not {value}"
+
+
+def _length(where: str, least: int, value: Any, _: Json) -> _Problems:
+    if len(value.strip()) < least:
+        yield f"{where} must not be empty"
+
+
+def _count(where: str, _: Any, value: Any, schema: Json) -> _Problems:
+    low, high = schema["minItems"], schema["maxItems"]
+    if not low <= len(value) <= high:
+        yield f"{where} must have {low} to {high} entries, not {len(value)}"
+
+
+def _items(where: str, item: Json, value: Any, _: Json) -> _Problems:
+    for number, entry in enumerate(value):
+        yield from _problems(f"{where}[{number}]", item, entry)
+
+
+def _properties(where: str, properties: Mapping[str, Json], value: Any, _: Json) -> _Problems:
+    for name, entry in value.items():
+        if name in properties:
+            yield from _problems(_inside(where, name), properties[name], entry)
+
+
+def _required(where: str, names: Sequence[str], value: Any, _: Json) -> _Problems:
+    for name in names:
+        if name not in value:
+            yield f"{_inside(where, name)} is missing"
+
+
+def _additional(where: str, _: bool, value: Any, schema: Json) -> _Problems:
+    known = schema["properties"]
+    for name in value:
+        if name not in known:
+            yield f"{_inside(where, str(name))} is not known{_nearest(str(name), known)}"
+
+
+def _nearest(name: str, known: Mapping[str, Json]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only a caller's mistake pays for it
+
+    near = get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _inside(where: str, name: str) -> str:
+    return f"{where}.{_shown(name, 60)}" if where else _shown(name, 60)
+
+
+def _shown(value: Any, most: int = 80) -> str:
+    text = str(value)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+_SILENT = frozenset({"type", "description", "default", "maximum", "maxItems"})  # checked with their partners
+_KEYWORDS: dict[str, Callable[[str, Any, Any, Json], _Problems]] = {
+    "enum": _enum,
+    "minimum": _range,
+    "minLength": _length,
+    "minItems": _count,
+    "items": _items,
+    "required": _required,
+    "properties": _properties,
+    "additionalProperties": _additional,
+}

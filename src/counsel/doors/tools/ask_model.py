@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from counsel.doors import words
+from counsel.doors.tools import base
+from counsel.requests import ChatRequest
+from counsel.types import Json
+
+
+def request(arguments: Json) -> ChatRequest:
+    return ChatRequest(
+        tool="askModel",
+        model=arguments["model"],
+        prompt=arguments["prompt"],
+        session_tag=arguments.get("sessionTag"),
+        tools=tuple(arguments.get("tools", ())),
+    )
+
+
+TOOL = base.Tool(
+    name="askModel",
+    description="Consult another AI model or agent; the same sessionTag continues the thread.",
+    required=("model", "prompt"),
+    properties={
+        "model": base.text(
+            "claude, codex, gemini, cursor or any model. You can not consult yourself.", minLength=1
+        ),
+        "prompt": base.text("The question or topic, with the context that the other needs.", minLength=1),
+        "sessionTag": base.text("Session whose context to use."),
+        "tools": base.texts("MCP servers that the consulted model may use, if the user's settings allow."),
+    },
+    output={"content": {"type": "string"}, "continuation": base.CONTINUATION, "metadata": base.OBJECT},
+    annotations={"title": "Consult a colleague", **base.ASKS},
+    run=base.asks(request),
+    text=words.chat,
+)

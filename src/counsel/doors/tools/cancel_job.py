@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from counsel.doors import words
+from counsel.doors.calls import Call
+from counsel.doors.tools import base
+from counsel.types import Json
+
+
+async def run(call: Call, arguments: Json) -> Json:
+    return {"content": await call.engine.cancel(arguments["continuation_id"])}
+
+
+TOOL = base.Tool(
+    name="cancel_job",
+    description="Stop a running job and its calls to models.",
+    required=("continuation_id",),
+    properties={"continuation_id": base.text("The job's id.", minLength=1)},
+    output={"content": base.OBJECT},
+    annotations={
+        "title": "Cancel a job",
+        "destructiveHint": True,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    },
+    run=run,
+    text=words.cancelled,
+)

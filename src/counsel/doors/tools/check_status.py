@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from counsel.doors import words
+from counsel.doors.calls import Call
+from counsel.doors.tools import base
+from counsel.errors import InvalidArgument
+from counsel.types import Json
+
+
+async def run(call: Call, arguments: Json) -> Json:
+    asked = arguments.get("continuation_id")
+    full_history = arguments.get("full_history", False)
+    if asked is None:
+        if full_history:
+            raise InvalidArgument("check_status: full_history needs a continuation_id.")
+        return {"content": await call.engine.recent()}
+    call.job = asked
+    return {"content": await call.engine.status(asked, full_history=full_history)}
+
+
+TOOL = base.Tool(
+    name="check_status",
+    description="Progress and result of a job; without an id the 10 newest jobs.",
+    properties={
+        "continuation_id": base.text("The job's id.", minLength=1),
+        "full_history": base.switch("The whole conversation of this id."),
+    },
+    output={"content": base.OBJECT},
+    annotations={"title": "Check jobs", "readOnlyHint": True, "openWorldHint": False},
+    run=run,
+    text=words.status,
+)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+from counsel.doors import words
+from counsel.doors.tools import base
+from counsel.requests import ConsensusRequest
+from counsel.types import Json
+
+MOST_MODELS = 20
+
+
+def _name(entry: Any) -> str:
+    return str(entry["model"] if isinstance(entry, dict) else entry)
+
+
+def request(arguments: Json) -> ConsensusRequest:
+    return ConsensusRequest(
+        models=tuple(_name(entry) for entry in arguments["models"]),
+        enable_cross_feedback=arguments.get("enable_cross_feedback", True),
+        cross_feedback_prompt=arguments.get("cross_feedback_prompt"),
+        **base.question(arguments),
+    )
+
+
+_MODEL: Json = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "properties": {"model": {"type": "string", "minLength": 1}},
+            "required": ["model"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+TOOL = base.Tool(
+    name="consensus",
+    description="Ask several models at once; then each sees the others' answers and refines its own.",
+    required=("prompt", "models"),
+    properties={
+        "prompt": base.text("The problem or proposal.", minLength=1),
+        "models": {
+            "type": "array",
+            "items": _MODEL,
+            "minItems": 1,
+            "maxItems": MOST_MODELS,
+            "description": 'Models to consult: "o3" or {"model": "o3"}.',
+        },
+        "files": base.FILES,
+        "images": base.IMAGES,
+        "continuation_id": base.CONTINUE,
+        "enable_cross_feedback": base.switch("Second round, in which models refine.", default=True),
+        "cross_feedback_prompt": base.text("What the second round should look at."),
+        "temperature": base.temperature(0.2),
+        "reasoning_effort": base.EFFORT,
+        "async": base.BACKGROUND,
+        "export": base.EXPORT,
+    },
+    output={
+        "status": {"type": "string"},
+        "phases": base.OBJECT,
+        "continuation": base.CONTINUATION,
+        "content": {"type": "string"},
+        "async_execution": {"type": "boolean"},
+    },
+    annotations={"title": "Ask several models", **base.ASKS},
+    run=base.asks(request),
+    text=words.consensus,
+)

@@ -1,0 +1,142 @@
+"""Structured results in words, for clients and people that read text. A table of one function per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from counsel.types import Json
+
+
+def failure(error: Json) -> str:
+    """`CODE: what happened. What to do next.`"""
+    parts = [f"{error.get('code', 'INTERNAL')}: {error.get('error', 'unknown failure')}", error.get("hint")]
+    said = " ".join(str(part) for part in parts if part)
+    partial = error.get("partial")
+    return f"{said}\n\nWhat had arrived of the answer:\n\n{partial}" if partial else said
+
+
+def chat(result: Json) -> str:
+    return _paragraphs(str(result.get("content", "")), result.get("note"), *_notices(result), _footer(result))
+
+
+def consensus(result: Json) -> str:
+    if "phases" not in result:  # a background call's first answer
+        return chat(result)
+    phases = result["phases"]
+    head = [
+        _counts(result),
+        *(_failed(entry) for entry in phases.get("failed", [])),
+        *_notices(result),
+        result.get("final_summary"),
+    ]
+    answers = phases.get("refined") or phases.get("initial") or []
+    return _paragraphs(*head, *(_section(entry) for entry in answers), _footer(result))
+
+
+def status(result: Json) -> str:
+    content = result["content"]
+    if "jobs" in content:
+        return "\n".join(_job_line(job) for job in content["jobs"]) or "No jobs yet."
+    parts = [_job_line(content), content.get("summary") or content.get("final_summary")]
+    parts += [_message(entry) for entry in _history(content)]
+    if not _history(content):
+        parts += [_section(entry) for entry in content.get("models", []) if _text_of(entry)]
+        parts.append(_outcome(content))
+    return _paragraphs(*parts)
+
+
+def cancelled(result: Json) -> str:
+    content = result["content"]
+    return str(content.get("message") or content.get("status", ""))
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _paragraphs(*parts: Any) -> str:
+    return "\n\n".join(str(part) for part in parts if part)
+
+
+def _outcome(content: Json) -> str | None:
+    if failed := content.get("error"):
+        return failure(failed) if isinstance(failed, dict) else str(failed)
+    result = content.get("result")
+    if not isinstance(result, dict):
+        return content.get("partial") or content.get("partial_text") or content.get("accumulated_content")
+    return consensus(result)
+
+
+def _history(content: Json) -> Sequence[Json]:
+    found = content.get("history") or content.get("messages") or []
+    return found if isinstance(found, list) else []
+
+
+def _message(entry: Json) -> str:
+    said = entry.get("content") or entry.get("text") or ""
+    model = f" ({entry['model']})" if entry.get("model") else ""
+    return f"[{entry.get('role', '?')}{model}]\n{said}"
+
+
+def _counts(result: Json) -> str:
+    asked, good = result.get("models_consulted"), result.get("successful_initial_responses")
+    refined, failed = result.get("refined_responses"), result.get("failed_responses")
+    state = str(result.get("status", "")).replace("_", " ")
+    return f"{state}: {asked} asked, {good} answered, {refined} refined, {failed} failed."
+
+
+def _failed(entry: Json) -> str:
+    reason = entry.get("error", "failed")
+    if isinstance(reason, dict):
+        reason = failure(reason)
+    elif entry.get("code"):
+        reason = f"{entry['code']}: {reason}"
+    return f"✗ {entry.get('label') or entry.get('model')}: {reason}"
+
+
+def _text_of(entry: Json) -> str:
+    names = ("refined_response", "response", "initial_response", "text", "partial", "content")
+    return next((str(entry[name]) for name in names if entry.get(name)), "")
+
+
+def _section(entry: Json) -> str:
+    state = entry.get("status", "success")
+    mark = "" if state in {"success", "completed"} else f" ({state})"
+    return f"## {entry.get('label') or entry.get('model')}{mark}\n\n{_text_of(entry)}"
+
+
+def _job_line(job: Json) -> str:
+    progress = job.get("progress") or {}
+    parts: Iterable[Any] = (
+        job.get("id"),
+        job.get("status"),
+        job.get("tool"),
+        f"{progress['completed']}/{progress['total']}" if progress else None,
+        f"{job['elapsed_seconds']} s" if "elapsed_seconds" in job else None,
+        job.get("title"),
+    )
+    return " | ".join(str(part) for part in parts if part)
+
+
+def _notices(result: Json) -> Iterable[str]:
+    """What the caller should know about how the answer came to be: settings left out, another model, a retry."""
+    notices = (result.get("metadata") or {}).get("notices") or []
+    for notice in notices:
+        yield f"Note: {notice.get('text') if isinstance(notice, dict) else notice}"
+
+
+def _footer(result: Json) -> str:
+    metadata, continuation = result.get("metadata") or {}, result.get("continuation") or {}
+    usage = metadata.get("usage") or {}
+    cost = metadata.get("cost_usd", usage.get("cost_usd"))
+    spent = metadata.get("response_time_ms")
+    model, provider = metadata.get("model"), metadata.get("provider")
+    parts = (
+        f"{provider}/{model}" if model and provider else model,
+        f"{usage.get('input_tokens', 0)} + {usage.get('output_tokens', 0)} tokens" if usage else None,
+        f"${cost:.4f}" if isinstance(cost, int | float) else None,
+        f"{spent / 1000:.1f} s" if isinstance(spent, int | float) else None,
+        f"continuation_id: {continuation['id']}" if continuation.get("id") else None,
+    )
+    shown = " · ".join(part for part in parts if part)
+    return f"— {shown}" if shown else ""

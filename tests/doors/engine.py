@@ -1,0 +1,162 @@
+"""An engine in memory for the doors' own tests: jobs that end when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from counsel.caller import Caller
+from counsel.errors import Cancelled, CounselError, NotFound
+from counsel.requests import ChatRequest, ConsensusRequest, JobEvent, Request
+from counsel.types import Json
+
+
+@dataclass
+class Job:
+    id: str
+    request: Request
+    caller: Caller
+    background: bool
+    key: str | None
+    events: list[JobEvent] = field(default_factory=list)
+    grown: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    outcome: Json | CounselError | None = None
+
+    def add(self, kind: str, slot: str = "0", **data: Any) -> None:
+        self.events.append(JobEvent(len(self.events) + 1, 0.0, kind, slot, data))
+        self.grown.set()
+
+    def end(self, outcome: Json | CounselError) -> None:
+        self.outcome = outcome
+        self.ended.set()
+        self.grown.set()
+
+    @property
+    def status(self) -> str:
+        if self.outcome is None:
+            return "processing"
+        if isinstance(self.outcome, Cancelled):
+            return "cancelled"
+        return "failed" if isinstance(self.outcome, CounselError) else "completed"
+
+
+class FakeEngine:
+    """Prompts are instructions: `hang` never ends by itself, `echo …` answers, `fail` fails, `long N` is N words."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.started = asyncio.Event()
+        self.closed = False
+
+    async def submit(
+        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
+    ) -> str:
+        for job in self.jobs.values():
+            if key is not None and job.key == key:
+                return job.id
+        job = Job(f"conv_{len(self.jobs) + 1}", request, caller, background, key)
+        self.jobs[job.id] = job
+        self._run(job)
+        self.started.set()
+        return job.id
+
+    def _run(self, job: Job) -> None:
+        word, _, rest = job.request.prompt.partition(" ")
+        job.add("model_started", model="fake")
+        if word == "hang":
+            job.add("text", delta=rest)
+        elif word == "fail":
+            job.end(NotFound("There is no such thing.", hint="Look elsewhere."))
+        elif word == "crash":
+            job.end({"content": 1 / 0})
+        elif word == "long":
+            job.end(self.result(job, " ".join(f"word{number}" for number in range(int(rest)))))
+        else:
+            job.end(self.result(job, job.request.prompt))
+
+    def result(self, job: Job, text: str) -> Json:
+        continuation = {"id": job.id, "provider": "fake", "model": "fake", "messageCount": 2}
+        if isinstance(job.request, ConsensusRequest):
+            answers = [{"model": model, "status": "success", "response": text} for model in job.request.models]
+            return {
+                "status": "consensus_complete",
+                "models_consulted": len(answers),
+                "successful_initial_responses": len(answers),
+                "failed_responses": 1,
+                "refined_responses": 0,
+                "phases": {
+                    "initial": answers,
+                    "refined": [],
+                    "failed": [{"model": "broken", "error": "no", "code": "TIMEOUT"}],
+                },
+                "continuation": continuation,
+                "settings": {},
+            }
+        return {
+            "content": text,
+            "continuation": continuation,
+            "metadata": {
+                "model": "fake",
+                "provider": "fake",
+                "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+                "response_time_ms": 5,
+            },
+        }
+
+    def _job(self, any_id: str) -> Job:
+        if any_id not in self.jobs:
+            raise NotFound(f"No job {any_id}.", hint="check_status without an id lists the newest.")
+        return self.jobs[any_id]
+
+    async def wait(self, job_id: str) -> Json:
+        job = self._job(job_id)
+        await job.ended.wait()
+        if isinstance(job.outcome, CounselError):
+            raise job.outcome
+        assert job.outcome is not None
+        return job.outcome
+
+    async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+        job, seen = self._job(job_id), after
+        while True:
+            for event in job.events[seen:]:
+                seen = event.seq
+                yield event
+            if job.ended.is_set():
+                return
+            job.grown.clear()
+            await job.grown.wait()
+
+    async def accepted(self, job_id: str) -> Json:
+        tool = "CHAT" if isinstance(self._job(job_id).request, ChatRequest) else "CONSENSUS"
+        return {
+            "content": f"⏳ PROCESSING | {tool} | {job_id} | 0/1",
+            "continuation": {"id": job_id, "status": "processing"},
+            "async_execution": True,
+        }
+
+    async def cancel(self, any_id: str) -> Json:
+        job = self._job(any_id)
+        if job.outcome is not None:
+            return {"status": job.status, "message": f"Job {any_id} has already {job.status}", "job_id": any_id}
+        job.end(Cancelled("The job was cancelled."))
+        return {"status": "cancelled", "message": f"Job {any_id} cancelled successfully", "job_id": any_id}
+
+    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+        job = self._job(any_id)
+        shown: Json = {"id": job.id, "status": job.status, "tool": "chat", "elapsed_seconds": 0.1}
+        if isinstance(job.outcome, dict):
+            shown["result"] = job.outcome
+        if full_history:
+            shown["history"] = [{"role": "user", "content": job.request.prompt}] * 3
+        return shown
+
+    async def recent(self, limit: int = 10) -> Json:
+        newest = list(self.jobs.values())[::-1][:limit]
+        return {"jobs": [{"id": job.id, "status": job.status, "tool": "chat"} for job in newest]}
+
+    async def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,294 @@
+"""The dispatcher by itself: every revision's rules, and calls that do not wait for each other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.doors import protocol
+from counsel.doors.lines import McpLines
+from counsel.doors.mcp import Session, listing
+from counsel.doors.visitor import Visitor
+from doors.engine import FakeEngine
+
+
+class Client:
+    """A client's end of one connection: what it sends is a line, what it got is a list."""
+
+    def __init__(self, home: Path, **env: str) -> None:
+        self.engine = FakeEngine()
+        visitor = Visitor(env={"COUNSEL_HOME": str(home), **env}, cwd=home)
+        self.got: asyncio.Queue[Any] = asyncio.Queue()
+        self.session = Session(self.engine, visitor)
+        self.lines = McpLines(self.session, self._receive)
+        self.number = 0
+
+    def _receive(self, data: bytes) -> None:
+        for line in data.splitlines():
+            self.got.put_nowait(json.loads(line))
+
+    def send(self, message: Any) -> None:
+        self.lines.line(json.dumps(message).encode())
+
+    def request(self, method: str, params: Any = None) -> int:
+        self.number += 1
+        message = {"jsonrpc": "2.0", "id": self.number, "method": method}
+        self.send(message if params is None else {**message, "params": params})
+        return self.number
+
+    def notify(self, method: str, params: Any = None) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    async def ask(self, method: str, params: Any = None) -> Any:
+        self.request(method, params)
+        return await self.got.get()
+
+    async def initialize(self, version: str = "2025-11-25", name: str = "test", **capabilities: Any) -> Any:
+        info = {"name": name, "version": "1"}
+        params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}
+        answer = await self.ask("initialize", params)
+        self.notify("notifications/initialized")
+        return answer
+
+    async def call(self, tool: str, arguments: Any, **meta: Any) -> Any:
+        params = {"name": tool, "arguments": arguments, **({"_meta": meta} if meta else {})}
+        return (await self.ask("tools/call", params))["result"]
+
+
+ENVELOPE = {
+    protocol.META_VERSION: "2026-07-28",
+    protocol.META_CAPABILITIES: {},
+    protocol.META_CLIENT: {"name": "claude-code", "version": "2"},
+}
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path)
+
+
+@pytest.mark.parametrize("version", protocol.HANDSHAKE)
+async def test_each_handshake_revision_is_agreed_on(client: Client, version: str) -> None:
+    result = (await client.initialize(version))["result"]
+    assert result["protocolVersion"] == version
+    assert result["serverInfo"]["name"] == "counsel"
+    assert (await client.ask("ping"))["result"] == {}
+    assert (await client.ask("tools/list"))["result"] == {"tools": listing()}
+    assert (await client.call("chat", {"prompt": "echo hello"}))["structuredContent"]["content"] == "echo hello"
+
+
+async def test_an_unknown_revision_is_answered_with_the_newest_handshake(client: Client) -> None:
+    assert (await client.initialize("2019-01-01"))["result"]["protocolVersion"] == "2025-11-25"
+
+
+async def test_the_stateless_revision_needs_no_handshake(client: Client) -> None:
+    found = (await client.ask("server/discover", {"_meta": ENVELOPE}))["result"]
+    assert found["supportedVersions"] == ["2026-07-28"]
+    assert found["resultType"] == "complete"
+    assert found["_meta"][protocol.META_SERVER]["name"] == "counsel"
+    tools = (await client.ask("tools/list", {"_meta": ENVELOPE}))["result"]
+    assert (tools["ttlMs"], tools["cacheScope"]) == (3_600_000, "public")
+    called = await client.call("chat", {"prompt": "echo hi"}, **ENVELOPE)
+    assert called["resultType"] == "complete"
+    assert client.engine.jobs["conv_1"].caller.client == "claude-code"
+    assert client.engine.jobs["conv_1"].caller.agent == "claude"
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"_meta": {protocol.META_VERSION: "2026-07-28"}}, protocol.INVALID_PARAMS),
+        ({"_meta": {**ENVELOPE, protocol.META_VERSION: "2031-01-01"}}, protocol.UNSUPPORTED_VERSION),
+        ({"_meta": {**ENVELOPE, protocol.META_VERSION: 7}}, protocol.INVALID_PARAMS),
+    ],
+)
+async def test_a_bad_envelope_is_refused(client: Client, params: Any, code: int) -> None:
+    assert (await client.ask("tools/list", params))["error"]["code"] == code
+
+
+async def test_the_eras_do_not_mix_on_one_connection(client: Client) -> None:
+    await client.ask("server/discover", {"_meta": ENVELOPE})
+    assert (await client.initialize())["error"]["code"] == protocol.UNSUPPORTED_VERSION
+    assert (await client.ask("ping", {"_meta": ENVELOPE}))["error"]["code"] == protocol.METHOD_NOT_FOUND
+    other = Client(client.session.visitor.cwd)
+    await other.initialize()
+    refused = await other.ask("tools/list", {"_meta": ENVELOPE})
+    assert refused["error"]["code"] == protocol.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "name"),
+    [
+        (b"{not json", protocol.PARSE_ERROR, None),
+        (b"[" * 100_000, protocol.PARSE_ERROR, None),
+        (b'{"id": 1, "method": "ping"}', protocol.INVALID_REQUEST, 1),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', protocol.INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', protocol.INVALID_REQUEST, None),
+        (b'{"jsonrpc": "2.0", "id": 2, "method": "ping", "params": []}', protocol.INVALID_PARAMS, 2),
+        (b'{"jsonrpc": "2.0", "id": 3}', protocol.INVALID_REQUEST, 3),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": "nope"}', protocol.METHOD_NOT_FOUND, 4),
+        (
+            b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "x"}}',
+            protocol.INVALID_PARAMS,
+            5,
+        ),
+        (
+            b'{"jsonrpc": "2.0", "id": 6, "method": "tools/list", "params": {"cursor": "x"}}',
+            protocol.INVALID_PARAMS,
+            6,
+        ),
+    ],
+)
+async def test_malformed_input_gets_an_error_and_the_connection_goes_on(
+    client: Client, line: bytes, code: int, name: Any
+) -> None:
+    await client.initialize()
+    client.lines.line(line)
+    answer = await client.got.get()
+    assert (answer["error"]["code"], answer["id"]) == (code, name)
+    assert (await client.ask("ping"))["result"] == {}
+
+
+async def test_a_slow_call_blocks_neither_another_nor_a_ping(client: Client) -> None:
+    await client.initialize()
+    slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    assert (await client.ask("ping"))["result"] == {}
+    assert (await client.call("chat", {"prompt": "echo quick"}))["structuredContent"]["content"] == "echo quick"
+    client.engine.jobs["conv_1"].end({"content": "at last"})
+    answer = await client.got.get()
+    assert answer["id"] == slow
+    assert answer["result"]["structuredContent"] == {"content": "at last"}
+
+
+async def test_cancelling_stops_the_job_and_sends_no_result(client: Client) -> None:
+    await client.initialize()
+    slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    await client.engine.started.wait()
+    client.notify("notifications/cancelled", {"requestId": slow, "reason": "user"})
+    await client.engine.jobs["conv_1"].ended.wait()
+    assert client.engine.jobs["conv_1"].status == "cancelled"
+    assert (await client.ask("ping"))["id"] == slow + 1  # the next thing that is sent
+    client.notify("notifications/cancelled", {"requestId": slow})  # again: nothing happens
+    assert (await client.ask("ping"))["result"] == {}
+
+
+async def test_an_id_in_use_is_refused(client: Client) -> None:
+    await client.initialize()
+    client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    client.number -= 1
+    assert (await client.ask("tools/call", {"name": "check_status"}))["error"]["code"] == protocol.INVALID_REQUEST
+    await client.lines.close()
+
+
+async def test_progress_carries_the_text_so_far(client: Client) -> None:
+    await client.initialize()
+    params = {"name": "chat", "arguments": {"prompt": "hang one"}, "_meta": {"progressToken": "t"}}
+    client.request("tools/call", params)
+    first = await client.got.get()
+    assert first["method"] == "notifications/progress"
+    assert first["params"] == {"progressToken": "t", "progress": 3, "message": "one"}
+    client.engine.jobs["conv_1"].add("text", delta=" two")
+    second = await client.got.get()
+    assert second["params"] == {"progressToken": "t", "progress": 7, "message": "one two"}
+    client.engine.jobs["conv_1"].end({"content": "one two"})
+    assert (await client.got.get())["result"]["structuredContent"]["content"] == "one two"
+
+
+async def test_progress_is_sent_a_few_times_per_second_not_per_delta(client: Client) -> None:
+    await client.initialize()
+    params = {"name": "chat", "arguments": {"prompt": "hang x"}, "_meta": {"progressToken": 0}}
+    client.request("tools/call", params)
+    await client.got.get()
+    for _ in range(500):
+        client.engine.jobs["conv_1"].add("text", delta="x")
+    assert (await client.got.get())["params"]["progress"] == 501
+    await client.lines.close()
+
+
+async def test_a_client_that_goes_away_stops_its_call(client: Client) -> None:
+    await client.initialize()
+    client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    await client.engine.started.wait()
+    await client.lines.close("gone")
+    assert client.engine.jobs["conv_1"].status == "cancelled"
+
+
+@pytest.mark.parametrize("env", [{"COUNSEL_KEEP_ABANDONED": "1"}, {}])
+async def test_a_kept_or_background_job_goes_on_without_its_client(tmp_path: Path, env: dict[str, str]) -> None:
+    client = Client(tmp_path, **env)
+    await client.initialize()
+    arguments = {"prompt": "hang", "async": not env}
+    client.request("tools/call", {"name": "chat", "arguments": arguments})
+    await client.engine.started.wait()
+    await client.lines.close("gone")
+    assert client.engine.jobs["conv_1"].status == "processing"
+
+
+async def test_a_handover_leaves_the_job_to_the_next_daemon(client: Client) -> None:
+    await client.initialize()
+    client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    await client.engine.started.wait()
+    await client.lines.close("handover")
+    assert client.engine.jobs["conv_1"].status == "processing"
+
+
+async def test_shortly_before_the_clients_limit_the_call_answers_with_its_id(tmp_path: Path) -> None:
+    client = Client(tmp_path, COUNSEL_CLIENT_LIMIT_SECONDS="1")
+    await client.initialize(name="codex-mcp-client")
+    result = await client.call("chat", {"prompt": "hang"})
+    assert result["structuredContent"]["continuation"] == {"id": "conv_1", "status": "processing"}
+    assert "check_status" in result["content"][0]["text"]
+    assert client.engine.jobs["conv_1"].status == "processing"
+    await client.lines.close("gone")  # nobody waits for it any more, and still it goes on
+    assert client.engine.jobs["conv_1"].status == "processing"
+
+
+async def test_batches_belong_to_one_revision(client: Client) -> None:
+    await client.initialize("2025-03-26")
+    client.send(
+        [
+            {"jsonrpc": "2.0", "id": 7, "method": "ping"},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"id": 8},
+            {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "check_status"}},
+        ]
+    )
+    answers = await client.got.get()
+    assert [answer["id"] for answer in answers] == [7, 8, 9]
+    assert answers[1]["error"]["code"] == protocol.INVALID_REQUEST
+    other = Client(client.session.visitor.cwd)
+    await other.initialize("2025-06-18")
+    other.send([{"jsonrpc": "2.0", "id": 7, "method": "ping"}])
+    assert (await other.got.get())["error"]["code"] == protocol.INVALID_REQUEST
+
+
+async def test_the_clients_roots_are_the_callers_folders(client: Client, tmp_path: Path) -> None:
+    await client.initialize(roots={"listChanged": True})
+    asked = await client.got.get()
+    assert asked["method"] == "roots/list"
+    roots = [{"uri": f"file://{tmp_path}/a%20b"}, {"uri": "https://example.org"}, {"uri": 3}]
+    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}})
+    await client.call("chat", {"prompt": "echo"})
+    caller = client.engine.jobs["conv_1"].caller
+    assert caller.roots == (tmp_path / "a b",)
+    assert caller.cwd == tmp_path / "a b"
+
+
+async def test_a_failure_of_ours_is_a_result_that_a_model_can_read(client: Client) -> None:
+    await client.initialize()
+    result = await client.call("chat", {"prompt": "crash"})
+    assert result["isError"]
+    assert result["structuredContent"]["code"] == "INTERNAL"
+
+
+async def test_lists_without_entries(client: Client) -> None:
+    await client.initialize()
+    assert (await client.ask("prompts/list"))["result"] == {"prompts": []}
+    assert (await client.ask("resources/list"))["result"] == {"resources": []}
+    assert (await client.ask("resources/templates/list"))["result"]["resourceTemplates"]
+    assert (await client.ask("logging/setLevel", {"level": "info"}))["result"] == {}
+    assert (await client.ask("resources/read", {"uri": "counsel://jobs/none/text"}))["error"]["code"] == -32002
