@@ -80,7 +80,9 @@ class FakeEngine:
     def result(self, job: Job, text: str) -> Json:
         continuation = {"id": job.id, "provider": "fake", "model": "fake", "messageCount": 2}
         if isinstance(job.request, ConsensusRequest):
-            answers = [{"model": model, "status": "success", "response": text} for model in job.request.models]
+            answers = [
+                {"model": model, "status": "success", "response": text} for model in job.request.models
+            ]
             return {
                 "status": "consensus_complete",
                 "models_consulted": len(answers),
@@ -141,7 +143,11 @@ class FakeEngine:
     async def cancel(self, any_id: str) -> Json:
         job = self._job(any_id)
         if job.outcome is not None:
-            return {"status": job.status, "message": f"Job {any_id} has already {job.status}", "job_id": any_id}
+            return {
+                "status": job.status,
+                "message": f"Job {any_id} has already {job.status}",
+                "job_id": any_id,
+            }
         job.end(Cancelled("The job was cancelled."))
         return {"status": "cancelled", "message": f"Job {any_id} cancelled successfully", "job_id": any_id}
 

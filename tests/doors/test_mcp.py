@@ -78,7 +78,9 @@ async def test_each_handshake_revision_is_agreed_on(client: Client, version: str
     assert result["serverInfo"]["name"] == "counsel"
     assert (await client.ask("ping"))["result"] == {}
     assert (await client.ask("tools/list"))["result"] == {"tools": listing()}
-    assert (await client.call("chat", {"prompt": "echo hello"}))["structuredContent"]["content"] == "echo hello"
+    assert (await client.call("chat", {"prompt": "echo hello"}))["structuredContent"][
+        "content"
+    ] == "echo hello"
 
 
 async def test_an_unknown_revision_is_answered_with_the_newest_handshake(client: Client) -> None:
@@ -157,7 +159,9 @@ async def test_a_slow_call_blocks_neither_another_nor_a_ping(client: Client) -> 
     await client.initialize()
     slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
     assert (await client.ask("ping"))["result"] == {}
-    assert (await client.call("chat", {"prompt": "echo quick"}))["structuredContent"]["content"] == "echo quick"
+    assert (await client.call("chat", {"prompt": "echo quick"}))["structuredContent"][
+        "content"
+    ] == "echo quick"
     client.engine.jobs["conv_1"].end({"content": "at last"})
     answer = await client.got.get()
     assert answer["id"] == slow
@@ -180,7 +184,9 @@ async def test_an_id_in_use_is_refused(client: Client) -> None:
     await client.initialize()
     client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
     client.number -= 1
-    assert (await client.ask("tools/call", {"name": "check_status"}))["error"]["code"] == protocol.INVALID_REQUEST
+    assert (await client.ask("tools/call", {"name": "check_status"}))["error"][
+        "code"
+    ] == protocol.INVALID_REQUEST
     await client.lines.close()
 
 
@@ -218,7 +224,9 @@ async def test_a_client_that_goes_away_stops_its_call(client: Client) -> None:
 
 
 @pytest.mark.parametrize("env", [{"COUNSEL_KEEP_ABANDONED": "1"}, {}])
-async def test_a_kept_or_background_job_goes_on_without_its_client(tmp_path: Path, env: dict[str, str]) -> None:
+async def test_a_kept_or_background_job_goes_on_without_its_client(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
     client = Client(tmp_path, **env)
     await client.initialize()
     arguments = {"prompt": "hang", "async": not env}
@@ -291,4 +299,6 @@ async def test_lists_without_entries(client: Client) -> None:
     assert (await client.ask("resources/list"))["result"] == {"resources": []}
     assert (await client.ask("resources/templates/list"))["result"]["resourceTemplates"]
     assert (await client.ask("logging/setLevel", {"level": "info"}))["result"] == {}
-    assert (await client.ask("resources/read", {"uri": "counsel://jobs/none/text"}))["error"]["code"] == -32002
+    assert (await client.ask("resources/read", {"uri": "counsel://jobs/none/text"}))["error"][
+        "code"
+    ] == -32002

@@ -19,7 +19,13 @@ from doors.test_mcp import Client
 
 def test_the_list_of_tools_is_small() -> None:
     assert len(json.dumps({"tools": listing()}, ensure_ascii=False)) / 4 < 2_500
-    assert [tool["name"] for tool in listing()] == ["chat", "consensus", "check_status", "cancel_job", "askModel"]
+    assert [tool["name"] for tool in listing()] == [
+        "chat",
+        "consensus",
+        "check_status",
+        "cancel_job",
+        "askModel",
+    ]
 
 
 @pytest.mark.parametrize("tool", listing(), ids=lambda tool: tool["name"])
@@ -48,7 +54,11 @@ BAD: list[tuple[str, Any, str]] = [
     ("chat", {"prompt": "p", "temperature": 1.1}, "temperature must be from 0 to 1, not 1.1"),
     ("chat", {"prompt": "p", "temperature": True}, "temperature must be a number, not true or false"),
     ("chat", {"prompt": "p", "temperature": float("nan")}, "temperature must be from 0 to 1"),
-    ("chat", {"prompt": "p", "reasoning_effort": "huge"}, "must be one of minimal, low, medium, high, max, not huge"),
+    (
+        "chat",
+        {"prompt": "p", "reasoning_effort": "huge"},
+        "must be one of minimal, low, medium, high, max, not huge",
+    ),
     ("chat", {"prompt": "p", "files": "a"}, "files must be a list, not text"),
     ("chat", {"prompt": "p", "files": ["a", 1]}, "files[1] must be text, not a number"),
     ("chat", {"prompt": "p", "async": "yes"}, "async must be true or false, not text"),

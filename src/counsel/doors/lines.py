@@ -8,14 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from counsel.doors.mcp import Session
-from counsel.doors.protocol import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    RpcError,
-    check_message,
-    is_request,
-    reply_id,
-)
+from counsel.doors.protocol import INVALID_REQUEST, PARSE_ERROR, RpcError, check_message, is_request, reply_id
 from counsel.types import Json
 
 Line: TypeAlias = Callable[[bytes], None]
@@ -109,7 +102,9 @@ class McpLines:
         try:
             message = json.loads(data)
         except (ValueError, RecursionError):
-            self._send(RpcError(PARSE_ERROR, "Parse error: each line must be one JSON message").response(None))
+            self._send(
+                RpcError(PARSE_ERROR, "Parse error: each line must be one JSON message").response(None)
+            )
             return
         if isinstance(message, list):
             self._batch(message, key)

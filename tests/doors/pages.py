@@ -1,0 +1,52 @@
+"""What is generated from the doors: the front's manifest and the page about the tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import generate
+from counsel.doors import limits
+from counsel.doors.mcp import listing
+
+
+def manifest() -> str:
+    """The lines that the front answers `tools/list` with before a daemon is there."""
+    return json.dumps({"tools": listing()}, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def tools() -> str:
+    return generate.within("docs/tools.md", tools="\n\n".join(_tool(tool) for tool in listing()))
+
+
+def doors() -> str:
+    rows = [f"| {name} | {row.stdio} | {row.http} | {row.source} |" for name, row in limits.CLIENTS.items()]
+    other = limits.OTHERS
+    rows.append(f"| others | {other.stdio} | {other.http} | {other.source} |")
+    head = "| client | seconds on stdio | on HTTP | where from |\n|---|---|---|---|\n"
+    return generate.within("docs/doors.md", limits=head + "\n".join(rows))
+
+
+def _tool(tool: Any) -> str:
+    schema = tool["inputSchema"]
+    rows = [_row(name, of, name in schema.get("required", [])) for name, of in schema["properties"].items()]
+    table = "\n".join(["| argument | type | default | what it is |", "|---|---|---|---|", *rows])
+    return f"### `{tool['name']}`\n\n{tool['description']}\n\n{table}"
+
+
+def _row(name: str, schema: Any, required: bool) -> str:
+    default = "required" if required else f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+    return f"| `{name}` | {_type(schema)} | {default} | {schema.get('description', '')} |"
+
+
+def _type(schema: Any) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(each) for each in schema["anyOf"])
+    if "enum" in schema:
+        return " \\| ".join(f"`{value}`" for value in schema["enum"])
+    if schema["type"] == "array":
+        count = f", {schema['minItems']} to {schema['maxItems']}" if "minItems" in schema else ""
+        return f"list of {_type(schema['items'])}{count}"
+    if "minimum" in schema:
+        return f"{schema['type']} {schema['minimum']} to {schema['maximum']}"
+    return str(schema["type"])
