@@ -8,6 +8,7 @@ read. A bad value is named in `problems` and its default is used: one bad line n
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import sys
@@ -178,7 +179,8 @@ def default_home(env: Mapping[str, str]) -> Path:
     user = Path(env.get("HOME") or Path.home())
     if sys.platform == "darwin":
         return user / "Library" / "Application Support" / "counsel"
-    return Path(env.get("XDG_DATA_HOME") or user / ".local" / "share") / "counsel"
+    data = Path(env.get("XDG_DATA_HOME", ""))  # a relative one would be the project's folder
+    return (data if data.is_absolute() else user / ".local" / "share") / "counsel"
 
 
 def load(env: Mapping[str, str] | None = None) -> Settings:
@@ -188,8 +190,9 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     problems: list[str] = []
     dotenv = _read_dotenv(home / ".env", problems)
     config = _read_toml(home / "config.toml", problems)
-    merged = {**dotenv, **env}
-    sources = {name: "environment" if name in env else str(home / ".env") for name in merged}
+    given = {name: value for name, value in env.items() if value or name not in dotenv}
+    merged = {**dotenv, **given}
+    sources = {name: "environment" if name in given else str(home / ".env") for name in merged}
     values: dict[str, Any] = {}
     known = {row.name for row in rows()}
     problems += [
@@ -236,8 +239,9 @@ def _pick(
 
 def _parse(row: dataclasses.Field[Any], raw: Any) -> Any:
     kind = {"int": _integer, "bool": _boolean, "str": _string, "tuple[str, ...]": _strings}[str(row.type)]
-    value = kind(row.name, raw)
-    if (choices := row.metadata["choices"]) and value not in choices:
+    choices = row.metadata["choices"]
+    value: Any = kind(row.name, raw.lower() if choices and isinstance(raw, str) else raw)
+    if choices and value not in choices:
         raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
     low, high = row.metadata["min"], row.metadata["max"]
     if (low is not None and value < low) or (high is not None and value > high):
@@ -332,12 +336,22 @@ def salvage(text: str) -> tuple[dict[str, Any], list[int]]:
                 number -= 1
             if number < 1 or number in dropped:
                 return {}, [*dropped, number]
-            lines[number - 1] = ""
-            dropped.append(number)
+            for bad in _with_its_table(lines, number):
+                lines[bad - 1] = ""
+                dropped.append(bad)
+
+
+def _with_its_table(lines: list[str], number: int) -> list[int]:
+    """A bad header takes its table along: else the keys below would go to the table above."""
+    if not lines[number - 1].lstrip().startswith("["):
+        return [number]
+    below = range(number + 1, len(lines) + 1)
+    table = itertools.takewhile(lambda other: not lines[other - 1].lstrip().startswith("["), below)
+    return [number, *(other for other in table if lines[other - 1].strip())]
 
 
 _LINE: Callable[[str], re.Match[str] | None] = re.compile(
-    r"""\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^#]*?))\s*(?:\#.*)?"""
+    r"""\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|(?!["'])(.*?))\s*(?:(?<=[\s"'])\#.*)?"""
 ).fullmatch
 
 

@@ -1,0 +1,187 @@
+"""Logs on stderr and in COUNSEL_HOME/logs, with no key in them and, unless asked for, no prompt or answer.
+
+A room writes `log = logging.getLogger("counsel.<room>")` and shows what people and models said through `shown`.
+The redaction here is the last line of defence, not a licence to log secrets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+from collections import OrderedDict
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TextIO
+
+from counsel.settings import Settings, rows
+
+FILE = "counsel.log"
+MAX_BYTES = 5 * 1024 * 1024
+KEPT = 3
+HIDDEN = "[hidden]"
+
+log = logging.getLogger("counsel.logs")
+
+
+def setup(settings: Settings, *, stderr: bool) -> None:
+    """Send all records to stderr (if asked) and to the log file. Doors call it once; again: it starts over."""
+    protect(settings)
+    root = logging.getLogger()
+    for old in [handler for handler in root.handlers if isinstance(handler.formatter, _Careful)]:
+        root.removeHandler(old)
+        old.close()
+    level = settings.log_level.upper()
+    logging.getLogger("counsel").setLevel(level)
+    if stderr:
+        _add(root, _Stderr(), settings)
+    if not settings.home.is_absolute():
+        return
+    try:
+        _add(root, _PrivateFile(settings.home / "logs" / FILE), settings)
+    except OSError as error:  # a read-only disk never stops a start
+        log.warning("no log file: %s: %s", settings.home / "logs", error.strerror)
+
+
+def shown(text: str, settings: Settings) -> str:
+    """Words of a person or a model as a log may show them: only how many, unless COUNSEL_LOG_CONTENT is on."""
+    return text if settings.log_content else f"({len(text)} characters)"
+
+
+def _add(root: logging.Logger, handler: logging.Handler, settings: Settings) -> None:
+    handler.setFormatter(_Careful(whole=settings.log_content))
+    handler.addFilter(_foreign_only_when_it_matters)
+    root.addHandler(handler)
+
+
+def _foreign_only_when_it_matters(record: logging.LogRecord) -> bool:
+    """Libraries log whole messages at their lower levels."""
+    return _is_ours(record) or record.levelno >= logging.WARNING
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name == "counsel" or record.name.startswith("counsel.")
+
+
+# ── redaction ────────────────────────────────────────────────────────────────────────────────────────
+
+_SHAPES = re.compile(
+    r"""
+      \b(?:sk|rk|pk)-[A-Za-z0-9_-]{16,}                 # OpenAI, Anthropic, OpenRouter, DeepSeek …
+    | \bAIza[A-Za-z0-9_-]{30,}                          # Google
+    | \bxai-[A-Za-z0-9_-]{16,}
+    | \b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
+    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
+    | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*   # JWT
+    | -----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY(?s:.*?)(?:-----END[^-]*-----|\Z)
+    | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)                   # user:password in an address
+    """,
+    re.VERBOSE,
+)
+_NAMED = re.compile(
+    r"""(?ix)
+    ( (?:authorization | proxy-authorization | (?:x-)?(?:goog-)?api[-_]?key | access[-_]?token | [?&]key | [a-z_]*_(?:api_key|token|secret) )
+      ["']? \s* [:=] \s* ["']? (?: (?:bearer|basic) \s+ )?
+    | \b bearer \s+ )
+    (?!\[hidden\]) [^\s"'&,;)}\]]{6,}
+    """
+)
+_SECRET_NAME = re.compile(r"(?:_KEY|_TOKEN|_SECRET|PASSWORD)\Z")
+_MOST_SECRETS = 1_000  # of all callers of one daemon; the oldest go first
+
+_secrets: OrderedDict[str, None] = OrderedDict()
+_known: re.Pattern[str] | None = None
+
+
+def protect(settings: Settings) -> None:
+    """Keep this caller's keys out of the logs, whatever they look like."""
+    global _known  # noqa: PLW0603 — one process, one set of things not to write
+    named = (value for name, value in settings.env.items() if _SECRET_NAME.search(name))
+    own = (str(getattr(settings, row.name)) for row in rows() if row.metadata["secret"])
+    new = {value for value in (*named, *own) if len(value) >= 8} - _secrets.keys()
+    if not new:
+        return
+    _secrets.update(dict.fromkeys(sorted(new)))
+    while len(_secrets) > _MOST_SECRETS:
+        _secrets.popitem(last=False)
+    _known = re.compile("|".join(re.escape(value) for value in sorted(_secrets, key=len, reverse=True)))
+
+
+def redact(text: str) -> str:
+    if _known:
+        text = _known.sub(HIDDEN, text)
+    return _NAMED.sub(rf"\1{HIDDEN}", _SHAPES.sub(HIDDEN, text))
+
+
+# ── forms and places ─────────────────────────────────────────────────────────────────────────────────
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class _Careful(logging.Formatter):
+    """One record is one line with indented further lines: what a client is called cannot forge a record."""
+
+    def __init__(self, *, whole: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self.whole = whole
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record) if self.whole or _is_ours(record) else self._brief(record)
+        return redact(text).translate(_CONTROLS).replace("\n", "\n    ")
+
+    def _brief(self, record: logging.LogRecord) -> str:
+        """Other people's messages may quote what was sent: the first line, and an error's kind, are enough."""
+        first = record.getMessage().partition("\n")[0][:200]
+        kind = record.exc_info[0] if isinstance(record.exc_info, tuple) else None
+        record.message = f"{first} ({kind.__name__})" if kind else first
+        record.asctime = self.formatTime(record)
+        return self.formatMessage(record)
+
+
+class _Quiet:
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """A full disk or a gone reader: the default would print the record, unredacted."""
+
+
+class _Stderr(_Quiet, logging.StreamHandler[TextIO]):
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+
+
+class _PrivateFile(_Quiet, RotatingFileHandler):
+    """A rotating file that only its owner reads, shared by several processes: each notices when another turned it."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        super().__init__(
+            path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="backslashreplace"
+        )
+
+    def _open(self) -> TextIOWrapper:
+        fd = os.open(
+            self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        os.fchmod(fd, 0o600)
+        return open(fd, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 — a descriptor
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._turned():
+            with contextlib.suppress(OSError):
+                self._reopen()
+        super().emit(record)
+
+    def _turned(self) -> bool:
+        try:
+            there = Path(self.baseFilename).stat()
+            here = os.fstat(self.stream.fileno() if self.stream else -1)
+        except (OSError, ValueError):  # gone, closed, never opened
+            return True
+        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+
+    def _reopen(self) -> None:
+        if self.stream:
+            self.stream.close()
+        self.stream = self._open()

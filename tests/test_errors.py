@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import re
+
+import pytest
+
+from counsel import errors
+from counsel.errors import BY_CODE, CounselError, Internal, RateLimited, Refused, Unavailable
+
+LEAVES = sorted(BY_CODE.values(), key=lambda kind: kind.__name__)
+# DESIGN.md's list: doors, docs and clients rely on these words.
+CODES = [
+    "INVALID_ARGUMENT",
+    "PROVIDER_UNAVAILABLE",
+    "AGENT_UNAVAILABLE",
+    "MODEL_NOT_FOUND",
+    "RATE_LIMIT_EXCEEDED",
+    "CONTEXT_LENGTH_EXCEEDED",
+    "AUTHENTICATION_FAILED",
+    "TIMEOUT",
+    "CANCELLED",
+    "FILE_NOT_ALLOWED",
+    "FILE_TOO_LARGE",
+    "NOT_FOUND",
+    "CONFLICT",
+    "CONFIG_INVALID",
+    "SELF_CONSULTATION",
+    "UPSTREAM_ERROR",
+    "INTERNAL",
+]
+
+
+def test_the_codes_are_those_of_the_design():
+    assert sorted(BY_CODE) == sorted(CODES)
+
+
+def test_the_drawn_tree_is_the_real_one():
+    drawn = re.findall(r"^[ │├└─]*([A-Z]\w+) {2,}(?:([A-Z_]{5,})\b)?", errors.__doc__ or "", re.MULTILINE)
+    leaves = {name: code for name, code in drawn if code}
+    assert leaves == {kind.__name__: code for code, kind in BY_CODE.items()}
+
+
+@pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
+def test_an_error_survives_the_journal_and_the_socket(kind):
+    error = kind("It broke.", hint="Mend it.", file="a", retry_after=3, partial=None)
+    shown = json.loads(json.dumps(error.as_dict()))
+    assert shown == {
+        "error": "It broke.",
+        "code": kind.code,
+        "file": "a",
+        "retry_after": 3,
+        "hint": "Mend it.",
+    }
+    back = errors.from_dict(shown)
+    assert type(back) is kind
+    assert back.as_dict() == shown
+    assert str(back) == "It broke. Mend it."
+
+
+def test_fields_are_attributes():
+    error = RateLimited("slow", provider="openai", retry_after=2.5)
+    assert (error.provider, error.retry_after) == ("openai", 2.5)
+    assert not hasattr(error, "status")
+
+
+def test_errors_can_be_copied_and_pickled():
+    """`__getattr__` over a half-made object would recurse."""
+    error = RateLimited("slow", provider="openai")
+    for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (again.message, again.provider, again.code) == ("slow", "openai", "RATE_LIMIT_EXCEEDED")
+
+
+@pytest.mark.parametrize("shown", [{}, {"code": "NEW_CODE", "error": "x"}, {"code": None}])
+def test_what_is_not_known_becomes_internal(shown):
+    assert type(errors.from_dict(shown)) is Internal
+
+
+def test_auto_may_go_on_only_after_unavailable():
+    assert {kind.__name__ for kind in LEAVES if issubclass(kind, Unavailable)} == {
+        "ProviderUnavailable",
+        "AgentUnavailable",
+        "RateLimited",
+    }
+    assert not any(issubclass(kind, Refused) and issubclass(kind, Unavailable) for kind in LEAVES)
+    assert all(issubclass(kind, CounselError) for kind in LEAVES)
