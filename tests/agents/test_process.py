@@ -1,0 +1,215 @@
+"""The runner with real processes: what comes out, and that nothing stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+import uuid
+from pathlib import Path
+
+import pytest
+
+from counsel.agents import process
+from counsel.agents.process import Command, OutputTooLarge, Process
+from counsel.types import Limits
+
+
+@pytest.fixture
+def mark() -> str:
+    return f"mark-{uuid.uuid4().hex}"
+
+
+def python(code: str, cwd: Path, *, mark: str = "", stdin: bytes = b"", dialog: bool = False) -> Command:
+    argv = (sys.executable, "-c", textwrap.dedent(code))
+    return Command(argv, cwd, {"PATH": os.defpath, "MARK": mark}, stdin, dialog)
+
+
+def marked(mark: str) -> list[int]:
+    """Every live process, whoever its parent is, that inherited the mark."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+async def gone(mark: str) -> None:
+    async with asyncio.timeout(20):
+        while marked(mark):
+            await asyncio.sleep(0.02)
+
+
+async def collect(command: Command, limits: Limits | None = None) -> tuple[list[dict], process.Exit]:
+    async with Process(command, limits or Limits()) as agent:
+        lines = [line async for line in agent.lines()]
+        return lines, await agent.ended()
+
+
+async def test_lines_of_any_size_in_any_cut(tmp_path: Path) -> None:
+    code = """
+        import json, sys, os
+        os.write(1, b'{"a":'); os.write(1, b' 1}\\n{"b": 2}\\nnot json\\n[1]\\n\\n')
+        sys.stdout.write(json.dumps({"big": "ä" * 3_000_000}) + '\\n')
+        sys.stdout.write('{"last": true}')
+    """
+    lines, exit_ = await collect(python(code, tmp_path))
+    assert lines[:2] == [{"a": 1}, {"b": 2}]
+    assert len(lines[2]["big"]) == 3_000_000
+    assert lines[3] == {"last": True}
+    assert (exit_.code, exit_.garbage) == (0, 2)
+
+
+async def test_the_environment_is_the_given_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the daemon's own")
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    (env,), _ = await collect(python(code, tmp_path, mark="m"))
+    assert env.pop("MARK") == "m"
+    assert set(env) <= {"PATH", "LC_CTYPE", "PWD"}
+
+
+async def test_stdin_is_written_and_closed(tmp_path: Path) -> None:
+    sent = b"x" * 2_000_000
+    code = "import sys, json; print(json.dumps({'got': len(sys.stdin.read())}))"
+    lines, _ = await collect(python(code, tmp_path, stdin=sent))
+    assert lines == [{"got": len(sent)}]
+
+
+async def test_an_agent_that_reads_nothing_is_no_deadlock(tmp_path: Path) -> None:
+    lines, exit_ = await collect(python("print('{}')", tmp_path, stdin=b"x" * 5_000_000))
+    assert (lines, exit_.code) == ([{}], 0)
+
+
+async def test_a_dialog(tmp_path: Path) -> None:
+    code = """
+        import sys, json
+        for line in sys.stdin:
+            print(json.dumps({"echo": json.loads(line)}), flush=True)
+    """
+    async with Process(python(code, tmp_path, dialog=True), Limits()) as agent:
+        lines = agent.lines()
+        for number in range(3):
+            await agent.send({"n": number})
+            assert await anext(lines) == {"echo": {"n": number}}
+        assert (await agent.ended()).code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("raise SystemExit(41)", 41), ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV)],
+)
+async def test_the_exit_is_the_agents(code: str, expected: int, tmp_path: Path) -> None:
+    _, exit_ = await collect(python(code, tmp_path))
+    assert exit_.code == expected
+
+
+async def test_a_bounded_tail_of_stderr(tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('x' * 1_000_000 + 'the end'); sys.exit(3)"
+    _, exit_ = await collect(python(code, tmp_path))
+    assert exit_.code == 3
+    assert exit_.stderr.endswith("the end")
+    assert len(exit_.stderr) <= process.STDERR_TAIL
+
+
+async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    _, exit_ = await collect(Command((str(tmp_path / "nothing"),), tmp_path, {}))
+    assert exit_.code == 127
+    assert "No such file" in exit_.stderr
+
+
+async def test_too_much_output_ends_it(tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MAX_OUTPUT", 1_000_000)
+    with pytest.raises(OutputTooLarge):
+        await collect(python("while True: print('{}' * 1000)", tmp_path, mark=mark))
+    assert marked(mark) == []
+
+
+@pytest.mark.parametrize("limits", [Limits(total=0.3), Limits(first_event=0.3)])
+async def test_a_hang_ends_at_the_limit(limits: Limits, tmp_path: Path, mark: str) -> None:
+    code = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+    with pytest.raises(TimeoutError):
+        await collect(python(code, tmp_path, mark=mark), limits)
+    assert marked(mark) == []
+
+
+FAMILY = """
+    import os, subprocess, sys, time
+    subprocess.Popen(["sleep", "600"])                              # in the agent's group
+    subprocess.Popen(["sleep", "600"], start_new_session=True)      # out of it
+    if os.fork() == 0:                                              # a daemon: its parent ends
+        os.setsid()
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", "600"])
+        os._exit(0)
+    os.wait()
+    print('{"ready": true}', flush=True)
+    if "stay" in sys.argv:
+        time.sleep(600)
+"""
+
+
+async def test_cancel_leaves_nothing(tmp_path: Path, mark: str) -> None:
+    ready = asyncio.Event()
+
+    async def run() -> None:
+        command = python(FAMILY, tmp_path, mark=mark)
+        async with Process(Command((*command.argv, "stay"), tmp_path, command.env), Limits()) as agent:
+            async for _ in agent.lines():
+                ready.set()
+
+    task = asyncio.create_task(run())
+    await ready.wait()
+    assert len(marked(mark)) == 5  # the warden, the agent, three sleeps
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert marked(mark) == []
+
+
+async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path, mark: str) -> None:
+    lines, exit_ = await collect(python(FAMILY, tmp_path, mark=mark))
+    assert (lines, exit_.code) == ([{"ready": True}], 0)
+    assert marked(mark) == []
+
+
+async def test_one_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
+    code = """
+        import signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print('{}', flush=True)
+        time.sleep(600)
+    """
+    async with Process(python(code, tmp_path, mark=mark), Limits()) as agent:
+        await anext(agent.lines())
+    assert marked(mark) == []
+
+
+async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> None:
+    """The daemon itself dies without a chance to do anything: its agents die too."""
+    daemon = f"""
+        import asyncio, os, sys
+        from pathlib import Path
+        from counsel.agents.process import Command, Process
+        from counsel.types import Limits
+        async def main():
+            command = Command((sys.executable, "-c", {textwrap.dedent(FAMILY)!r}, "stay"), Path("."), dict(os.environ))
+            async with Process(command, Limits()) as agent:
+                async for line in agent.lines():
+                    print("ready", flush=True)
+        asyncio.run(main())
+    """
+    env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "MARK": mark}
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", textwrap.dedent(daemon)), cwd=tmp_path, env=env, stdout=asyncio.subprocess.PIPE
+    )
+    assert started.stdout is not None
+    assert await started.stdout.readline() == b"ready\n"
+    assert len(marked(mark)) == 6
+    started.kill()
+    await started.wait()
+    await gone(mark)
