@@ -39,10 +39,18 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-async def gone(mark: str) -> None:
-    async with asyncio.timeout(20):
-        while marked(mark):
-            await asyncio.sleep(0.02)
+async def gone(pids: list[int]) -> None:
+    for pid in pids:
+        ended = asyncio.Event()
+        try:
+            watched = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        asyncio.get_running_loop().add_reader(watched, ended.set)
+        async with asyncio.timeout(20):
+            await ended.wait()
+        asyncio.get_running_loop().remove_reader(watched)
+        os.close(watched)
 
 
 async def collect(command: Command, limits: Limits | None = None) -> tuple[list[dict], process.Exit]:
@@ -101,7 +109,10 @@ async def test_a_dialog(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [("raise SystemExit(41)", 41), ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV)],
+    [
+        ("raise SystemExit(41)", 41),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+    ],
 )
 async def test_the_exit_is_the_agents(code: str, expected: int, tmp_path: Path) -> None:
     _, exit_ = await collect(python(code, tmp_path))
@@ -205,11 +216,16 @@ async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> No
     """
     env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "MARK": mark}
     started = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", textwrap.dedent(daemon)), cwd=tmp_path, env=env, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", textwrap.dedent(daemon)),
+        cwd=tmp_path,
+        env=env,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert started.stdout is not None
     assert await started.stdout.readline() == b"ready\n"
-    assert len(marked(mark)) == 6
+    family = marked(mark)
+    assert len(family) == 6
     started.kill()
     await started.wait()
-    await gone(mark)
+    await gone(family)
+    assert marked(mark) == []

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -96,7 +96,7 @@ class Process:
     def pid(self) -> int:
         return self._process.pid
 
-    async def lines(self) -> AsyncIterator[Json]:
+    async def lines(self) -> AsyncGenerator[Json]:
         """Each JSON object that the agent prints; other lines are counted. Raises `TimeoutError`."""
         parts: list[bytes] = []
         size = 0
@@ -134,7 +134,9 @@ class Process:
         await self._gone()
         await asyncio.wait(self._tasks, timeout=GRACE)
         stderr = b"".join(self._tail)[-STDERR_TAIL:].decode(errors="replace")
-        return Exit(-9 if self._process.returncode is None else self._process.returncode, stderr, self.garbage)
+        return Exit(
+            -9 if self._process.returncode is None else self._process.returncode, stderr, self.garbage
+        )
 
     async def _read(self) -> bytes:
         assert self._process.stdout is not None  # noqa: S101

@@ -1,0 +1,255 @@
+"""Asking Claude Code: `claude -p`, JSON lines both ways.
+
+Measured with 2.1.325:
+- the prompt goes through stdin, so pictures can go with it and no process list shows it;
+- on an API error `subtype` still says "success": `is_error` and `api_error_status` tell the truth;
+- it tries a refused key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
+- a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from counsel.agents import driver, failures
+from counsel.agents.base import AGENTS, place
+from counsel.agents.driver import Ask, Step, finished_or_fail
+from counsel.agents.failures import LostSession
+from counsel.agents.installed import Installed, first_set, read_json
+from counsel.agents.process import Command, Exit
+from counsel.agents.sandbox import Level
+from counsel.caller import Caller
+from counsel.types import (
+    Call,
+    Event,
+    Finished,
+    Json,
+    Limits,
+    Notice,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolUse,
+    Usage,
+    UsageReport,
+)
+
+# `dontAsk` refuses what would need a question. The list of tools bounds what the user's own settings may allow.
+LEVELS: dict[Level, tuple[str, ...]] = {
+    "read-only": ("--permission-mode", "dontAsk"),
+    "workspace-write": ("--permission-mode", "acceptEdits"),
+    "danger-full-access": ("--permission-mode", "bypassPermissions"),
+}
+READING = ("Read", "Grep", "Glob")
+WEB = ("WebSearch", "WebFetch")
+EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
+REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "filtered"}
+
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+
+
+def command(ask: Ask) -> Command:
+    argv = [str(ask.program), "-p", "--verbose", "--include-partial-messages"]
+    argv += ["--input-format", "stream-json", "--output-format", "stream-json", *LEVELS[ask.level]]
+    web = WEB if ask.call.knobs.web_search else ()
+    if ask.level == "read-only":
+        argv += ["--tools", ",".join((*READING, *web))]
+    if web:
+        argv += ["--allowedTools", ",".join(web)]
+    if ask.call.knobs.effort:
+        argv += ["--effort", EFFORTS[ask.call.knobs.effort]]
+    if ask.model:
+        argv += ["--model", ask.model]
+    if ask.session:
+        argv += ["--resume", ask.session]
+    for folder in sorted({str(path.parent) for path in ask.call.files if not path.is_relative_to(ask.cwd)}):
+        argv += ["--add-dir", folder]
+    return Command(tuple(argv), ask.cwd, ask.env, json.dumps(_message(ask)).encode() + b"\n")
+
+
+def _message(ask: Ask) -> Json:
+    pictures = [
+        {
+            "type": "image",
+            "source": {
+                "type": "base64",
+                "media_type": image.media_type,
+                "data": base64.b64encode(image.data).decode(),
+            },
+        }
+        for image in ask.images
+    ]
+    content = [{"type": "text", "text": ask.prompt}, *pictures]
+    return {"type": "user", "message": {"role": "user", "content": content}}
+
+
+class Reader:
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.done = False
+        self._finished: Finished | None = None
+        self._streamed: set[str] = set()  # messages whose text came in pieces
+        self._message = ""
+        self._model: str | None = None
+        self._spoke = False
+
+    def feed(self, line: Json) -> list[Step]:
+        handle = {
+            "system": self._system,
+            "stream_event": self._piece,
+            "assistant": self._whole,
+            "result": self._result,
+        }.get(str(line.get("type")))
+        if handle is None or line.get("parent_tool_use_id"):  # a helper's words are not the answer
+            return []
+        return handle(line)
+
+    def finish(self, ended: Exit) -> list[Step]:
+        return finished_or_fail(self.ask, self._finished, ended)
+
+    def _system(self, line: Json) -> list[Step]:
+        if line.get("subtype") != "api_retry":
+            return []
+        status = line.get("error_status")
+        if status in {401, 403}:
+            raise self.ask.fail(str(line.get("error", "")), status)
+        seconds = float(line.get("retry_delay_ms") or 0) / 1000
+        words = f"Claude Code tries again in {seconds:.0f} s ({line.get('error')})."
+        return [Notice("retry", words, {"status": status})]
+
+    def _piece(self, line: Json) -> list[Step]:
+        event = line.get("event") or {}
+        if event.get("type") == "message_start":
+            self._message = str((event.get("message") or {}).get("id"))
+        delta = event.get("delta") or {}
+        if delta.get("type") == "text_delta":
+            return self._text(str(delta.get("text", "")))
+        if delta.get("type") == "thinking_delta":
+            return [Thinking(str(delta.get("thinking", "")))]
+        return []
+
+    def _text(self, words: str) -> list[Step]:
+        """A new message after another is set off, since tools were used in between."""
+        gap = "\n\n" if self._spoke and self._message not in self._streamed else ""
+        self._streamed.add(self._message)
+        self._spoke = True
+        return [Text(gap + words)] if words else []
+
+    def _whole(self, line: Json) -> list[Step]:
+        message = line.get("message") or {}
+        if message.get("model") == "<synthetic>":  # Claude Code's own words about a failure
+            return []
+        self._model = message.get("model") or self._model
+        steps: list[Step] = []
+        streamed = message.get("id") in self._streamed
+        self._message = str(message.get("id"))
+        for block in message.get("content") or []:
+            if block.get("type") == "tool_use":
+                call = ToolCall(str(block.get("id")), str(block.get("name")), dict(block.get("input") or {}))
+                steps.append(ToolUse(call))
+            elif block.get("type") == "text" and not streamed:
+                steps += self._text(str(block.get("text", "")))
+        return steps
+
+    def _result(self, line: Json) -> list[Step]:
+        self.done = True
+        if line.get("is_error") or line.get("subtype") != "success":
+            raise self._failure(line)
+        steps: list[Step] = [] if self._spoke or not line.get("result") else [Text(str(line["result"]))]
+        reason: Any = REASONS.get(
+            str(line.get("stop_reason")), "other" if line.get("stop_reason") else "stop"
+        )
+        self._finished = Finished(reason, self._model, session=line.get("session_id"))
+        return [*steps, UsageReport(_usage(line))]
+
+    def _failure(self, line: Json) -> Exception:
+        errors = [str(each) for each in line.get("errors") or []]
+        words = "; ".join(errors) or str(line.get("result") or line.get("subtype") or "")
+        if self.ask.session and "No conversation found" in words:
+            return LostSession()
+        if "Please run /login" in words or "Not logged in" in words:
+            return failures.not_logged_in(self.ask.agent)
+        return self.ask.fail(words, line.get("api_error_status"))
+
+
+def _usage(line: Json) -> Usage:
+    used: Mapping[str, Any] = line.get("usage") or {}
+    read = int(used.get("cache_read_input_tokens") or 0)
+    written = int(used.get("cache_creation_input_tokens") or 0)
+    details = used.get("output_tokens_details") or {}
+    cost = line.get("total_cost_usd")
+    return Usage(
+        input=int(used.get("input_tokens") or 0) + read + written,
+        output=int(used.get("output_tokens") or 0),
+        reasoning=int(details.get("thinking_tokens") or 0),
+        cache_read=read,
+        cache_write=written,
+        cost_usd=float(cost) if cost is not None else None,
+    )
+
+
+# ── is it logged in, and with what ───────────────────────────────────────────────────────────────────
+
+
+def login(caller: Caller) -> tuple[bool | None, str]:
+    env = caller.env
+    if own := _own_login(caller):
+        return True, own
+    if name := first_set(env, *_KEYS, *_CLOUDS):
+        return True, name
+    where = place(env, caller.cwd)
+    if read_json(where.claude_dir() / "settings.json").get("apiKeyHelper"):
+        return True, "apiKeyHelper"
+    return False, ""
+
+
+def _own_login(caller: Caller) -> str | None:
+    where = place(caller.env, caller.cwd)
+    if read_json(where.claude_dir() / ".credentials.json").get("claudeAiOauth"):
+        return "its own login"
+    if sys.platform == "darwin" and _mentions(where.claude_json(), b'"oauthAccount"'):
+        return "its own login (keychain)"
+    return None
+
+
+def _mentions(path: Any, words: bytes) -> bool:
+    """Without parsing: this file can be megabytes large."""
+    try:
+        return words in path.read_bytes()
+    except OSError:
+        return False
+
+
+def environment(caller: Caller) -> Mapping[str, str | None]:
+    """Claude Code prefers a key over its own login, so counsel's key for the API would be billed by mistake:
+    it is left out when there is a login, unless an address goes with it."""
+    env = caller.env
+    added: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1"}
+    if not env.get("CLAUDE_CODE_MAX_RETRIES"):
+        added["CLAUDE_CODE_MAX_RETRIES"] = str(caller.settings.max_attempts - 1)
+    if _own_login(caller) and not env.get("ANTHROPIC_BASE_URL"):
+        added["ANTHROPIC_API_KEY"] = None
+    return added
+
+
+ROOM = driver.Room(
+    agent=AGENTS["claude"],
+    command=command,
+    reader=Reader,
+    login=login,
+    takes=frozenset({"effort", "web_search"}),
+    env=environment,
+)
+
+
+def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
+    return driver.answer(ROOM, call, caller, limits, model)
+
+
+def probe(caller: Caller) -> Installed:
+    return ROOM.probe(caller)

@@ -1,0 +1,201 @@
+"""How any agent is asked: one flow over each room's command line and reader.
+
+A room says how its agent is started (`command`), how its lines are read (`reader`), which settings it takes and
+whether it is logged in. Everything else happens here, once: finding the program, the environment, the level,
+sessions that are lost, limits, partial text, honest failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from counsel.agents import environment, failures, installed, prompt, sandbox
+from counsel.agents.base import Agent
+from counsel.agents.failures import LostSession
+from counsel.agents.installed import Installed
+from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
+from counsel.caller import Caller
+from counsel.errors import CounselError, NotFound
+from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One run of one agent, ready to be put into its own words."""
+
+    agent: Agent
+    program: Path
+    call: Call
+    caller: Caller
+    limits: Limits
+    model: str | None  # the agent's own name for a model; None: its own choice
+    session: str | None  # None: a new one, and the prompt holds the earlier turns
+    level: sandbox.Level
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path = Path()
+
+    @property
+    def history(self) -> bool:
+        return self.session is None
+
+    @property
+    def prompt(self) -> str:
+        return prompt.compose(self.call, history=self.history)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return prompt.images(self.call, history=self.history)
+
+    def fail(self, words: str, status: int | None = None) -> CounselError:
+        return failures.by_status(self.agent, status, failures.clean(words, self.env))
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """What a reader answers its agent."""
+
+    message: Json = field(repr=False)
+
+
+Step: TypeAlias = Event | Send
+
+
+class Reader(Protocol):
+    """A fold over an agent's lines; no I/O inside. `done`: the answer is complete, whatever still follows.
+
+    Raises `CounselError` for a failure and `LostSession` when the session is gone.
+    """
+
+    done: bool
+
+    def feed(self, line: Json) -> list[Step]: ...
+    def finish(self, ended: Exit) -> list[Step]:
+        """The process has ended: the last events, or the failure that its end means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One agent, as the flow needs it."""
+
+    agent: Agent
+    command: Callable[[Ask], Command]
+    reader: Callable[[Ask], Reader]
+    login: Callable[[Caller], tuple[bool | None, str]]  # logged in?, and how or why not
+    takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it can be told
+    env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
+
+    def probe(self, caller: Caller) -> Installed:
+        return installed.describe(self.agent, caller, self.login(caller))
+
+
+async def answer(
+    room: Room, call: Call, caller: Caller, limits: Limits, model: str | None = None
+) -> AsyncGenerator[Event]:
+    """Ask the agent: its events as they come, `Finished` last. A session that is gone is made again once."""
+    ask = _prepare(room, call, caller, limits, model)
+    if left_out := _left_out(call.knobs, room.takes):
+        words = f"{ask.agent.label} cannot be told: {', '.join(left_out)}."
+        yield Notice("left_out", words, {"settings": left_out})
+    try:
+        async with aclosing(_run(room, ask)) as events:
+            async for event in events:
+                yield event
+    except LostSession:
+        words = f"{ask.agent.label} no longer had this conversation's session: the history was sent again as text."
+        yield Notice("warning", words, {"session": "lost"})
+        fresh = _prepare(room, call, caller, limits, model, resume=False)
+        async with aclosing(_run(room, fresh)) as events:
+            async for event in events:
+                yield event
+
+
+def _prepare(
+    room: Room, call: Call, caller: Caller, limits: Limits, model: str | None, *, resume: bool = True
+) -> Ask:
+    program = installed.locate(room.agent, caller.env)
+    if program is None:
+        raise failures.not_installed(room.agent)
+    cwd = call.cwd or caller.cwd
+    if not cwd.is_dir():
+        raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
+    env = environment.of(caller, room.agent.name)
+    for name, value in room.env(caller).items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return Ask(
+        agent=room.agent,
+        program=program,
+        call=call,
+        caller=caller,
+        limits=limits,
+        model=model,
+        session=call.session if resume else None,
+        level=sandbox.level(room.agent.name, caller.settings),
+        env=env,
+        cwd=cwd,
+    )
+
+
+def _left_out(knobs: Knobs, takes: frozenset[str]) -> list[str]:
+    asked = ("temperature", "effort", "verbosity", "web_search", "media_resolution")
+    return [name for name in asked if getattr(knobs, name) not in {None, False} and name not in takes]
+
+
+async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
+    said: list[str] = []
+    reader = room.reader(ask)
+    try:
+        async with aclosing(_events(room.command(ask), reader, ask.limits)) as events:
+            async for event in events:
+                if isinstance(event, Text):
+                    said.append(event.delta)
+                yield event
+    except TimeoutError:
+        raise _with(said, failures.late(ask.agent, ask.limits.total)) from None
+    except OutputTooLarge:
+        words = f"it wrote more than {MAX_OUTPUT // 1024 // 1024} MB and was ended"
+        raise _with(said, failures.upstream(ask.agent, words)) from None
+    except CounselError as error:
+        raise _with(said, error) from None
+
+
+async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGenerator[Event]:
+    async with Process(command, limits) as process, aclosing(process.lines()) as lines:
+        async for line in lines:
+            for step in reader.feed(line):
+                if isinstance(step, Send):
+                    await process.send(step.message)
+                else:
+                    yield step
+            if reader.done:
+                break
+        for step in reader.finish(await process.ended()):
+            if not isinstance(step, Send):
+                yield step
+
+
+def _with(said: list[str], error: CounselError) -> CounselError:
+    if said and "partial" not in error.fields:
+        error.fields["partial"] = "".join(said)
+    return error
+
+
+def finished_or_fail(ask: Ask, finished: Finished | None, ended: Exit) -> list[Step]:
+    """The usual end of a reader: a proper end, or an exit that explains itself. Garbage is named, never shown."""
+    if finished is not None:
+        return [finished]
+    if ended.code == 127:
+        words = failures.clean(ended.stderr, ask.env)
+        raise failures.not_startable(ask.agent, words)
+    how = (
+        f"it was ended by signal {-ended.code}" if ended.code < 0 else f"it ended with exit code {ended.code}"
+    )
+    garbage = f" after {ended.garbage} lines that were not JSON" if ended.garbage else ""
+    tail = failures.last_words(ended.stderr)
+    raise ask.fail(f"{how}{garbage} before its answer was complete{': ' + tail if tail else ''}")

@@ -1,0 +1,32 @@
+"""The environment that an agent gets: the caller's, never the daemon's own.
+
+Left out: what counsel keeps for itself (its `.env`, its token), and the marks by which an agent tells its own
+children that they run inside it. Claude Code refuses to start inside itself, and a marked child would write
+into its parent's session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from counsel.caller import Caller
+
+_MARKS = re.compile(
+    r"CLAUDECODE|CLAUDE_PROJECT_DIR|CLAUDE_PID|CLAUDE_AGENT_SDK_VERSION|CLAUDE_EFFORT|AI_AGENT"
+    r"|CLAUDE_CODE_(?:ENTRYPOINT|SESSION_ID|SSE_PORT|EXECPATH|TMPDIR|CHILD_SESSION\w*|REMOTE\w*)"
+    r"|CODEX_(?:SANDBOX|SANDBOX_NETWORK_DISABLED|THREAD_ID|CI|INTERNAL_\w+)|GEMINI_CLI|GEMINI_CLI_NO_RELAUNCH"
+    r"|CURSOR_(?:AGENT|TRACE_ID|CLI)|COUNSEL_TOKEN|CLIENT_CWD|SESSION_ID|PERMISSION_MODE"
+).fullmatch
+
+CHAIN = "COUNSEL_CHAIN"  # who asked whom, for a counsel that the agent starts in its turn
+
+
+def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    settings = caller.settings
+    env = {
+        name: value
+        for name, value in settings.env.items()
+        if settings.source(name) in {"environment", "default"} and not _MARKS(name)
+    }
+    return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.chain, agent))}

@@ -1,0 +1,126 @@
+"""From what an agent says when it fails to our errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from counsel.agents.base import Agent
+from counsel.errors import (
+    AgentUnavailable,
+    AuthenticationFailed,
+    ContextLengthExceeded,
+    CounselError,
+    ModelNotFound,
+    RateLimited,
+    TimedOut,
+    UpstreamError,
+)
+
+_LONGEST = 600  # characters of an agent's own words that we repeat
+_SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE).search
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_TOO_LONG = re.compile(
+    r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum number of tokens|maximum context",
+    re.IGNORECASE,
+).search
+
+
+class LostSession(Exception):
+    """The agent no longer has the session that it was told to go on with."""
+
+
+def clean(words: str, env: Mapping[str, str]) -> str:
+    """An agent's words, fit to be shown: no colours, no value of a secret variable, not too long."""
+    words = _ANSI.sub("", words)
+    for name, value in env.items():
+        if len(value) >= 4 and _SECRET_NAMES(name):
+            words = words.replace(value, "***")
+    words = words.strip()
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
+
+
+def last_words(stderr: str, lines: int = 3) -> str:
+    """The end of stderr, without the stack traces that agents like to print there."""
+    told = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return " / ".join([line for line in told if not line.startswith(("at ", "}"))][-lines:])
+
+
+def not_installed(agent: Agent) -> CounselError:
+    return AgentUnavailable(
+        f"{agent.label} is not installed: no `{agent.command}` on the PATH.",
+        hint=f"Install it: {agent.install}",
+        agent=agent.name,
+        provider=agent.name,
+    )
+
+
+def not_startable(agent: Agent, words: str) -> CounselError:
+    return AgentUnavailable(
+        f"{agent.label} could not be started: {words}",
+        hint=f"Install it again: {agent.install}",
+        agent=agent.name,
+        provider=agent.name,
+    )
+
+
+def not_logged_in(agent: Agent, words: str = "") -> CounselError:
+    said = f" ({words})" if words else ""
+    return AuthenticationFailed(
+        f"{agent.label} is not logged in, or its login was refused{said}.",
+        hint=f"Run `{agent.login}` and try again.",
+        provider=agent.name,
+        agent=agent.name,
+    )
+
+
+def limited(agent: Agent, words: str, retry_after: float | None = None) -> CounselError:
+    return RateLimited(
+        f"{agent.label} is rate limited: {words}",
+        hint="Wait, or ask another model.",
+        provider=agent.name,
+        agent=agent.name,
+        retry_after=retry_after,
+    )
+
+
+def late(agent: Agent, seconds: float) -> CounselError:
+    return TimedOut(
+        f"{agent.label} did not finish within {seconds:g} s and was ended.",
+        hint="Ask for less, or raise REQUEST_TIMEOUT_MS.",
+        provider=agent.name,
+        agent=agent.name,
+    )
+
+
+def upstream(agent: Agent, words: str, status: int | None = None) -> CounselError:
+    return UpstreamError(
+        f"{agent.label} failed: {words or 'it did not say why'}",
+        hint="Try again; `counsel agents` shows whether it is set up.",
+        provider=agent.name,
+        agent=agent.name,
+        status=status,
+    )
+
+
+def by_status(agent: Agent, status: int | None, words: str, retry_after: float | None = None) -> CounselError:
+    """The error that an HTTP status of the agent's vendor means."""
+    if status in {401, 403}:
+        return not_logged_in(agent, words)
+    if status == 429:
+        return limited(agent, words, retry_after)
+    if status == 404:
+        return ModelNotFound(
+            f"{agent.label} cannot use this model: {words}",
+            hint=f"Leave the model out to use the agent's own choice: `{agent.name}`.",
+            provider=agent.name,
+            agent=agent.name,
+        )
+    if status == 413 or _TOO_LONG(words):
+        return ContextLengthExceeded(
+            f"{agent.label}: the request is too long for its model: {words}",
+            hint="Send fewer files or start a new conversation.",
+            provider=agent.name,
+            agent=agent.name,
+        )
+    return upstream(agent, words, status)

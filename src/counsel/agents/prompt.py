@@ -1,0 +1,52 @@
+"""What an agent reads: the question, what was said before, and which files and pictures belong to it.
+
+Files are named, not pasted: the agent stands in the same folder and reads what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from counsel.types import Call, Image, Turn
+
+
+def compose(call: Call, *, history: bool, system: bool = True) -> str:
+    """The words of one run. `history`: the agent has no session that remembers the earlier turns."""
+    earlier, question = call.turns[:-1], call.turns[-1]
+    parts = [
+        call.system if system else None,
+        packed(earlier) if history and earlier else None,
+        question.text,
+        _listed(call.files) if call.files else None,
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def packed(turns: Iterable[Turn]) -> str:
+    """Earlier turns as text, for an agent that did not hear them."""
+    said = "\n\n".join(f"<{turn.role}>\n{turn.text}\n</{turn.role}>" for turn in turns if turn.text)
+    return (
+        "<conversation>\nThis conversation began before you joined it. It is given for context, oldest first; "
+        f"answer the question after it.\n\n{said}\n</conversation>"
+    )
+
+
+def _listed(files: Sequence[Path]) -> str:
+    names = "\n".join(f"- {path}" for path in files)
+    return f"<files_input>\nRead these files yourself before you answer:\n{names}\n</files_input>"
+
+
+def images(call: Call, *, history: bool) -> tuple[Image, ...]:
+    """The pictures of the turns that `compose` sends."""
+    turns = call.turns if history else call.turns[-1:]
+    return tuple(image for turn in turns for image in turn.images)
+
+
+def images_block(paths: Sequence[Path]) -> str:
+    """For agents that take pictures by path only: a closed block at the end of the prompt."""
+    names = "\n".join(f"{number}. {path}" for number, path in enumerate(paths, 1))
+    return (
+        "<images_input>\nThese pictures belong to the request above. Open each path with your own tool for "
+        f"reading files; the lines of this block are not part of the question.\n{names}\n</images_input>"
+    )

@@ -1,0 +1,54 @@
+"""The agents that can be asked, by name: `claude`, `codex:gpt-5` …"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import cast
+
+from counsel.agents import driver
+from counsel.agents.base import AGENTS, Agent
+from counsel.agents.driver import Room
+from counsel.agents.installed import Installed
+from counsel.caller import Caller
+from counsel.types import Call, Event, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """An agent, with the model that the caller wants it to use; None: the agent's own choice."""
+
+    agent: Agent
+    model: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.agent.name}:{self.model}" if self.model else self.agent.name
+
+    def answer(self, call: Call, caller: Caller, limits: Limits) -> AsyncIterator[Event]:
+        return driver.answer(room(self.agent.name), call, caller, limits, self.model)
+
+    def probe(self, caller: Caller) -> Installed:
+        return room(self.agent.name).probe(caller)
+
+
+def room(name: str) -> Room:
+    """The room's own module is imported at its first use."""
+    return cast(Room, importlib.import_module(f"counsel.agents.{name}.run").ROOM)
+
+
+def drivers() -> dict[str, Driver]:
+    return {name: Driver(agent) for name, agent in AGENTS.items()}
+
+
+def resolve(name: str) -> Driver | None:
+    """The driver that a model's name means; None: no agent has this name."""
+    agent, _, model = name.partition(":")
+    found = AGENTS.get(agent.strip().lower())
+    return Driver(found, model.strip() or None) if found else None
+
+
+def available(caller: Caller) -> list[Driver]:
+    """Installed and surely logged in, in the order of the table: what `auto` may pick without waiting."""
+    return [each for each in drivers().values() if each.probe(caller).usable]

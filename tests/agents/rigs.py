@@ -1,0 +1,165 @@
+"""Each agent set up against the loopback fake: a home of its own, its config, its keys, its program.
+
+Claude Code, Codex and Gemini CLI are the real ones from npm. Cursor's CLI cannot be had without an account:
+`stand_in_cursor.py` speaks its documented interface instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from counsel.caller import Caller, here
+from counsel.types import Call, Image, Limits, Turn
+from fake import FakeAPI
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = Path(
+    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
+)
+KEY = "key-of-the-test-1234"
+
+
+def real(name: str) -> Path:
+    program = CLIENTS / name
+    if not program.exists():
+        words = f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(words)
+    return program
+
+
+@dataclass
+class Rig:
+    name: str
+    vendor: str  # the fake's name for what the agent speaks
+    home: Path
+    project: Path
+    env: dict[str, str]
+    writes: dict[str, object] = field(default_factory=dict)  # a tool call that would write `touched`
+
+    def caller(self, **env: str) -> Caller:
+        return here(self.name, {**self.env, **env}, self.project)
+
+    def call(self, *said: str, session: str | None = None, images: tuple[Image, ...] = ()) -> Call:
+        """Turns that alternate, the user's last; the pictures go with it."""
+        roles = ["user" if (len(said) - place) % 2 else "assistant" for place in range(len(said))]
+        turns = [Turn(role, text) for role, text in zip(roles, said, strict=True)]  # type: ignore[arg-type]
+        turns[-1] = Turn("user", said[-1], images)
+        return Call(tuple(turns), cwd=self.project, session=session)
+
+
+LIMITS = Limits(total=60.0, attempts=1)
+
+
+def _base(name: str, fake: FakeAPI, home: Path, project: Path, programs: Path) -> dict[str, str]:
+    for folder in (home, project, programs):
+        folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "PATH": os.pathsep.join([str(programs), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": str(home),
+        "COUNSEL_HOME": str(home / "counsel"),
+        "COUNSEL_MAX_ATTEMPTS": "1",
+        "COUNSEL_TEST_MARK": f"{name}:{home}",
+    }
+
+
+def claude(fake: FakeAPI, tmp: Path) -> Rig:
+    home, project, programs = tmp / "home", tmp / "project", tmp / "bin"
+    env = _base("claude", fake, home, project, programs)
+    _link(programs, "claude", "node")
+    env |= {"ANTHROPIC_BASE_URL": fake.url, "ANTHROPIC_API_KEY": KEY}
+    env |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    writes = {"name": "Write", "arguments": {"file_path": str(project / "touched"), "content": "x"}}
+    return Rig("claude", "anthropic", home, project, env, writes)
+
+
+def codex(fake: FakeAPI, tmp: Path) -> Rig:
+    home, project, programs = tmp / "home", tmp / "project", tmp / "bin"
+    env = _base("codex", fake, home, project, programs)
+    _link(programs, "codex", "node")
+    (home / ".codex").mkdir(exist_ok=True)
+    (home / ".codex" / "config.toml").write_text(
+        f"""
+        model = "gpt-5.1"
+        model_provider = "fake"
+        [model_providers.fake]
+        name = "fake"
+        base_url = "{fake.v1}"
+        wire_api = "responses"
+        env_key = "FAKE_API_KEY"
+        request_max_retries = 0
+        stream_max_retries = 0
+        """
+    )
+    env |= {"FAKE_API_KEY": KEY}
+    writes = {"name": "exec_command", "arguments": {"cmd": f"touch {project / 'touched'}"}}
+    return Rig("codex", "openai-responses", home, project, env, writes)
+
+
+def gemini(fake: FakeAPI, tmp: Path) -> Rig:
+    home, project, programs = tmp / "home", tmp / "project", tmp / "bin"
+    env = _base("gemini", fake, home, project, programs)
+    _link(programs, "gemini", "node")
+    (home / ".gemini").mkdir(exist_ok=True)
+    # a named model: `auto` first asks a small model to choose, which the fake's echo cannot answer
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "model": {"name": "gemini-2.5-flash"},
+        "privacy": {"usageStatisticsEnabled": False},
+    }
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    env |= {"GOOGLE_GEMINI_BASE_URL": fake.url, "GEMINI_API_KEY": KEY}
+    writes = {"name": "write_file", "arguments": {"file_path": str(project / "touched"), "content": "x"}}
+    return Rig("gemini", "gemini", home, project, env, writes)
+
+
+def cursor(fake: FakeAPI, tmp: Path) -> Rig:
+    home, project, programs = tmp / "home", tmp / "project", tmp / "bin"
+    env = _base("cursor", fake, home, project, programs)
+    stand_in = Path(__file__).with_name("stand_in_cursor.py")
+    script(programs / "cursor-agent", f'exec "{sys.executable}" -I -S "{stand_in}" "$@"')
+    env |= {"STAND_IN_URL": fake.v1, "CURSOR_API_KEY": KEY}
+    writes = {"name": "write", "arguments": {"path": str(project / "touched")}}
+    return Rig("cursor", "openai-chat", home, project, env, writes)
+
+
+RIGS: dict[str, Callable[[FakeAPI, Path], Rig]] = {
+    "claude": claude,
+    "codex": codex,
+    "gemini": gemini,
+    "cursor": cursor,
+}
+
+
+def script(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def _link(programs: Path, *names: str) -> None:
+    for name in names:
+        (programs / name).unlink(missing_ok=True)
+        if name == "node" and not (CLIENTS / "node").exists():
+            (programs / name).symlink_to(shutil.which("node") or real(name))
+        else:
+            (programs / name).symlink_to(real(name))
+
+
+def marked(rig: Rig) -> list[int]:
+    """Every live process, whoever its parent is, that was started for this rig."""
+    mark = rig.env["COUNSEL_TEST_MARK"].encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,269 @@
+"""What counsel promises of every agent, proved on each: the same tests for all four drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.rigs import KEY, LIMITS, RIGS, Rig, marked, script
+from counsel.agents.registry import resolve
+from counsel.caller import Caller
+from counsel.errors import (
+    AgentUnavailable,
+    AuthenticationFailed,
+    CounselError,
+    RateLimited,
+    TimedOut,
+    UpstreamError,
+)
+from counsel.types import Call, Event, Finished, Image, Knobs, Limits, Notice, Text, UsageReport
+from fake import FakeAPI
+from fake import marked as told
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC"
+)
+
+real = pytest.mark.client
+slot = pytest.mark.xdist_group("agents")  # agents are heavy: one of them at a time on a small machine
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("claude", marks=[real, slot]),
+    ]
+)
+def rig(request: pytest.FixtureRequest, fake_api: FakeAPI, tmp_path: Path) -> Rig:
+    return RIGS[request.param](fake_api, tmp_path)
+
+
+def ask(rig: Rig, call: Call, limits: Limits = LIMITS, caller: Caller | None = None) -> AsyncIterator[Event]:
+    driver = resolve(rig.name)
+    assert driver is not None
+    return driver.answer(call, caller or rig.caller(), limits)
+
+
+async def whole(events: AsyncIterator[Event]) -> tuple[str, list[Event]]:
+    seen = [event async for event in events]
+    return text_of(seen), seen
+
+
+async def into(seen: list[Event], events: AsyncIterator[Event]) -> None:
+    async for event in events:
+        seen.append(event)
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+def last(rig: Rig, fake: FakeAPI) -> str:
+    """All that the model was last asked, as text."""
+    return str([call.body for call in fake.calls if call.vendor == rig.vendor][-1])
+
+
+async def test_answers(rig: Rig, fake_api: FakeAPI) -> None:
+    fake_api.script(times=None, usage={"input": 11, "output": 3})
+    text, events = await whole(ask(rig, rig.call("say pong")))
+    assert text.strip().endswith("says: say pong")
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    assert finished.session
+    assert finished.reason == "stop"
+    used = [event.usage for event in events if isinstance(event, UsageReport)]
+    if rig.name != "cursor":  # its interface reports no usage
+        assert (used[-1].input, used[-1].output) == (11, 3)
+    assert marked(rig) == []
+
+
+async def test_text_is_live(rig: Rig, fake_api: FakeAPI) -> None:
+    """The first words are there while the model still holds back the rest."""
+    fake_api.script(times=None, text="one two three", deltas=3, gate="rest", gate_after=1)
+    async with aclosing(ask(rig, rig.call("count"))) as events:  # type: ignore[type-var]
+        seen: list[Event] = []
+        async for event in events:
+            seen.append(event)
+            if text_of(seen):
+                fake_api.open_gate("rest")
+    assert text_of(seen) == "one two three"
+    assert len([event for event in seen if isinstance(event, Text)]) > 1
+
+
+async def test_goes_on_with_its_own_session(rig: Rig, fake_api: FakeAPI) -> None:
+    _, first = await whole(ask(rig, rig.call("my name is Ada")))
+    session = first[-1].session  # type: ignore[union-attr]
+    again = rig.call("my name is Ada", text_of(first), "what is my name", session=session)
+    text, events = await whole(ask(rig, again))
+    assert text.strip().endswith("says: what is my name")
+    asked = last(rig, fake_api)
+    assert "my name is Ada" in asked
+    assert "<conversation>" not in asked  # it remembers by itself
+    assert not [event for event in events if isinstance(event, Notice)]
+    assert events[-1].session == session  # type: ignore[union-attr]
+
+
+async def test_usage_is_of_this_turn(rig: Rig, fake_api: FakeAPI) -> None:
+    if rig.name == "cursor":
+        pytest.skip("Cursor's interface reports no usage")
+    fake_api.script(times=None, usage={"input": 100, "output": 10})
+    _, first = await whole(ask(rig, rig.call("one")))
+    session = first[-1].session  # type: ignore[union-attr]
+    _, second = await whole(ask(rig, rig.call("one", "1", "two", session=session)))
+    used = [event.usage for event in second if isinstance(event, UsageReport)]
+    assert (used[-1].input, used[-1].output) == (100, 10)
+
+
+async def test_a_lost_session_is_made_again_and_said(rig: Rig, fake_api: FakeAPI) -> None:
+    call = rig.call("my name is Ada", "hello Ada", "what is my name", session=str(uuid.uuid4()))
+    text, events = await whole(ask(rig, call))
+    assert "what is my name" in text
+    asked = last(rig, fake_api)
+    assert "my name is Ada" in asked
+    assert "<conversation>" in asked
+    (notice,) = [event for event in events if isinstance(event, Notice) and event.kind == "warning"]
+    assert "session" in notice.text
+
+
+async def test_history_without_a_session_is_packed(rig: Rig, fake_api: FakeAPI) -> None:
+    await whole(ask(rig, rig.call("my name is Ada", "hello Ada", "what is my name")))
+    asked = last(rig, fake_api)
+    assert "my name is Ada" in asked
+    assert "<conversation>" in asked
+
+
+async def test_sees_a_picture(rig: Rig, fake_api: FakeAPI) -> None:
+    picture = Image("image/png", PNG, "pixel.png")
+    await whole(ask(rig, rig.call("what is this", images=(picture,))))
+    asked = last(rig, fake_api)
+    if rig.name in {"claude", "codex"}:
+        assert base64.b64encode(PNG).decode() in asked
+    else:
+        block = asked[asked.index("<images_input>") : asked.index("</images_input>")]
+        (path,) = [path for path in rig.project.rglob("*.png") if str(path) in block]
+        assert await asyncio.to_thread(path.read_bytes) == PNG
+
+
+async def test_files_are_named_for_it_to_read(rig: Rig, fake_api: FakeAPI) -> None:
+    wanted = rig.project / "notes.txt"
+    wanted.write_text("the content")
+    await whole(ask(rig, replace(rig.call("read it"), files=(wanted,))))
+    asked = last(rig, fake_api)
+    assert str(wanted) in asked
+    assert "the content" not in asked
+
+
+async def test_settings_it_does_not_know_are_named(rig: Rig, fake_api: FakeAPI) -> None:
+    call = replace(rig.call("q"), knobs=Knobs(temperature=0.5, media_resolution="MEDIA_RESOLUTION_LOW"))
+    _, events = await whole(ask(rig, call))
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert notice.kind == "left_out"
+    assert notice.data["settings"] == ["temperature", "media_resolution"]
+
+
+async def test_a_refused_key(rig: Rig, fake_api: FakeAPI) -> None:
+    with pytest.raises(AuthenticationFailed) as failed:
+        await whole(ask(rig, rig.call(f"q {told(error='auth')}")))
+    assert KEY not in str(failed.value.as_dict())
+    assert failed.value.hint
+    assert failed.value.provider == rig.name
+    assert marked(rig) == []
+
+
+async def test_a_rate_limit(rig: Rig, fake_api: FakeAPI) -> None:
+    with pytest.raises(RateLimited) as failed:
+        await whole(ask(rig, rig.call(f"q {told(status=429)}")))
+    assert failed.value.provider == rig.name
+    assert marked(rig) == []
+
+
+async def test_a_hang_ends_at_the_limit(rig: Rig, fake_api: FakeAPI) -> None:
+    seen: list[Event] = []
+    call = rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")
+    with pytest.raises(TimedOut) as failed:
+        await into(seen, ask(rig, call, replace(LIMITS, total=5.0)))
+    assert failed.value.fields.get("partial", "") == text_of(seen)
+    assert marked(rig) == []
+
+
+async def test_cancel_leaves_no_process(rig: Rig, fake_api: FakeAPI) -> None:
+    async def run() -> None:
+        await whole(ask(rig, rig.call(f"q {told(text='so far', hang_after=1)}")))
+
+    task = asyncio.create_task(run())
+    await fake_api.wait_for(vendor=rig.vendor, deltas=1, timeout=30)
+    assert marked(rig)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert marked(rig) == []
+    await fake_api.wait_for(vendor=rig.vendor, state="disconnected")
+
+
+async def test_a_crash_keeps_what_was_said(rig: Rig, fake_api: FakeAPI) -> None:
+    async def killed() -> None:
+        async for event in ask(rig, rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")):
+            if isinstance(event, Text):
+                _kill_the_agent(rig)
+
+    with pytest.raises(UpstreamError) as failed:
+        await killed()
+    assert failed.value.partial == "so far"
+    assert marked(rig) == []
+
+
+def _kill_the_agent(rig: Rig) -> None:
+    """Every process of the run but the warden: as the out-of-memory killer would do."""
+    for pid in marked(rig):
+        if b"warden.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+@pytest.mark.parametrize("body", ["echo 'what?'; echo '[1]'; exit 0", "echo oops >&2; exit 3", "kill -11 $$"])
+async def test_garbage_is_no_answer(rig: Rig, body: str) -> None:
+    program = next(path for path in (rig.project.parent / "bin").iterdir() if path.name != "node")
+    program.unlink()
+    script(program, body)
+    with pytest.raises(UpstreamError) as failed:
+        await whole(ask(rig, rig.call("q")))
+    assert failed.value.provider == rig.name
+    assert marked(rig) == []
+
+
+async def test_not_installed(rig: Rig) -> None:
+    with pytest.raises(AgentUnavailable) as failed:
+        await whole(ask(rig, rig.call("q"), caller=rig.caller(PATH="/nonexistent")))
+    assert failed.value.agent == rig.name
+    assert failed.value.hint
+
+
+async def test_reads_only_unless_told_otherwise(rig: Rig, fake_api: FakeAPI) -> None:
+    fake_api.script(times=None, tool_calls=[rig.writes], text="I tried")
+    try:
+        text, _ = await whole(ask(rig, rig.call("write a file")))
+        assert "I tried" in text
+    except CounselError:
+        pass  # refusing the whole turn is as safe
+    assert not (rig.project / "touched").exists()
+
+
+async def test_eight_at_once_without_cross_talk(rig: Rig, fake_api: FakeAPI) -> None:
+    async def one(number: int) -> str:
+        text, _ = await whole(ask(rig, rig.call(f"number {number} of eight"), replace(LIMITS, total=120.0)))
+        return text.strip()
+
+    answers = await asyncio.gather(*(one(number) for number in range(8)))
+    for number, text in enumerate(answers):
+        assert text.endswith(f"says: number {number} of eight")
+    assert marked(rig) == []
