@@ -235,6 +235,9 @@ class Wire(Protocol):
     event, and `finish` raises `UpstreamError` when the stream ended before its proper end.
     """
 
+    models_path: str  # where a server lists its models, after the base URL
+
+    def headers(self, endpoint: Endpoint) -> dict[str, str]: ...
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared: ...
     def reader(self) -> StreamReader: ...
 

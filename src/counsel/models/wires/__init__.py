@@ -21,26 +21,42 @@ is missing there is not sent and named in `left_out`.
     reasoning_effort  openai_chat       {"reasoning_effort": V}
     thinking_type     openai_chat       {"thinking": {"type": V}} (DeepSeek: enabled, disabled)
     budget            anthropic         {"thinking": {"type": "enabled", "budget_tokens": V}}; V = 0: no thinking
-    budget_effort     anthropic         the same, and {"output_config": {"effort": our level, at most high}}
+    budget_effort     anthropic         the same, and {"output_config": {"effort": low, medium or high}} (Opus 4.5)
     adaptive          anthropic         {"thinking": {"type": "adaptive"}, "output_config": {"effort": V}}
     thinking_level    gemini            {"thinkingConfig": {"thinkingLevel": V}}
     thinking_budget   gemini            {"thinkingConfig": {"thinkingBudget": V}}
 
 `options` (a model's win over its provider's):
-    max_tokens_field  openai_chat       the name of the output limit; default max_tokens
-    stream_usage      openai_chat       whether stream_options.include_usage is accepted; default true
-    system_role       openai_chat       system (default) or developer
-    web_search        openai_chat       how a search is asked for: plugin (OpenRouter), search_parameters (xAI Live
-                                        Search), web_search_options (OpenAI's search models); default: it cannot be
-    web_search_tool   the others        the built-in tool's type; defaults web_search, web_search_20250305, googleSearch
-    store             openai_responses  whether `store: false` is sent; default true (it is sent)
-    encrypted         openai_responses  whether reasoning.encrypted_content may be included; default: it is for models
-                                        that reason
-    body              all               fields merged over the finished body, for what no word here can say
+    web_search_tool    all              the built-in tool's type: web_search (openai_responses, the default there),
+                                        web_search_20250305 (anthropic, default) or _20260209, googleSearch (gemini,
+                                        default), openrouter:web_search (openai_chat: no default, it cannot search)
+    search_with_tools  gemini           whether search goes together with function tools (Gemini 3 on); default false
+    max_tokens_field   openai_chat      the name of the output limit; default max_tokens
+    stream_usage       openai_chat      whether stream_options.include_usage is accepted; default true
+    system_role        openai_chat      system (default) or developer
+    encrypted          openai_responses whether encrypted reasoning is asked for, which a tool loop without storage
+                                        needs; default: when effort_style is not none
+    api_version        anthropic        the anthropic-version header; default: 2026-10-21, and 2023-06-01 for a request
+                                        with a temperature, which the newer version refuses
+    thinking_display   anthropic        summarized or omitted; default: the model's own
+    headers            all              more headers
+    body               all              fields merged over the finished body, for what no word here can say
+
+A model whose `web_search` is true can search through its wire. xAI answers `search_parameters` on Chat Completions with
+410 since 2026: its search is the Responses API's `web_search` tool, so xAI is a provider of the openai_responses wire.
 """
 
 from __future__ import annotations
 
+from counsel.models.wires.anthropic import Anthropic
+from counsel.models.wires.gemini import Gemini
+from counsel.models.wires.openai_chat import OpenAIChat
+from counsel.models.wires.openai_responses import OpenAIResponses
 from counsel.types import Wire
 
-WIRES: dict[str, Wire] = {}
+WIRES: dict[str, Wire] = {
+    "openai_responses": OpenAIResponses(),
+    "openai_chat": OpenAIChat(),
+    "anthropic": Anthropic(),
+    "gemini": Gemini(),
+}

@@ -1,0 +1,285 @@
+"""What a vendor complained about, as our errors: one table for statuses, codes and words of all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, TypeAlias
+
+from counsel.errors import (
+    AuthenticationFailed,
+    ContextLengthExceeded,
+    CounselError,
+    ModelNotFound,
+    ProviderUnavailable,
+    RateLimited,
+    UpstreamError,
+)
+from counsel.types import Endpoint, Json, Model
+
+Kind: TypeAlias = Literal[
+    "auth", "not_found", "rate_limit", "quota", "context", "overloaded", "server", "refused", "wrong_address"
+]
+RETRYABLE: frozenset[Kind] = frozenset({"rate_limit", "overloaded", "server"})
+
+_BY_STATUS: dict[int, Kind] = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    404: "not_found",
+    408: "server",
+    413: "context",
+    429: "rate_limit",
+    502: "overloaded",
+    503: "overloaded",
+    504: "overloaded",
+    529: "overloaded",
+}
+# The vendors' own names, wherever they stand (code, type, status, reason): they say more than the number.
+_BY_NAME: dict[str, Kind] = {
+    "invalid_api_key": "auth",
+    "authentication_error": "auth",
+    "API_KEY_INVALID": "auth",
+    "UNAUTHENTICATED": "auth",
+    "permission_error": "auth",
+    "PERMISSION_DENIED": "auth",
+    "model_not_found": "not_found",
+    "not_found_error": "not_found",
+    "invalid_model": "not_found",
+    "NOT_FOUND": "not_found",
+    "insufficient_quota": "quota",
+    "billing_error": "quota",
+    "rate_limit_exceeded": "rate_limit",
+    "rate_limit_error": "rate_limit",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "context_length_exceeded": "context",
+    "exceed_context_size_error": "context",
+    "request_too_large": "context",
+    "overloaded_error": "overloaded",
+    "UNAVAILABLE": "overloaded",
+    "timeout_error": "overloaded",
+    "DEADLINE_EXCEEDED": "overloaded",
+    "server_error": "server",
+    "api_error": "server",
+    "INTERNAL": "server",
+}
+# Sentences of vendors that have no name for it. `max` and `given` are read where they are said.
+_SENTENCES: tuple[tuple[str, Kind], ...] = (
+    (r"maximum context length is (?P<max>\d+) tokens.*?(?:resulted in|requested(?: about)?|contains) (?P<given>\d+)", "context"),
+    (r"prompt is too long: (?P<given>\d+) tokens > (?P<max>\d+)", "context"),
+    (r"exceed context limit: (?P<given>\d+) \+ \d+ > (?P<max>\d+)", "context"),
+    (r"input token count \((?P<given>\d+)\) exceeds the maximum number of tokens allowed \((?P<max>\d+)\)", "context"),
+    (r"maximum prompt length is (?P<max>\d+) but the request contains (?P<given>\d+)", "context"),
+    (r"contains (?P<given>\d+) tokens.*too large for model with (?P<max>\d+) maximum context", "context"),
+    (r"exceeds? the (?:available )?context (?:window|size|length)|context length exceeded|prompt is too long", "context"),
+    (r"credit balance is too low|exceeded your current quota|insufficient (?:balance|credits)", "quota"),
+    (r"api key not valid|incorrect api key|invalid api key|no auth credentials", "auth"),
+    (r"is not a valid model|model not found|invalid model|does not exist or you do not have access", "not_found"),
+    (r"overloaded", "overloaded"),
+)  # fmt: skip
+_BY_WORDS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _SENTENCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """A vendor's error, understood."""
+
+    kind: Kind
+    words: str
+    status: int | None = None
+    retry_after: float | None = None
+    max_tokens: int | None = None
+    provided_tokens: int | None = None
+
+    @property
+    def retryable(self) -> bool:
+        return self.kind in RETRYABLE
+
+
+class Complained(UpstreamError):
+    """An error event inside a stream, as a reader raises it. The transport gives it the provider's name."""
+
+    def __init__(self, body: Any, status: int | None = None) -> None:
+        super().__init__("The provider reported an error inside its stream.")
+        self.complaint = understand(status, body)
+
+
+def understand(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Complaint:
+    names, words, details = _said(body)
+    kind, found = _kind(status, names, words, is_json=isinstance(body, (dict, list)))
+    return Complaint(
+        kind=kind,
+        words=words,
+        status=status,
+        retry_after=_retry_after(headers or {}, details),
+        max_tokens=_number(found, "max"),
+        provided_tokens=_number(found, "given"),
+    )
+
+
+def _kind(
+    status: int | None, names: list[str], words: str, *, is_json: bool
+) -> tuple[Kind, re.Match[str] | None]:
+    spoken, found = next(
+        ((kind, match) for pattern, kind in _BY_WORDS if (match := pattern.search(words))), (None, None)
+    )
+    named = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+    if spoken in {"context", "quota"} and (status is None or status < 500):
+        return spoken, found
+    if named and not (named == "not_found" and status == 400 and spoken):
+        return named, found
+    if status == 404 and not is_json:
+        return "wrong_address", None
+    if status in _BY_STATUS:
+        return _BY_STATUS[status], found
+    if spoken:
+        return spoken, found
+    return ("server" if (status or 500) >= 500 else "refused"), None
+
+
+def _said(body: Any) -> tuple[list[str], str, list[Json]]:
+    """Names, words and details of the shapes that are about: OpenAI, Anthropic, Google, xAI, Mistral, OpenRouter."""
+    if isinstance(body, list) and body:  # Google without SSE answers with an array
+        body = body[0]
+    if not isinstance(body, dict):
+        return [], "", []
+    inner = body.get("error") or body
+    if isinstance(inner, str):
+        return [str(body.get("code", ""))], inner, []
+    details = [detail for detail in inner.get("details") or [] if isinstance(detail, dict)]
+    reasons = [detail.get("reason") for detail in details]
+    names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
+    words = inner.get("message") or inner.get("detail") or body.get("detail") or ""
+    return [str(name) for name in names if name], _words(inner, words), details
+
+
+def _words(inner: Json, words: Any) -> str:
+    """OpenRouter hides what the vendor behind it said in metadata.raw."""
+    raw = (inner.get("metadata") or {}).get("raw") if isinstance(inner.get("metadata"), dict) else None
+    return f"{words} ({raw})" if isinstance(raw, str) else str(words)
+
+
+def _number(found: re.Match[str] | None, name: str) -> int | None:
+    said = found.groupdict().get(name) if found else None
+    return int(said) if said else None
+
+
+def _retry_after(headers: Mapping[str, str], details: list[Json]) -> float | None:
+    if millis := headers.get("retry-after-ms"):
+        return _seconds(millis, 1000.0)
+    if said := headers.get("retry-after"):
+        return _seconds(said) if _seconds(said) is not None else _until(said)
+    delays = [str(detail["retryDelay"]) for detail in details if "retryDelay" in detail]
+    return _seconds(delays[0].removesuffix("s")) if delays else None
+
+
+def _seconds(said: str, per: float = 1.0) -> float | None:
+    try:
+        return max(0.0, float(said) / per)
+    except ValueError:
+        return None
+
+
+def _until(date: str) -> float | None:
+    try:
+        when = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
+
+# ── in our words ─────────────────────────────────────────────────────────────────────────────────────
+
+_LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|xai-|AIza|gsk_|key-)[\w*.\-]{6,}")
+
+
+def scrubbed(text: str, key: str | None) -> str:
+    """A vendor's words without the key that some of them repeat, whole or masked."""
+    if key:
+        text = text.replace(key, "[key]")
+    text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
+    return text if len(text) <= 400 else text[:400] + "…"
+
+
+def as_error(complaint: Complaint, endpoint: Endpoint, model: Model, **fields: Any) -> CounselError:
+    provider = endpoint.provider
+    label, name = provider.label or provider.name, provider.name
+    said = scrubbed(complaint.words, endpoint.key).strip()
+    quote = f": {said}" if said else "."
+    status = complaint.status
+    if complaint.kind == "auth":
+        keys = " or ".join(provider.key_envs) or "the key"
+        where = f" Keys: {provider.key_url}" if provider.key_url else ""
+        return AuthenticationFailed(
+            f"{label} refused the key{quote}",
+            hint=f"Check {keys}.{where}",
+            provider=name,
+            status=status,
+            **fields,
+        )
+    if complaint.kind == "not_found":
+        return ModelNotFound(
+            f"{label} does not know the model {model.wire_id}{quote}",
+            hint="`counsel models` lists those that are known.",
+            provider=name,
+            model=model.id,
+            **fields,
+        )
+    if complaint.kind in {"rate_limit", "quota"}:
+        return _limited(complaint, label, name, quote, fields)
+    if complaint.kind == "context":
+        return ContextLengthExceeded(
+            f"The request is too long for {model.id}{quote}",
+            hint="Send fewer or shorter files, start a new conversation, or choose a model with a larger window.",
+            provider=name,
+            max_tokens=complaint.max_tokens or model.context,
+            provided_tokens=complaint.provided_tokens,
+            **fields,
+        )
+    if complaint.kind == "overloaded":
+        return ProviderUnavailable(
+            f"{label} is overloaded or down ({status or 'in the stream'}){quote}",
+            hint="Try again in a moment, or ask another model.",
+            provider=name,
+            status=status,
+            **fields,
+        )
+    return _other(complaint, endpoint, label, quote, fields)
+
+
+def _limited(complaint: Complaint, label: str, name: str, quote: str, fields: Json) -> RateLimited:
+    if complaint.kind == "quota":
+        return RateLimited(
+            f"{label} says that the account's quota or credit is used up{quote}",
+            hint=f"Check the plan and billing at {label}, or ask another model.",
+            provider=name,
+            reason="insufficient_quota",
+            **fields,
+        )
+    wait = complaint.retry_after
+    hint = (
+        f"Try again in {wait:.0f} s, or ask another model."
+        if wait
+        else "Try again later, or ask another model."
+    )
+    return RateLimited(
+        f"{label} limits the rate{quote}", hint=hint, provider=name, retry_after=wait, **fields
+    )
+
+
+def _other(complaint: Complaint, endpoint: Endpoint, label: str, quote: str, fields: Json) -> UpstreamError:
+    provider, status = endpoint.provider, complaint.status
+    if complaint.kind == "wrong_address":
+        message = f"There is no API of {label} at {endpoint.base_url} (404)."
+        hint = f"Check {provider.base_url_env or 'the base URL'}."
+    elif complaint.kind == "server":
+        message = f"{label} failed ({status or 'in the stream'}){quote}"
+        hint = "Try again, or ask another model."
+    else:
+        message = f"{label} refused the request ({status}){quote}"
+        hint = "`counsel models` shows what each model takes."
+    return UpstreamError(message, hint=hint, provider=provider.name, status=status, **fields)

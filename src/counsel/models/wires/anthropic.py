@@ -1,0 +1,295 @@
+"""Anthropic Messages."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from counsel.errors import UpstreamError
+from counsel.models.failures import Complained
+from counsel.models.wires.openai_chat import parsed_arguments
+from counsel.models.wires.wishes import given, joined, options, settle
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Finished,
+    Image,
+    Json,
+    Model,
+    Notice,
+    Prepared,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolUse,
+    Turn,
+    Usage,
+    UsageReport,
+)
+
+VERSION = "2026-10-21"
+# The newest version refuses `temperature` outright; models that still take it take it under the old one.
+VERSION_WITH_TEMPERATURE = "2023-06-01"
+CACHE = {"type": "ephemeral", "ttl": "1h"}
+LEAST_BUDGET = 1024  # the vendor's minimum for thinking
+
+
+class Anthropic:
+    models_path = "/v1/models"
+
+    def headers(self, endpoint: Endpoint) -> dict[str, str]:
+        key = {"x-api-key": endpoint.key} if endpoint.key else {}
+        return {**key, "anthropic-version": VERSION, **endpoint.provider.headers}
+
+    def reader(self) -> MessagesReader:
+        return MessagesReader()
+
+    def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
+        said = options(model, endpoint)
+        wishes = settle(call, model)
+        thinking, limit = _thinking(model, wishes.effort, call.max_output, said)
+        # The vendor refuses a temperature together with thinking.
+        temperature = None if thinking else wishes.temperature
+        messages = _messages(call)
+        _mark_stable_prefix(messages)
+        body: Json = {
+            "model": model.wire_id,
+            "max_tokens": limit,
+            "messages": messages,
+            "stream": True,
+            **given(
+                system=[{"type": "text", "text": call.system, "cache_control": CACHE}]
+                if call.system
+                else None,
+                temperature=temperature,
+                thinking=thinking,
+                output_config=_output_config(model, wishes.effort, call),
+                tools=_tools(call, said, search=wishes.web_search) or None,
+            ),
+            **said.get("body", {}),
+        }
+        version = VERSION if temperature is None else VERSION_WITH_TEMPERATURE
+        headers = {
+            **self.headers(endpoint),
+            "anthropic-version": said.get("api_version", version),
+            **said.get("headers", {}),
+        }
+        refused = call.knobs.temperature is not None and temperature is None
+        left_out = wishes.without("temperature", asked=refused)
+        return Prepared(_url(endpoint), headers, body, left_out)
+
+
+def _url(endpoint: Endpoint) -> str:
+    return joined(endpoint.base_url.rstrip("/").removesuffix("/v1"), "/v1/messages")
+
+
+def _thinking(
+    model: Model, effort: str | int | None, max_output: int | None, said: Mapping[str, Any]
+) -> tuple[Json | None, int]:
+    """The thinking field, and a max_tokens that leaves room for the answer besides it."""
+    limit = min(max_output or model.output, model.output)
+    display = given(display=said.get("thinking_display"))
+    if model.effort_style == "adaptive" and effort is not None:
+        return {"type": "adaptive", **display}, limit
+    if not model.effort_style.startswith("budget") or not isinstance(effort, int) or effort == 0:
+        return None, limit
+    if max_output is not None:
+        limit = min(max_output + effort, model.output)
+    budget = min(effort, limit // 2 if limit <= effort else effort)
+    if budget < LEAST_BUDGET:
+        return None, limit
+    return {"type": "enabled", "budget_tokens": budget, **display}, limit
+
+
+_EFFORTS_BESIDE_BUDGET = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "high"}
+
+
+def _output_config(model: Model, effort: str | int | None, call: Call) -> Json | None:
+    if effort is None:
+        return None
+    if model.effort_style == "adaptive":
+        return {"effort": effort}
+    if model.effort_style == "budget_effort":
+        return {"effort": _EFFORTS_BESIDE_BUDGET[call.knobs.effort or "medium"]}
+    return None
+
+
+def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
+    built_in = (
+        [{"type": said.get("web_search_tool", "web_search_20250305"), "name": "web_search"}] if search else []
+    )
+    own = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        for tool in call.tools
+    ]
+    return [*built_in, *own]
+
+
+def _messages(call: Call) -> list[Json]:
+    made = ({"role": _role(turn), "content": _blocks(turn)} for turn in call.turns)
+    return [message for message in made if message["content"]]
+
+
+def _role(turn: Turn) -> str:
+    return "assistant" if turn.role == "assistant" else "user"
+
+
+def _blocks(turn: Turn) -> list[Json]:
+    if turn.native is not None:
+        return [dict(block) for block in turn.native]
+    return [
+        *(_result(result) for result in turn.tool_results),
+        *([{"type": "text", "text": turn.text}] if turn.text else []),
+        *(_image(image) for image in turn.images),
+        *(
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+            for call in turn.tool_calls
+        ),
+    ]
+
+
+def _result(result: ToolResult) -> Json:
+    return {
+        "type": "tool_result",
+        "tool_use_id": result.call_id,
+        "content": [{"type": "text", "text": result.text}] if result.text else [],
+        "is_error": result.is_error,
+    }
+
+
+def _image(image: Image) -> Json:
+    data = b64encode(image.data).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": data}}
+
+
+def _mark_stable_prefix(messages: list[Json]) -> None:
+    """Cache what a conversation will send again: up to the last user message before the newest one.
+
+    The newest is not marked: writing it costs twice its price, and most questions are asked once. An assistant's
+    turn is not marked either: it goes back verbatim, and thinking blocks may carry no mark.
+    """
+    earlier = [message for message in messages[:-1] if message["role"] == "user"]
+    if earlier:
+        blocks = earlier[-1]["content"]
+        blocks[-1] = {**blocks[-1], "cache_control": CACHE}
+
+
+_REASONS: dict[str, Any] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "filtered",
+}
+_STATUS = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500, "authentication_error": 401}
+
+
+class MessagesReader:
+    def __init__(self) -> None:
+        self._blocks: dict[int, Json] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._sources: set[str] = set()
+        self._usage: Json = {}
+        self._model: str | None = None
+        self._reason: str | None = None
+        self._stopped = False
+        self._reads = {
+            "message_start": self._start,
+            "content_block_start": self._open,
+            "content_block_delta": self._delta,
+            "content_block_stop": self._close,
+            "message_delta": self._end,
+            "message_stop": self._stop,
+            "error": self._failed,
+        }
+
+    def feed(self, event: str, data: str) -> list[Event]:
+        said = json.loads(data)
+        read = self._reads.get(said.get("type") or event)
+        return read(said) if read else []
+
+    def finish(self) -> list[Event]:
+        if not self._stopped:
+            raise UpstreamError("The stream ended before the answer did.")
+        reason = _REASONS.get(self._reason or "", "other")
+        return [Finished(reason, self._model, [self._blocks[place] for place in sorted(self._blocks)])]
+
+    def _start(self, said: Json) -> list[Event]:
+        message = said["message"]
+        self._model = message.get("model")
+        self._usage = dict(message.get("usage") or {})
+        return []
+
+    def _open(self, said: Json) -> list[Event]:
+        block = dict(said["content_block"])
+        self._blocks[said["index"]] = block
+        self._pieces[said["index"]] = []
+        if block["type"] == "text" and block.get("text"):
+            self._pieces[said["index"]].append(block["text"])
+            return [Text(block["text"])]
+        return []
+
+    def _delta(self, said: Json) -> list[Event]:
+        place, delta = said["index"], said["delta"]
+        kind = delta["type"]
+        if kind == "text_delta":
+            self._pieces[place].append(delta["text"])
+            return [Text(delta["text"])]
+        if kind == "thinking_delta":
+            self._pieces[place].append(delta["thinking"])
+            return [Thinking(delta["thinking"])] if delta["thinking"] else []
+        if kind == "input_json_delta":
+            self._pieces[place].append(delta["partial_json"])
+        elif kind == "signature_delta":
+            block = self._blocks[place]
+            block["signature"] = (block.get("signature") or "") + delta["signature"]
+        elif kind == "citations_delta":
+            return self._citation(place, delta["citation"])
+        return []
+
+    def _close(self, said: Json) -> list[Event]:
+        block, whole = self._blocks[said["index"]], "".join(self._pieces.pop(said["index"], []))
+        if block["type"] in {"text", "thinking"}:
+            block[block["type"]] = whole or block.get(block["type"], "")
+        elif block["type"] in {"tool_use", "server_tool_use"}:
+            block["input"] = parsed_arguments(whole) if whole else block.get("input") or {}
+        if block["type"] == "tool_use":
+            return [ToolUse(ToolCall(block["id"], block["name"], block["input"]))]
+        return []
+
+    def _citation(self, place: int, citation: Json) -> list[Event]:
+        block = self._blocks[place]
+        block["citations"] = [*(block.get("citations") or []), citation]
+        url = citation.get("url")
+        if not url or url in self._sources:
+            return []
+        self._sources.add(url)
+        return [Notice("source", citation.get("title") or url, {"url": url})]
+
+    def _end(self, said: Json) -> list[Event]:
+        self._reason = said["delta"].get("stop_reason") or self._reason
+        self._usage |= {name: value for name, value in (said.get("usage") or {}).items() if value is not None}
+        return [UsageReport(_usage(self._usage))]
+
+    def _stop(self, _: Json) -> list[Event]:
+        self._stopped = True
+        return []
+
+    def _failed(self, said: Json) -> list[Event]:
+        raise Complained(said, _STATUS.get(str((said.get("error") or {}).get("type"))))
+
+
+def _usage(said: Json) -> Usage:
+    read, written = said.get("cache_read_input_tokens") or 0, said.get("cache_creation_input_tokens") or 0
+    return Usage(
+        input=(said.get("input_tokens") or 0) + read + written,
+        output=said.get("output_tokens") or 0,
+        reasoning=(said.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
+        cache_read=read,
+        cache_write=written,
+    )

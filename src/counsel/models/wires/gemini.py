@@ -1,0 +1,213 @@
+"""Gemini streamGenerateContent."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from counsel.errors import UpstreamError
+from counsel.models.failures import Complained
+from counsel.models.wires.wishes import Wishes, given, joined, options, settle
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Finished,
+    Image,
+    Json,
+    Model,
+    Notice,
+    Prepared,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolUse,
+    Turn,
+    Usage,
+    UsageReport,
+)
+
+OUR_ID = "gemini_call_"  # older models name no ids: ours stay with us
+
+
+class Gemini:
+    models_path = "/v1beta/models"
+
+    def headers(self, endpoint: Endpoint) -> dict[str, str]:
+        key = {"x-goog-api-key": endpoint.key} if endpoint.key else {}
+        return {**key, **endpoint.provider.headers}
+
+    def reader(self) -> GeminiReader:
+        return GeminiReader()
+
+    def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
+        said = options(model, endpoint)
+        alone = not call.tools or bool(said.get("search_with_tools"))
+        wishes = settle(call, model, can_search=alone)
+        body: Json = {
+            "contents": [content for turn in call.turns if (content := _content(turn))],
+            "generationConfig": _generation(model, wishes, call),
+            **given(
+                systemInstruction={"parts": [{"text": call.system}]} if call.system else None,
+                tools=_tools(call, said, search=wishes.web_search) or None,
+            ),
+            **said.get("body", {}),
+        }
+        return Prepared(
+            _url(model, endpoint),
+            {**self.headers(endpoint), **said.get("headers", {})},
+            body,
+            wishes.left_out,
+        )
+
+
+def _url(model: Model, endpoint: Endpoint) -> str:
+    base = re.sub(r"/v1(beta|alpha)?/?$", "", endpoint.base_url)
+    return joined(base, f"/v1beta/models/{quote(model.wire_id, safe='')}:streamGenerateContent?alt=sse")
+
+
+def _generation(model: Model, wishes: Wishes, call: Call) -> Json:
+    field = {"thinking_level": "thinkingLevel", "thinking_budget": "thinkingBudget"}.get(model.effort_style)
+    thinking = (
+        {"includeThoughts": True, field: wishes.effort} if field and wishes.effort is not None else None
+    )
+    return given(
+        temperature=wishes.temperature,
+        maxOutputTokens=call.max_output,
+        thinkingConfig=thinking,
+        mediaResolution=wishes.media_resolution,
+    )
+
+
+def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
+    built_in: list[Json] = [{said.get("web_search_tool", "googleSearch"): {}}] if search else []
+    own = [
+        {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
+        for tool in call.tools
+    ]
+    return [*built_in, *([{"functionDeclarations": own}] if own else [])]
+
+
+def _content(turn: Turn) -> Json | None:
+    if turn.native is not None:
+        return dict(turn.native)
+    parts = [
+        *(_result(result) for result in turn.tool_results),
+        *([{"text": turn.text}] if turn.text else []),
+        *(_image(image) for image in turn.images),
+        *(_call(call) for call in turn.tool_calls),
+    ]
+    return {"role": "model" if turn.role == "assistant" else "user", "parts": parts} if parts else None
+
+
+def _image(image: Image) -> Json:
+    return {"inlineData": {"mimeType": image.media_type, "data": b64encode(image.data).decode()}}
+
+
+def _call(call: ToolCall) -> Json:
+    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}}
+
+
+def _result(result: ToolResult) -> Json:
+    response = {"error" if result.is_error else "output": result.text}
+    return {"functionResponse": {**_id(result.call_id), "name": result.name, "response": response}}
+
+
+def _id(call_id: str) -> Json:
+    return {} if call_id.startswith(OUR_ID) else {"id": call_id}
+
+
+_REASONS: dict[str, Any] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"),
+        "filtered",
+    ),
+}
+
+
+class GeminiReader:
+    def __init__(self) -> None:
+        self._parts: list[Json] = []
+        self._calls = 0
+        self._sources: set[str] = set()
+        self._reason: str | None = None
+        self._model: str | None = None
+        self._usage: Json | None = None
+
+    def feed(self, event: str, data: str) -> list[Event]:  # noqa: ARG002 (Google names no events)
+        chunk = json.loads(data)
+        if "error" in chunk:
+            raise Complained(chunk, (chunk["error"] or {}).get("code"))
+        self._model = chunk.get("modelVersion") or self._model
+        self._usage = chunk.get("usageMetadata") or self._usage
+        events: list[Event] = []
+        for candidate in chunk.get("candidates") or ():
+            events += self._candidate(candidate)
+        blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
+        if blocked:
+            self._reason = "PROHIBITED_CONTENT"
+            events.append(Notice("warning", f"Google blocked the prompt ({blocked}).", {"reason": blocked}))
+        return events
+
+    def finish(self) -> list[Event]:
+        if self._reason is None:
+            raise UpstreamError("The stream ended before the answer did.")
+        reason = _REASONS.get(self._reason, "other")
+        if self._calls and reason == "stop":
+            reason = "tool_calls"
+        used: list[Event] = [UsageReport(_usage(self._usage))] if self._usage else []
+        return [*used, Finished(reason, self._model, {"role": "model", "parts": self._parts})]
+
+    def _candidate(self, candidate: Json) -> list[Event]:
+        events: list[Event] = []
+        for part in (candidate.get("content") or {}).get("parts") or ():
+            events += self._part(part)
+        for found in (candidate.get("groundingMetadata") or {}).get("groundingChunks") or ():
+            events += self._source(found.get("web") or {})
+        self._reason = candidate.get("finishReason") or self._reason
+        return events
+
+    def _part(self, part: Json) -> list[Event]:
+        self._keep(part)
+        if "functionCall" in part:
+            called = part["functionCall"]
+            self._calls += 1
+            name = called.get("id") or f"{OUR_ID}{self._calls}"
+            return [ToolUse(ToolCall(name, called["name"], called.get("args") or {}))]
+        text = part.get("text")
+        if not text:
+            return []
+        return [Thinking(text) if part.get("thought") else Text(text)]
+
+    def _keep(self, part: Json) -> None:
+        """The turn verbatim, but for text that came in pieces: it is put together where no signature stands between."""
+        last = self._parts[-1] if self._parts else {}
+        plain = {"text"}, {"text", "thought"}
+        if part.keys() in plain and last.keys() == part.keys() and part.get("thought") == last.get("thought"):
+            last["text"] += part["text"]
+        else:
+            self._parts.append(dict(part))
+
+    def _source(self, page: Json) -> list[Event]:
+        url = page.get("uri")
+        if not url or url in self._sources:
+            return []
+        self._sources.add(url)
+        return [Notice("source", page.get("title") or url, {"url": url})]
+
+
+def _usage(said: Json) -> Usage:
+    thoughts = said.get("thoughtsTokenCount") or 0
+    return Usage(
+        input=(said.get("promptTokenCount") or 0) + (said.get("toolUsePromptTokenCount") or 0),
+        output=(said.get("candidatesTokenCount") or 0) + thoughts,
+        reasoning=thoughts,
+        cache_read=said.get("cachedContentTokenCount") or 0,
+    )
