@@ -109,9 +109,11 @@ class Complained(UpstreamError):
 
 def understand(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Complaint:
     names, words, details = _said(body)
-    kind, found = _kind(status, names, words, is_json=isinstance(body, (dict, list)))
+    spoken, found = next(
+        ((kind, match) for pattern, kind in _BY_WORDS if (match := pattern.search(words))), (None, None)
+    )
     return Complaint(
-        kind=kind,
+        kind=_kind(status, names, spoken, is_json=isinstance(body, (dict, list))),
         words=words,
         status=status,
         retry_after=_retry_after(headers or {}, details),
@@ -120,24 +122,20 @@ def understand(status: int | None, body: Any, headers: Mapping[str, str] | None 
     )
 
 
-def _kind(
-    status: int | None, names: list[str], words: str, *, is_json: bool
-) -> tuple[Kind, re.Match[str] | None]:
-    spoken, found = next(
-        ((kind, match) for pattern, kind in _BY_WORDS if (match := pattern.search(words))), (None, None)
-    )
+def _kind(status: int | None, names: list[str], spoken: Kind | None, *, is_json: bool) -> Kind:
     named = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
-    if spoken in {"context", "quota"} and (status is None or status < 500):
-        return spoken, found
-    if named and not (named == "not_found" and status == 400 and spoken):
-        return named, found
-    if status == 404 and not is_json:
-        return "wrong_address", None
-    if status in _BY_STATUS:
-        return _BY_STATUS[status], found
-    if spoken:
-        return spoken, found
-    return ("server" if (status or 500) >= 500 else "refused"), None
+    if status is not None and status >= 500:
+        busy = "overloaded" in {spoken, named} or status in _BY_STATUS
+        return "overloaded" if busy else "server"
+    surest_first: tuple[Kind | None, ...] = (
+        spoken if spoken in {"context", "quota"} else None,
+        named,
+        "wrong_address" if status == 404 and not is_json else None,
+        _BY_STATUS.get(status or 0),
+        spoken,
+        "server" if status is None else "refused",
+    )
+    return next(kind for kind in surest_first if kind)
 
 
 def _said(body: Any) -> tuple[list[str], str, list[Json]]:

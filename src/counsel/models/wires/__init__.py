@@ -43,7 +43,7 @@ is missing there is not sent and named in `left_out`.
     body               all              fields merged over the finished body, for what no word here can say
 
 A model whose `web_search` is true can search through its wire. xAI answers `search_parameters` on Chat Completions with
-410 since 2026: its search is the Responses API's `web_search` tool, so xAI is a provider of the openai_responses wire.
+410 since 2026: its search is the Responses API's `web_search` tool (`Target.searching` in catalog.py changes the wire).
 """
 
 from __future__ import annotations
