@@ -1,3 +1,25 @@
 """One switchboard for AI models and coding agents."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from counsel.api import Answer, Consensus, Counsel
+    from counsel.errors import CounselError
+
 __version__ = "0.1.0"
+__all__ = ["Answer", "Consensus", "Counsel", "CounselError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """`from counsel import Counsel`, without making every `counsel stdio` pay for its imports."""
+    if name in {"Answer", "Consensus", "Counsel"}:
+        from counsel import api
+
+        return getattr(api, name)
+    if name == "CounselError":
+        from counsel.errors import CounselError
+
+        return CounselError
+    raise AttributeError(name)

@@ -27,6 +27,16 @@ class Row(NamedTuple):
 
 # A new command is a row here and a module of its own.
 COMMANDS: dict[str, Row] = {
+    "ask": Row("counsel.cli.ask:ask", "Ask one model or agent."),
+    "consensus": Row(
+        "counsel.cli.consensus:consensus", "Ask several models at once, who then refine their answers."
+    ),
+    "jobs": Row("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
+    "cancel": Row("counsel.cli.jobs:cancel", "Stop a job and its calls."),
+    "conversations": Row(
+        "counsel.cli.conversations:conversations", "List, show, search, export or delete conversations."
+    ),
+    "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
     "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),

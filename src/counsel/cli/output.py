@@ -24,6 +24,16 @@ def words(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def accepted(value: Any, *, as_json: bool) -> None:
+    """A background job has begun: its id on stdout, how to go on for a person."""
+    if as_json:
+        document(value)
+        return
+    sys.stdout.write(value["job_id"] + "\n")
+    words(value["content"])
+    words(f"counsel jobs {value['job_id']} --follow shows it; counsel cancel {value['job_id']} stops it")
+
+
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console  # noqa: PLC0415
 

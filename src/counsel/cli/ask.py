@@ -1,0 +1,65 @@
+"""`counsel ask`: one question to one model, with live text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from counsel.cli import connect, json_option, output, question
+from counsel.requests import ChatRequest
+
+
+@click.command()
+@click.argument("prompt", required=False)
+@click.option(
+    "-m", "--model", default="auto", show_default=True, help="A model, an alias, provider/model, or an agent."
+)
+@question.options
+@click.option(
+    "--media-resolution",
+    type=click.Choice(["LOW", "MEDIUM", "HIGH", "UNSPECIFIED"], case_sensitive=False),
+    help="How closely images are looked at (Gemini 3).",
+)
+@connect.standalone_option
+@json_option
+def ask(
+    prompt: str | None,
+    model: str,
+    media_resolution: str | None,
+    standalone: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Ask one model or agent.
+
+    PROMPT may also come from standard input; with both, standard input is sent as context:
+
+        git diff | counsel ask "Is this safe?" -m gpt-5
+    """
+    request = ChatRequest(
+        prompt=question.full_prompt(prompt),
+        model=model,
+        media_resolution=f"MEDIA_RESOLUTION_{media_resolution.upper()}" if media_resolution else None,  # type: ignore[arg-type]
+        **question.common(given),
+    )
+    who = connect.caller(given["cwd"], question.export_roots(given))
+    connect.run(_ask(request, who, standalone=standalone, background=given["background"], as_json=as_json))
+
+
+async def _ask(request: ChatRequest, who: Any, *, standalone: bool, background: bool, as_json: bool) -> None:
+    async with connect.engine(who, standalone=standalone) as engine:
+        submitted = await engine.submit(request, who, background=background)
+        if background:
+            output.accepted(await engine.accepted(submitted), as_json=as_json)
+            return
+        async with question.job(engine, submitted):
+            printed = 0 if as_json else await question.stream_text(engine.follow(submitted))
+            result = await engine.wait(submitted)
+    if as_json:
+        output.document(result)
+        return
+    sys.stdout.write(result["content"][printed:] + "\n")
+    question.notes(result)
+    output.words(question.footer(result))

@@ -1,0 +1,51 @@
+"""How a command reaches the engine: through the daemon, or in this process with `--standalone`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from counsel.caller import Caller, here
+from counsel.requests import Engine
+
+T = TypeVar("T")
+
+
+def caller(cwd: str | None = None, also: tuple[Path, ...] = ()) -> Caller:
+    """The person at this shell. `also`: folders that the command line itself names."""
+    from dataclasses import replace
+
+    return replace(here("cli", cwd=Path(cwd) if cwd else None), roots=also)
+
+
+@asynccontextmanager
+async def engine(who: Caller, *, standalone: bool = False) -> AsyncIterator[Engine]:
+    if standalone:
+        from counsel.engine.engine import open_engine
+
+        own = await open_engine(who.settings.home)
+        try:
+            yield own
+        finally:
+            await own.close()
+        return
+    remote = await import_module("counsel.doors.client").connect(who)
+    try:
+        yield remote
+    finally:
+        await remote.close()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def standalone_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    words = "Run the engine in this process instead of the daemon."
+    return click.option("--standalone", is_flag=True, help=words)(command)

@@ -1,0 +1,153 @@
+"""`counsel consensus`: several models side by side, live."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counsel.cli import connect, json_option, output, question
+from counsel.requests import ConsensusRequest, Engine, JobEvent
+from counsel.types import Json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@click.command()
+@click.argument("prompt", required=False)
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    required=True,
+    help="Name at least two; the same one twice is fine.",
+)
+@click.option("--no-feedback", is_flag=True, help="One round only: nobody sees the others' answers.")
+@click.option("--feedback-prompt", metavar="TEXT", help="Added to what each model is told before it refines.")
+@question.options
+@connect.standalone_option
+@json_option
+def consensus(
+    prompt: str | None,
+    models: tuple[str, ...],
+    no_feedback: bool,
+    feedback_prompt: str | None,
+    standalone: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Ask several models at once; then each reads the others' answers and refines its own.
+
+    counsel consensus "Monolith or services?" -m gpt-5 -m opus -m gemini-2.5-pro
+    """
+    request = ConsensusRequest(
+        prompt=question.full_prompt(prompt),
+        models=models,
+        enable_cross_feedback=not no_feedback,
+        cross_feedback_prompt=feedback_prompt,
+        **question.common(given),
+    )
+    who = connect.caller(given["cwd"], question.export_roots(given))
+    connect.run(
+        _consensus(request, who, standalone=standalone, background=given["background"], as_json=as_json)
+    )
+
+
+async def _consensus(
+    request: ConsensusRequest, who: Any, *, standalone: bool, background: bool, as_json: bool
+) -> None:
+    async with connect.engine(who, standalone=standalone) as engine:
+        submitted = await engine.submit(request, who, background=background)
+        if background:
+            output.accepted(await engine.accepted(submitted), as_json=as_json)
+            return
+        async with question.job(engine, submitted):
+            if not as_json:
+                await watch(engine, submitted)
+            result = await engine.wait(submitted)
+    if as_json:
+        output.document(result)
+    else:
+        show(result)
+
+
+def show(result: Json) -> None:
+    sys.stdout.write(result["content"] + "\n")
+    question.notes(result)
+    counted = f"{result['successful_initial_responses']} of {result['models_consulted']} answered"
+    refined = f"{result['refined_responses']} refined"
+    output.words(" · ".join([counted, refined, question.footer(result)]))
+
+
+@dataclass(slots=True)
+class Column:
+    model: str
+    state: str = "waiting"
+    text: str = ""
+
+
+class Board:
+    """What each model is doing, as events tell it."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Column] = {}
+
+    def hear(self, event: JobEvent) -> bool:
+        """True when something changed that a person without a live screen should read."""
+        if event.kind == "model_started":
+            self.columns[event.slot] = Column(event.data["model"], f"{_PHASES.get(event.data['phase'], '')}…")
+        elif event.slot not in self.columns:
+            return False
+        elif event.kind == "text":
+            column = self.columns[event.slot]
+            column.text = column.text[: event.data["offset"]] + event.data["text"]
+        elif event.kind in {"model_finished", "model_failed"}:
+            self.columns[event.slot].state = "done" if event.kind == "model_finished" else _failed(event.data)
+            return True
+        return event.kind == "model_started"
+
+    def line(self, slot: str) -> str:
+        column = self.columns[slot]
+        return f"{column.model}: {column.state}"
+
+    def render(self, height: int) -> RenderableType:
+        from rich.columns import Columns
+        from rich.panel import Panel
+        from rich.text import Text
+
+        rows = max(4, height - 6)
+        panels = [
+            Panel(
+                Text("\n".join(column.text.splitlines()[-rows:])), title=column.model, subtitle=column.state
+            )
+            for column in self.columns.values()
+        ]
+        return Columns(panels, equal=True, expand=True)
+
+
+_PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering"}
+
+
+def _failed(data: Json) -> str:
+    return f"failed: {data['error']['error']}"
+
+
+async def watch(engine: Engine, job_id: str) -> None:
+    """Side by side on a terminal; elsewhere one line per change, on stderr."""
+    board = Board()
+    if not sys.stderr.isatty():
+        async for event in engine.follow(job_id):
+            if board.hear(event) and event.slot:
+                output.words(board.line(event.slot))
+        return
+    from rich.live import Live
+
+    console = output.console(stderr=True)
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        async for event in engine.follow(job_id):
+            board.hear(event)
+            live.update(board.render(console.height))

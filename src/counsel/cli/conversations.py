@@ -1,0 +1,130 @@
+"""`counsel conversations`: list, show, search, export, delete what is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from counsel.cli import connect, json_option, output
+from counsel.types import Json
+
+
+@contextmanager
+def _archive() -> Iterator[Any]:
+    from counsel.engine.archive import Archive
+
+    archive = Archive(connect.caller().settings.home)
+    try:
+        if archive.problem:
+            output.words(f"warning: {archive.problem}")
+        yield archive
+    finally:
+        archive.close()
+
+
+@click.group()
+def conversations() -> None:
+    """Conversations that are kept: list, show, search, export, delete."""
+
+
+def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
+    words = "How many at the most."
+    return click.option(
+        "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help=words
+    )(command)
+
+
+@conversations.command("list")
+@_limit
+@json_option
+def list_(limit: int, as_json: bool) -> None:
+    """The newest conversations."""
+    with _archive() as archive:
+        _print(connect.run(archive.listed(limit)), as_json=as_json)
+
+
+@conversations.command()
+@click.argument("words", nargs=-1, required=True)
+@_limit
+@json_option
+def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Conversations in which all WORDS occur."""
+    with _archive() as archive:
+        _print(connect.run(archive.search(" ".join(words), limit)), as_json=as_json)
+
+
+def _print(found: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.document(found)
+        return
+    rows = [
+        [
+            held["id"],
+            held["updated_at"][:16].replace("T", " "),
+            str(held["messages"]),
+            held["model"] or held["tool"],
+            held.get("found") or held["title"] or "",
+        ]
+        for held in found["conversations"]
+    ]
+    if rows:
+        output.table(["conversation", "updated", "messages", "model", "title"], rows)
+    else:
+        output.words("No conversations.")
+
+
+@conversations.command()
+@click.argument("name", metavar="ID")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """One conversation, whole."""
+    with _archive() as archive:
+        held = archive.show(name)
+    if as_json:
+        output.document(held)
+        return
+    for message in held["history"]:
+        about = message.get("metadata", {})
+        who = about.get("model", "") if message["role"] == "assistant" else ""
+        sys.stdout.write(
+            f"── {message['role']} {who}".rstrip() + f" · {message['at'][:16]}\n{message['content']}\n\n"
+        )
+
+
+@conversations.command()
+@click.argument("name", metavar="ID")
+@click.argument("folder", required=False, metavar="[DIR]")
+@json_option
+def export(name: str, folder: str | None, as_json: bool) -> None:
+    """Write a conversation into a folder of its name, here or in DIR."""
+    who = connect.caller(also=(Path(folder).absolute(),) if folder else ())
+    with _archive() as archive:
+        written = archive.export(name, str(Path(folder).absolute()) if folder else None, who)
+    if as_json:
+        output.document({"id": name, "folder": str(written)})
+    else:
+        output.words(f"exported to {written}")
+
+
+@conversations.command()
+@click.argument("names", nargs=-1, required=True, metavar="ID…")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Delete conversations with their finished jobs. This cannot be taken back."""
+    if not yes and not as_json:
+        click.confirm(
+            f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} for good?", abort=True, err=True
+        )
+    with _archive() as archive:
+        for name in names:
+            connect.run(archive.delete(name))
+    if as_json:
+        output.document({"deleted": list(names)})
+    else:
+        output.words(f"deleted {', '.join(names)}")

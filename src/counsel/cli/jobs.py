@@ -1,0 +1,129 @@
+"""`counsel jobs` and `counsel cancel`: background work, seen from any window."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from counsel.cli import connect, json_option, output, question
+from counsel.cli.consensus import show, watch
+from counsel.errors import CounselError, from_dict
+from counsel.requests import Engine
+from counsel.types import Json
+
+
+@click.command()
+@click.argument("job_id", required=False, metavar="[ID]")
+@click.option("--follow", is_flag=True, help="Show the text as it comes, to the end.")
+@click.option("--history", is_flag=True, help="With ID: the whole conversation.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many to list."
+)
+@connect.standalone_option
+@json_option
+def jobs(
+    job_id: str | None, follow: bool, history: bool, limit: int, standalone: bool, as_json: bool
+) -> None:
+    """List the newest jobs, or show one with its text so far or its result."""
+    if follow and not job_id:
+        raise click.UsageError("--follow needs the ID of a job.")
+    who = connect.caller()
+    connect.run(
+        _jobs(
+            job_id, who, follow=follow, history=history, limit=limit, standalone=standalone, as_json=as_json
+        )
+    )
+
+
+async def _jobs(
+    job_id: str | None, who: Any, *, follow: bool, history: bool, limit: int, standalone: bool, as_json: bool
+) -> None:
+    async with connect.engine(who, standalone=standalone) as engine:
+        if job_id is None:
+            _list(await engine.recent(limit), as_json=as_json)
+            return
+        if follow:
+            await _follow(engine, job_id, as_json=as_json)
+        found = await engine.status(job_id, full_history=history)
+    if as_json:
+        output.document(found)
+    elif not follow:
+        _show(found["content"])
+
+
+def _list(found: Json, *, as_json: bool) -> None:
+    if as_json:
+        output.document(found)
+        return
+    rows = [
+        [
+            job["job_id"],
+            job["tool"],
+            job["status"],
+            f"{job['elapsed_seconds']} s",
+            ", ".join(job["models"]),
+            job.get("title") or "",
+        ]
+        for job in found["content"]["jobs"]
+    ]
+    if rows:
+        output.table(["job", "tool", "status", "time", "models", "title"], rows)
+    else:
+        output.words("No jobs yet. `counsel ask … --background` starts one.")
+
+
+async def _follow(engine: Engine, job_id: str, *, as_json: bool) -> None:
+    now = (await engine.status(job_id))["content"]
+    if as_json:
+        await _until_done(engine, now["job_id"])
+    elif now["status"] != "processing":
+        _show(now)
+    elif now["tool"] == "consensus":
+        await watch(engine, now["job_id"])
+        show(await engine.wait(now["job_id"]))
+    else:
+        printed = await question.stream_text(engine.follow(now["job_id"]))
+        result = await engine.wait(now["job_id"])
+        sys.stdout.write(result["content"][printed:] + "\n")
+        output.words(question.footer(result))
+
+
+async def _until_done(engine: Engine, job_id: str) -> None:
+    try:
+        await engine.wait(job_id)
+    except CounselError:  # the status that is printed next says it
+        return
+
+
+def _show(job: Json) -> None:
+    output.words(job["status_line"])
+    for part in job.get("models_status", []):
+        output.words(f"{part['model']}: {part['status']}")
+    for message in job.get("history", []):
+        sys.stdout.write(f"── {message['role']}\n{message['content']}\n\n")
+    if "result" in job and "history" not in job:
+        sys.stdout.write(job["result"]["content"] + "\n")
+    elif job.get("partial"):
+        sys.stdout.write(job["partial"] + "\n")
+    if "error" in job and job["status"] == "failed":
+        raise from_dict(job["error"])
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@connect.standalone_option
+@json_option
+def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
+    """Stop a job and its calls. ID is a job's, or a conversation's when one job runs there."""
+    connect.run(_cancel(job_id, connect.caller(), standalone=standalone, as_json=as_json))
+
+
+async def _cancel(job_id: str, who: Any, *, standalone: bool, as_json: bool) -> None:
+    async with connect.engine(who, standalone=standalone) as engine:
+        found = await engine.cancel(job_id)
+    if as_json:
+        output.document(found)
+    else:
+        output.words(found["content"]["message"])

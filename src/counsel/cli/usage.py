@@ -1,0 +1,72 @@
+"""`counsel usage`: what calls took and cost."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import click
+
+from counsel.cli import connect, json_option, output
+from counsel.cli.question import cost
+from counsel.types import Json
+
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
+    found = re.fullmatch(r"(\d{1,6})([mhdw])", value.strip().lower())
+    if not found:
+        raise click.BadParameter("say a number and m, h, d or w, such as 12h or 7d.")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@click.command()
+@click.option(
+    "--since", default="7d", show_default=True, callback=_seconds, help="How far back: 30m, 12h, 7d, 4w."
+)
+@click.option("--by", type=click.Choice(["model", "provider", "day"]), default="model", show_default=True)
+@json_option
+def usage(since: int, by: Any, as_json: bool) -> None:
+    """Calls, tokens, cost, errors and response times."""
+    from counsel.engine.archive import Archive
+
+    archive = Archive(connect.caller().settings.home)
+    try:
+        found = connect.run(archive.usage(time.time() - since, by))
+    finally:
+        archive.close()
+    if as_json:
+        output.document(found)
+    else:
+        _print(found)
+
+
+def _print(found: Json) -> None:
+    if not found["groups"]:
+        output.words("No calls in that time.")
+        return
+    rows = [_row(group[found["by"]], group) for group in found["groups"]]
+    output.table(
+        [found["by"], "calls", "errors", "in", "out", "cost", "p50", "p95"],
+        [*rows, _row("total", found["total"])],
+    )
+
+
+def _row(name: str, group: Json) -> list[str]:
+    times = group["response_ms"]
+    return [
+        name,
+        str(group["calls"]),
+        str(sum(group["errors"].values())),
+        f"{group['input_tokens']:,}",
+        f"{group['output_tokens']:,}",
+        cost(group["cost_usd"]) + ("+" if group["calls_without_price"] else ""),
+        _time(times["p50"]),
+        _time(times["p95"]),
+    ]
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else f"{ms / 1000:.2f} s"

@@ -1,0 +1,120 @@
+"""One model, or with `auto` the first that can."""
+
+from __future__ import annotations
+
+from counsel.engine import conversation, results, tokens
+from counsel.engine.cache import AnswerCache
+from counsel.engine.consult import Consultation, Step
+from counsel.engine.conversation import History
+from counsel.engine.outcome import Outcome
+from counsel.engine.routes import Route, Router
+from counsel.engine.store import conversations
+from counsel.engine.store.conversations import Message
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job, Reply
+from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, Unavailable
+from counsel.models.select import Needs
+from counsel.types import Json
+
+SLOT = "0"
+
+
+async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
+    job = talk.job
+    history = conversation.load(database, job)
+    reply, passed_over = await _first_answer(
+        talk, routes(job, router, history, database), history, database, cache
+    )
+    about = results.metadata(reply) | ({"passed_over": passed_over} if passed_over else {})
+    return Outcome(
+        status="completed",
+        result=_result(job, reply, about),
+        messages=turn(job, reply.text, about),
+        completed=1,
+        provider=reply.provider,
+        model=reply.model,
+        session=(reply.provider, reply.session) if reply.session else None,
+        text=reply.text,
+    )
+
+
+def routes(job: Job, router: Router, history: History, database: Database) -> list[Route]:
+    """Whom to try: the one that was named; else the conversation's own, then who else can."""
+    name = job.task.models[0]
+    if name.lower() != "auto":
+        return [router.route(name, job.caller)]
+    kept = conversations.by_id(database, job.conversation)
+    own = _kept(kept["model"] if kept else None, job, router)
+    try:
+        others = router.auto(job.caller, needs(job, history))
+    except CounselError:
+        if own is None:
+            raise
+        others = []
+    return [own, *(route for route in others if route.name != own.name)] if own else others
+
+
+def _kept(name: str | None, job: Job, router: Router) -> Route | None:
+    try:
+        return router.route(name, job.caller) if name else None
+    except (ModelNotFound, Unavailable):  # its key is gone since: the others may still answer
+        return None
+
+
+def needs(job: Job, history: History) -> Needs:
+    said = sum(tokens.estimate(message.text) for message in history.messages)
+    return Needs(
+        vision=bool(job.task.images) or history.has_images(),
+        web_search=job.task.use_websearch,
+        tokens=said + tokens.estimate(job.task.text),
+        tools=bool(job.task.tools),
+    )
+
+
+async def _first_answer(
+    talk: Consultation, candidates: list[Route], history: History, database: Database, cache: AnswerCache
+) -> tuple[Reply, list[Json]]:
+    passed_over: list[Json] = []
+    for number, route in enumerate(candidates, 1):
+        try:
+            call = await conversation.compose_async(talk.job, history, route, database)
+            step = Step(f"answer:{route.name}", SLOT, "answer")
+            reply = await cache.through(talk, step, route, call)
+        except (Unavailable, AuthenticationFailed) as error:
+            if number == len(candidates):
+                raise
+            passed_over.append({"model": route.name, "code": error.code, "error": error.message})
+            talk.live.emit("notice", SLOT, kind_of="passed_over", text=f"{route.name}: {error.message}")
+        else:
+            return reply, passed_over
+    raise AssertionError("auto never gives an empty list")
+
+
+def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
+    task = job.task
+    asked = task.prompt if task.prompt != task.text else None
+    sources: Json = {"sources": list(task.sources)} if task.sources else {}
+    return (
+        Message(
+            role="user",
+            text=task.text,
+            asked=asked,
+            images=task.images,
+            about=sources,
+            at=job.created,
+            job=job.id,
+        ),
+        Message(role="assistant", text=text, about=about, job=job.id),
+    )
+
+
+def _result(job: Job, reply: Reply, about: Json) -> Json:
+    shown: Json = {
+        "content": reply.text,
+        "continuation": {"id": job.conversation, "provider": reply.provider, "model": reply.model},
+        "metadata": about,
+        "job_id": job.id,
+    }
+    if job.task.sources:
+        shown["metadata"]["files"] = list(job.task.sources)
+    return shown

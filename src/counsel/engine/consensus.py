@@ -1,0 +1,324 @@
+"""Several models at once, who then read each other's answers and refine their own.
+
+A model that fails or is slow never holds up or spoils the rest: it is left behind and named, with its reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+
+from counsel.engine import chat, conversation, prompts, results, tokens
+from counsel.engine.cache import AnswerCache
+from counsel.engine.consult import Consultation, Step
+from counsel.engine.conversation import History
+from counsel.engine.outcome import Outcome
+from counsel.engine.routes import Route, Router
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job, Reply
+from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
+from counsel.types import Call, Json, Turn
+
+MAX_MODELS = 20
+GRACE = 120.0  # seconds that the last one gets once all others are done
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One model of the round; `label` tells two of the same model apart."""
+
+    slot: str
+    label: str
+    route: Route | None
+    refused: CounselError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    voice: Voice
+    phase: str
+    error: CounselError
+
+
+Ask = Callable[[Voice], Awaitable[Reply]]
+
+
+def labels(models: tuple[str, ...]) -> list[str]:
+    """`gpt-5`, `gpt-5#2` …"""
+    seen: Counter[str] = Counter()
+    named = []
+    for model in models:
+        seen[model] += 1
+        named.append(model if seen[model] == 1 else f"{model}#{seen[model]}")
+    return named
+
+
+async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
+    job = talk.job
+    history = conversation.load(database, job)
+    round_ = Round(talk, cache, database, history)
+    voices = [_voice(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))]
+    for voice in voices:
+        talk.live.slots[voice.slot].model = voice.label
+    talk.live.emit("phase", phase="initial")
+    initial, failures = await round_.hold(voices, "initial", round_.first)
+    if not initial:
+        raise _nobody(failures)
+    refined: Mapping[str, Reply] = {}
+    if job.task.cross_feedback and len(initial) > 1:
+        talk.live.emit("phase", phase="refined")
+        heard = [voice for voice in voices if voice.slot in initial]
+        refined, lost = await round_.hold(
+            heard, "refined", lambda voice: round_.second(voice, heard, initial)
+        )
+        failures = [*failures, *lost]
+    return _outcome(job, voices, initial, refined, failures)
+
+
+def _named(job: Job) -> list[tuple[str, str]]:
+    return list(zip(labels(job.task.models), job.task.models, strict=True))
+
+
+def _voice(slot: int, label: str, model: str, router: Router, job: Job) -> Voice:
+    try:
+        return Voice(str(slot), label, router.route(model, job.caller))
+    except CounselError as error:
+        return Voice(str(slot), label, None, error)
+
+
+class Round:
+    def __init__(self, talk: Consultation, cache: AnswerCache, database: Database, history: History) -> None:
+        self._talk = talk
+        self._cache = cache
+        self._database = database
+        self._history = history
+        self._limit = float(talk.job.caller.settings.model_limit_seconds)
+
+    async def hold(self, voices: list[Voice], phase: str, ask: Ask) -> tuple[dict[str, Reply], list[Failure]]:
+        """Ask all at once; the round closes when all are done, or the last have had their grace."""
+        tasks = {asyncio.create_task(_answered(voice, ask)): voice for voice in voices}
+        try:
+            await self._close(set(tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        replies: dict[str, Reply] = {}
+        failures: list[Failure] = []
+        for task, voice in tasks.items():
+            if task.cancelled():
+                failures.append(
+                    Failure(voice, phase, _too_slow(voice, self._talk.live.slots[voice.slot].text()))
+                )
+            elif isinstance(outcome := task.result(), CounselError):
+                failures.append(Failure(voice, phase, outcome))
+            else:
+                replies[voice.slot] = outcome
+        return replies, failures
+
+    async def _close(self, pending: set[asyncio.Task[Reply | CounselError]]) -> None:
+        everyone = len(pending)
+        grace: float | None = None
+        while pending:
+            until = None if grace is None else max(0.0, grace - time.monotonic())
+            done, pending = await asyncio.wait(pending, timeout=until, return_when=asyncio.FIRST_COMPLETED)
+            if not done and grace is not None:
+                return
+            if everyone > 1 and len(pending) == 1 and grace is None:
+                grace = time.monotonic() + GRACE
+
+    async def first(self, voice: Voice) -> Reply:
+        return await self._ask(voice, "initial", await self._compose(voice))
+
+    async def second(self, voice: Voice, heard: list[Voice], initial: Mapping[str, Reply]) -> Reply:
+        """The question, the model's own answer, then the others' and the wish to refine."""
+        others = [(other.label, initial[other.slot].text) for other in heard if other is not voice]
+        wish = prompts.refine(others, self._talk.job.task.feedback_prompt)
+        own = initial[voice.slot]
+        call = await self._compose(voice)
+        call = replace(call, turns=(*call.turns, Turn("assistant", own.text), Turn("user", wish)))
+        if own.session:
+            call = replace(call, session=own.session)
+        if model := _route(voice).model:
+            tokens.check_window(call, model)
+        return await self._ask(voice, "refined", call)
+
+    async def _compose(self, voice: Voice) -> Call:
+        return await conversation.compose_async(self._talk.job, self._history, _route(voice), self._database)
+
+    async def _ask(self, voice: Voice, phase: str, call: Call) -> Reply:
+        step = Step(f"{phase}:{voice.slot}", voice.slot, phase, self._limit)
+        return await self._cache.through(self._talk, step, _route(voice), call)
+
+
+async def _answered(voice: Voice, ask: Ask) -> Reply | CounselError:
+    if voice.refused:
+        return voice.refused
+    try:
+        return await ask(voice)
+    except CounselError as error:
+        return error
+
+
+def _route(voice: Voice) -> Route:
+    if voice.route is None:
+        raise voice.refused or Internal(f"{voice.label} has no route.")
+    return voice.route
+
+
+def _too_slow(voice: Voice, partial: str) -> TimedOut:
+    return TimedOut(
+        f"{voice.label} was still answering {GRACE:.0f} s after all others were done.",
+        hint="Ask it alone, or lower its effort.",
+        model=voice.label,
+        partial=partial or None,
+    )
+
+
+def _nobody(failures: list[Failure]) -> CounselError:
+    told = "; ".join(f"{failure.voice.label}: {failure.error.message}" for failure in failures)
+    shown = [_failed(failure) for failure in failures]
+    if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
+        return failures[0].error
+    return UpstreamError(
+        f"All {len(failures)} models failed: {told}",
+        hint="Mend the first, or ask other models.",
+        failed=shown,
+    )
+
+
+# ── the result ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _outcome(
+    job: Job,
+    voices: list[Voice],
+    initial: Mapping[str, Reply],
+    refined: Mapping[str, Reply],
+    failures: list[Failure],
+) -> Outcome:
+    answers = {
+        voice.slot: refined.get(voice.slot) or initial[voice.slot]
+        for voice in voices
+        if voice.slot in initial
+    }
+    lost = [failure for failure in failures if failure.phase == "initial"]
+    text = _text(voices, answers, failures)
+    result: Json = {
+        "status": _verdict(voices, initial, failures),
+        "models_consulted": len(voices),
+        "successful_initial_responses": len(initial),
+        "failed_responses": len(lost),
+        "refined_responses": len(refined),
+        "content": text,
+        "phases": {
+            "initial": [_initial(voice, initial[voice.slot]) for voice in voices if voice.slot in initial],
+            "refined": _refined(voices, initial, refined, failures),
+            "failed": [_failed(failure) for failure in failures],
+        },
+        "continuation": {"id": job.conversation},
+        "settings": {
+            "enable_cross_feedback": job.task.cross_feedback,
+            "temperature": 0.2 if job.task.temperature is None else job.task.temperature,
+            "models_requested": list(job.task.models),
+        },
+        "metadata": _totals([*initial.values(), *refined.values()]),
+        "job_id": job.id,
+    }
+    return Outcome(
+        status="completed_with_errors" if failures else "completed",
+        result=result,
+        messages=chat.turn(job, text, result["metadata"]),
+        completed=len(voices),
+        text=text,
+    )
+
+
+def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[Failure]) -> str:
+    if len(initial) == 1 and len(voices) > 1:
+        return "no_consensus"
+    return "consensus_partial" if failures else "consensus_complete"
+
+
+def _text(voices: list[Voice], answers: Mapping[str, Reply], failures: list[Failure]) -> str:
+    parts = [
+        f"⚠ {failure.voice.label} failed in the {_PHASES[failure.phase]}: [{failure.error.code}] {failure.error}"
+        for failure in failures
+    ]
+    if len(answers) == 1 and len(voices) > 1:
+        parts.append("Only one model answered: this is its opinion, not a consensus.")
+    parts += [f"## {voice.label}\n\n{answers[voice.slot].text}" for voice in voices if voice.slot in answers]
+    return "\n\n".join(parts)
+
+
+_PHASES = {"initial": "first round", "refined": "refinement"}
+
+
+def _initial(voice: Voice, reply: Reply) -> Json:
+    return {"model": voice.label, "status": "success", "response": reply.text, "metadata": _about(reply)}
+
+
+def _about(reply: Reply) -> Json:
+    shown = results.metadata(reply)
+    shown |= {
+        "input_tokens": reply.usage.input,
+        "output_tokens": reply.usage.output,
+        "response_time": reply.ms,
+    }
+    return shown
+
+
+def _refined(
+    voices: list[Voice], initial: Mapping[str, Reply], refined: Mapping[str, Reply], failures: list[Failure]
+) -> list[Json]:
+    lost = {failure.voice.slot: failure.error for failure in failures if failure.phase == "refined"}
+    shown: list[Json] = []
+    for voice in voices:
+        first, second = initial.get(voice.slot), refined.get(voice.slot)
+        if first and second:
+            shown.append(_both(voice, first, second))
+        elif first and voice.slot in lost:
+            entry: Json = {"model": voice.label, "status": "failed", "initial_response": first.text}
+            shown.append(entry | {"refined_response": None, "error": lost[voice.slot].as_dict()})
+    return shown
+
+
+def _both(voice: Voice, first: Reply, second: Reply) -> Json:
+    return {
+        "model": voice.label,
+        "status": "success",
+        "initial_response": first.text,
+        "refined_response": second.text,
+        "metadata": {
+            **results.metadata(second),
+            "total_response_time": first.ms + second.ms,
+            "total_input_tokens": first.usage.input + second.usage.input,
+            "total_output_tokens": first.usage.output + second.usage.output,
+        },
+    }
+
+
+def _failed(failure: Failure) -> Json:
+    return {
+        **failure.error.as_dict(),
+        "model": failure.voice.label,
+        "status": "failed",
+        "phase": failure.phase,
+    }
+
+
+def _totals(replies: list[Reply]) -> Json:
+    costs = [reply.usage.cost_usd for reply in replies]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "usage": {
+            "input_tokens": sum(reply.usage.input for reply in replies),
+            "output_tokens": sum(reply.usage.output for reply in replies),
+            "total_tokens": sum(reply.usage.total for reply in replies),
+        },
+        "cost_usd": round(sum(known), 8) if known else None,
+        "cost_complete": len(known) == len(costs),
+    }

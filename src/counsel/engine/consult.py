@@ -1,0 +1,189 @@
+"""One job's dealings with models: each call once, its text live, its outcome remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from counsel.engine.gate import Gate
+from counsel.engine.live import Live
+from counsel.engine.routes import Route
+from counsel.engine.store import jobs
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job, Reply
+from counsel.errors import Cancelled, CounselError, Internal, TimedOut
+from counsel.types import Call, Event, Finished, Json, Notice, Text, Thinking, ToolUse, Usage, UsageReport
+
+log = logging.getLogger("counsel.consult")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a job. `key` names it in the memo, `slot` on the screen."""
+
+    key: str
+    slot: str
+    phase: str
+    limit: float | None = None  # seconds
+
+
+@dataclass(slots=True)
+class Fold:
+    """What a stream of events amounts to."""
+
+    pieces: list[str] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    notices: list[Json] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    finished: Finished | None = None
+
+    def notice(self, notice: Notice) -> None:
+        if notice.kind == "left_out":
+            self.left_out.append(notice.data.get("setting", notice.text))
+        else:
+            self.notices.append({"kind": notice.kind, "text": notice.text, **notice.data})
+
+
+class Consultation:
+    """Bound to one job and its fence; `ask` is the only way from the engine to a model."""
+
+    def __init__(self, job: Job, fence: jobs.Fence, database: Database, live: Live, gate: Gate) -> None:
+        self.job = job
+        self.fence = fence
+        self.live = live
+        self._database = database
+        self._gate = gate
+        self._memo = jobs.replies(database, job.id) if job.attempt > 1 else {}
+
+    async def ask(self, step: Step, route: Route, call: Call) -> Reply:
+        """Ask a model, or recall what it said before a crash."""
+        slot, limit = step.slot, step.limit
+        if reply := self._memo.get(step.key):
+            return self.recall(step, reply)
+        self.live.begin(slot, step.phase)
+        began = time.monotonic()
+        fold = Fold()
+        try:
+            async with self._gate.place(self.job.caller, route.provider), asyncio.timeout(limit):
+                await self._listen(slot, route.answer(call), fold)
+        except BaseException as error:
+            failure = self._failure(error, route, limit, fold)
+            self._record(route, began, failure.code, fold.usage)
+            self.live.settle(slot, "failed", failure.as_dict())
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise failure from error
+        reply = self._reply(route, began, fold)
+        entry = self._entry(route, began, "", reply.usage)
+        self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
+        self.live.settle(slot, "completed", **_told(reply))
+        return reply
+
+    def recall(self, step: Step, reply: Reply) -> Reply:
+        """An answer that was there already: shown like any other, asked for by nobody."""
+        self.live.begin(step.slot, step.phase)
+        self.live.text(step.slot, reply.text)
+        self.live.settle(step.slot, "completed", **_told(reply))
+        return reply
+
+    async def _listen(self, slot: str, events: AsyncIterator[Event], fold: Fold) -> None:
+        handlers: dict[type, Callable[[Any], None]] = {
+            Text: lambda event: self._text(slot, event.delta, fold),
+            Thinking: lambda event: self.live.thinking(slot, event.delta),
+            UsageReport: lambda event: setattr(fold, "usage", event.usage),
+            Notice: lambda event: self._notice(slot, event, fold),
+            ToolUse: lambda event: self.live.emit("tool", slot, name=event.call.name),
+            Finished: lambda event: setattr(fold, "finished", event),
+        }
+        try:
+            async for event in events:
+                handlers[type(event)](event)
+        finally:
+            await _close(events)
+        if fold.finished is None:
+            raise Internal(
+                "The answer ended without its end.", hint="This is a defect in counsel: please report it."
+            )
+
+    def _text(self, slot: str, delta: str, fold: Fold) -> None:
+        fold.pieces.append(delta)
+        self.live.text(slot, delta)
+
+    def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
+        fold.notice(notice)
+        self.live.emit("notice", slot, kind_of=notice.kind, text=notice.text)
+
+    def _failure(self, error: BaseException, route: Route, limit: float | None, fold: Fold) -> CounselError:
+        partial = "".join(fold.pieces) or None
+        if isinstance(error, CounselError):
+            if partial and "partial" not in error.fields:
+                error.fields["partial"] = partial
+            return error
+        if isinstance(error, TimeoutError):
+            return TimedOut(
+                f"{route.name} did not finish within {limit:.0f} s.",
+                hint="Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS.",
+                provider=route.provider,
+                model=route.name,
+                partial=partial,
+            )
+        if isinstance(error, asyncio.CancelledError):
+            return Cancelled("The call was cancelled.", provider=route.provider, partial=partial)
+        log.error("asking %s failed", route.name, exc_info=error)
+        return Internal(
+            f"Asking {route.name} failed inside counsel ({type(error).__name__}).", provider=route.provider
+        )
+
+    def _reply(self, route: Route, began: float, fold: Fold) -> Reply:
+        finished = fold.finished or Finished()
+        usage = fold.usage
+        if usage.cost_usd is None:
+            usage = replace(usage, cost_usd=route.cost(usage))
+        return Reply(
+            text="".join(fold.pieces),
+            provider=route.provider,
+            model=route.name,
+            usage=usage,
+            finish_reason=finished.reason,
+            ms=round((time.monotonic() - began) * 1000),
+            vendor_model=finished.model,
+            left_out=tuple(dict.fromkeys(fold.left_out)),
+            notices=tuple(fold.notices),
+            session=finished.session,
+        )
+
+    def _record(self, route: Route, began: float, code: str, usage: Usage) -> None:
+        self._database.soon(jobs.record_failure(self._entry(route, began, code, usage)))
+
+    def _entry(self, route: Route, began: float, code: str, usage: Usage) -> tuple[Any, ...]:
+        return (
+            time.time(),
+            self.job.id,
+            self.job.tool,
+            route.provider,
+            route.name,
+            self.job.caller.client,
+            round((time.monotonic() - began) * 1000),
+            code,
+            usage.input,
+            usage.output,
+            usage.reasoning,
+            usage.cache_read,
+            usage.cache_write,
+            usage.cost_usd,
+        )
+
+
+def _told(reply: Reply) -> Json:
+    return {"provider": reply.provider, "ms": reply.ms, "length": len(reply.text)}
+
+
+async def _close(events: AsyncIterator[Event]) -> None:
+    """Closing the generator closes the upstream connection."""
+    close: Callable[[], Awaitable[None]] | None = getattr(events, "aclose", None)
+    if close:
+        await close()

@@ -1,0 +1,105 @@
+"""From what is kept of a conversation to the turns that a model is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from counsel.engine import prompts, tokens
+from counsel.engine.images import fit
+from counsel.engine.routes import Route, bounded
+from counsel.engine.store import conversations, jobs
+from counsel.engine.store.conversations import Message
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job
+from counsel.errors import Refused
+from counsel.types import Call, Image, Model, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A conversation up to the new question, with its pictures."""
+
+    messages: tuple[Message, ...]
+    pictures: dict[str, Image]
+
+    @property
+    def count(self) -> int:
+        return len(self.messages)
+
+    def has_images(self) -> bool:
+        return any(message.images for message in self.messages)
+
+
+def load(database: Database, job: Job) -> History:
+    held = tuple(conversations.messages(database, job.conversation))
+    wanted = {sha for message in held for sha in message.images} | set(job.task.images)
+    found = jobs.blobs(database, wanted)
+    pictures = {sha: Image(media_type, data, name=sha[:12]) for sha, (media_type, data) in found.items()}
+    return History(held, pictures)
+
+
+async def compose_async(job: Job, history: History, route: Route, database: Database) -> Call:
+    """Scaling pictures takes time: it is done off the event loop."""
+    if history.pictures:
+        return await asyncio.to_thread(compose, job, history, route, database)
+    return compose(job, history, route, database)
+
+
+def compose(job: Job, history: History, route: Route, database: Database) -> Call:
+    """The call for one model. Raises `ContextLengthExceeded` or `InvalidArgument` before anything is sent."""
+    task = job.task
+    call = Call(
+        turns=(*_turns(history, route.model), _question(job, history, route)),
+        system=prompts.CONSULTED,
+        knobs=task.knobs,
+    )
+    if route.model is not None:
+        call = bounded(call, route.model)
+        tokens.check_window(call, route.model)
+        return call
+    return _for_agent(call, job, history, route, database)
+
+
+def _question(job: Job, history: History, route: Route) -> Turn:
+    images = _fitting(job.task.images, history, route.model)
+    if images and route.model and not route.model.vision:
+        raise Refused(
+            f"{route.name} cannot see images.",
+            hint="Ask a model that can (`counsel models` lists them), or leave the images out.",
+            model=route.name,
+        )
+    return Turn("user", job.task.text, images)
+
+
+def _turns(history: History, model: Model | None) -> list[Turn]:
+    sees = model is None or model.vision
+    return [
+        Turn(message.role, message.text, _fitting(message.images, history, model) if sees else ())
+        for message in history.messages
+    ]
+
+
+def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tuple[Image, ...]:
+    pictures = [history.pictures[sha] for sha in shas if sha in history.pictures]
+    return tuple(fit(picture, model) if model else picture for picture in pictures)
+
+
+def _for_agent(call: Call, job: Job, history: History, route: Route, database: Database) -> Call:
+    """An agent reads files itself and goes on with its own session, told what that session missed."""
+    kept = conversations.session(database, job.conversation, route.provider)
+    turns = list(call.turns)
+    turns[-1] = replace(turns[-1], text=job.task.prompt)
+    if kept and kept[1] < history.count:
+        unheard = [(message.role, message.text) for message in history.messages[kept[1] :]]
+        turns[-1] = replace(turns[-1], text=prompts.missed(unheard) + turns[-1].text)
+    return replace(
+        call,
+        turns=tuple(turns),
+        system=None,
+        cwd=job.caller.cwd,
+        files=tuple(Path(path) for path in job.task.files),
+        session=kept[0] if kept else None,
+    )

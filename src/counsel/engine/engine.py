@@ -1,0 +1,259 @@
+"""The engine: everything is a job.
+
+A call becomes a job with an id; the job appends events; the reply is a fold over them. Jobs belong to the engine
+that runs them and are written down as they go, so that another engine can go on with them after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from counsel.caller import Caller
+from counsel.engine import ids, intake, results
+from counsel.engine.cache import AnswerCache
+from counsel.engine.gate import Gate
+from counsel.engine.live import LAST_KINDS
+from counsel.engine.ownership import Ownership
+from counsel.engine.routes import Router
+from counsel.engine.runner import Runner, Running
+from counsel.engine.store import conversations, jobs
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job
+from counsel.engine.titles import Summariser
+from counsel.errors import Cancelled, Conflict, NotFound, from_dict
+from counsel.models.transport import Transport
+from counsel.requests import JobEvent, Request
+from counsel.settings import load as load_settings
+from counsel.types import Json
+
+log = logging.getLogger("counsel.engine")
+_POLL = 0.1  # seconds between looks at a job that another process runs
+_SUMMARY_WAIT = 10.0  # seconds that a synchronous call waits for its summary
+
+
+async def open_engine(home: Path | None = None) -> Engine:
+    """An engine on COUNSEL_HOME. Several may share it: they share one database."""
+    engine = Engine(home or load_settings().home)
+    engine.runner.start()
+    return engine
+
+
+class Engine:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.database = Database(home / "counsel.db")
+        self.router = Router(Transport())
+        self.summariser = Summariser(self.router)
+        self.runner = Runner(
+            self.database,
+            self.router,
+            gate=Gate(),
+            cache=AnswerCache(self.database),
+            summariser=self.summariser,
+            ownership=Ownership(home / "run" / "owners"),
+            secret=_secret(home),
+        )
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+    def meet(self, caller: Caller) -> None:
+        """A caller is here with its keys: jobs that waited for them may go on."""
+        self.runner.meet(caller)
+
+    async def submit(
+        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
+    ) -> str:
+        """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
+        self.runner.meet(caller)
+        if key and (known := jobs.by_key(self.database, key)):
+            await self.runner.look_for_orphans(only=known["id"])
+            return str(known["id"])
+        arrival = await intake.receive(
+            request, caller, self.router, self.database, background=background, key=key
+        )
+        return await self.runner.begin(arrival)
+
+    async def wait(self, job_id: str) -> Json:
+        """The finished job's result, or its failure raised."""
+        if running := self.runner.running.get(job_id):
+            await asyncio.wait({running.task})
+            if running.result is not None:
+                return await self._with_summary(running)
+            if running.failure is not None:
+                raise running.failure
+        while True:
+            row = self._job(job_id)
+            if row["result"]:
+                return dict(json.loads(row["result"]))
+            if row["error"]:
+                raise from_dict(json.loads(row["error"]))
+            if row["status"] == "cancelled":
+                raise Cancelled(f"Job {job_id} was cancelled.")
+            await asyncio.sleep(_POLL)
+
+    async def _with_summary(self, running: Running) -> Json:
+        result = running.result or {}
+        if running.summary:
+            await asyncio.wait({running.summary}, timeout=_SUMMARY_WAIT)
+            if running.summary.done() and not running.summary.cancelled():
+                result = {**result, "title": running.title, "final_summary": running.summary.result()}
+        return result
+
+    async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+        """Events from `after` on: those that were, then those that come, until the job ends."""
+        if running := self.runner.running.get(job_id):
+            async for event in running.live.follow():
+                yield event
+            return
+        self._job(job_id)
+        while True:
+            row = self._job(job_id)
+            for event in jobs.events(self.database, job_id, after):
+                after = event.seq
+                yield event
+                if event.kind in LAST_KINDS:
+                    return
+            if row["status"] != "processing":
+                return
+            await asyncio.sleep(_POLL)
+
+    async def accepted(self, job_id: str) -> Json:
+        """What a background call answers at once."""
+        if running := self.runner.running.get(job_id):
+            job = running.job
+            return results.accepted(job, self._shown_models(job))
+        row = self._job(job_id)
+        return {
+            "content": results.line_of(row),
+            "continuation": {"id": row["conversation"], "status": row["status"]},
+            "async_execution": True,
+            "job_id": job_id,
+        }
+
+    def _shown_models(self, job: Job) -> list[str]:
+        """`openai/gpt-5` for one; plain names for several, as in the seed."""
+        if job.tool == "consensus" or job.task.models[0].lower() == "auto":
+            return list(job.task.models)
+        route = self.router.route(job.task.models[0], job.caller)
+        return [
+            route.provider
+            if route.is_agent
+            else f"{route.provider}/{route.name.removeprefix(route.provider + '/')}"
+        ]
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+        row = self._resolve(any_id)
+        running = self.runner.running.get(row["id"])
+        history = conversations.messages(self.database, row["conversation"]) if full_history else None
+        shown = results.status(row, running.live if running else None, self._journalled(row["id"]), history)
+        if running and running.job.caller.settings.summaries:
+            shown["summary"] = self.runner.running_summary(running)
+        return {"content": {**shown, "status_line": results.line_of(row)}}
+
+    def _journalled(self, job_id: str) -> dict[str, Json]:
+        """What the journal knows of a job that another process runs: each model's state and text."""
+        slots: dict[str, Json] = {}
+        for event in jobs.events(self.database, job_id, 0):
+            if not event.slot:
+                continue
+            slot = slots.setdefault(
+                event.slot, {"slot": event.slot, "model": "", "status": "waiting", "text": ""}
+            )
+            if event.kind == "model_started":
+                slot |= {
+                    "model": event.data["model"],
+                    "status": "processing",
+                    "phase": event.data["phase"],
+                    "text": "",
+                }
+            elif event.kind == "text":
+                slot["text"] = slot["text"][: event.data["offset"]] + event.data["text"]
+            elif event.kind in {"model_finished", "model_failed"}:
+                slot["status"] = "completed" if event.kind == "model_finished" else "failed"
+        for key, reply in jobs.replies(self.database, job_id).items():
+            done = slots.get(key.rpartition(":")[2])
+            if done and done["status"] == "completed":
+                done["text"] = reply.text
+        return slots
+
+    async def recent(self, limit: int = 10) -> Json:
+        return {"content": {"jobs": [results.listed(row) for row in jobs.newest(self.database, limit)]}}
+
+    # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, any_id: str) -> Json:
+        """Stop exactly this job and its upstream calls."""
+        if any_id in self.runner.running:  # it may have begun a moment ago and be on its way to the disk
+            await self.database.write(lambda _: None)
+        row = self._resolve(any_id, running_only=True)
+        if row["status"] != "processing":
+            return {"content": results.over_already(row)}
+        await self.runner.cancel(row["id"])
+        now = self._job(row["id"])
+        if now["status"] != "cancelled":
+            return {"content": results.over_already(now)}
+        return {"content": results.cancelled(row)}
+
+    async def close(self) -> None:
+        """Stop what runs here, leaving the journal so that it goes on elsewhere."""
+        await self.runner.close()
+        await self.router.transport.close()
+        self.database.close()
+
+    # ── finding ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _job(self, job_id: str) -> sqlite3.Row:
+        row = jobs.by_id(self.database, job_id)
+        if row is None:
+            raise _unknown(job_id)
+        return row
+
+    def _resolve(self, any_id: str, *, running_only: bool = False) -> sqlite3.Row:
+        """A job by its own id, or by its conversation's: the one that runs there, else the newest."""
+        if ids.is_job(any_id):
+            return self._job(any_id)
+        running = jobs.running_of(self.database, any_id)
+        if running_only and len(running) > 1:
+            names = ", ".join(row["id"] for row in running)
+            raise Conflict(
+                f"{len(running)} jobs run on {any_id}: {names}.",
+                hint="Name the one that you mean by its job_id.",
+            )
+        row = running[-1] if running else jobs.newest_of(self.database, any_id)
+        if row is None:
+            raise _unknown(any_id)
+        return row
+
+
+def _unknown(any_id: str) -> NotFound:
+    return NotFound(
+        f"There is no job {any_id[:80]}.",
+        hint="It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
+    )
+
+
+def _secret(home: Path) -> bytes:
+    """Keys the fingerprints of callers, so that the journal says nothing about anybody's keys."""
+    path = home / "secret"
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.write(handle, secrets.token_bytes(32))
+            os.close(handle)
+        until = time.monotonic() + 1
+        while time.monotonic() < until:  # another engine may be writing it at this moment
+            if len(held := path.read_bytes()) == 32:
+                return held
+            time.sleep(0.01)
+    return secrets.token_bytes(32)

@@ -1,0 +1,34 @@
+"""Names of jobs and conversations: ours are unguessable, a caller's own are plain and safe."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from counsel.errors import InvalidArgument
+
+_OWN_FORM = re.compile(r"(conv|consensus|ask|job)_[0-9a-fA-F-]{12,}")
+_SAFE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def new(kind: str) -> str:
+    """`conv_…`, `consensus_…`, `ask_…` or `job_…` with 122 random bits."""
+    return f"{kind}_{uuid.uuid4()}"
+
+
+def is_ours(name: str) -> bool:
+    """True for names that only we hand out, also mistyped ones: they are never a fresh start."""
+    return bool(_OWN_FORM.fullmatch(name))
+
+
+def is_job(name: str) -> bool:
+    return name.startswith("job_")
+
+
+def check_name(name: str) -> str:
+    if _SAFE.fullmatch(name) and name.strip("."):
+        return name
+    raise InvalidArgument(
+        f"{name[:80]!r} cannot name a conversation.",
+        hint="Use 1 to 64 letters, digits, '_', '-' or '.', or leave continuation_id out.",
+    )

@@ -1,0 +1,94 @@
+"""From a request to a job: everything that can be refused is refused here, before anything is sent or written."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+from counsel.caller import Caller
+from counsel.engine import context, ids
+from counsel.engine.consensus import MAX_MODELS
+from counsel.engine.export import where
+from counsel.engine.routes import Router
+from counsel.engine.store import conversations
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job, Task
+from counsel.errors import InvalidArgument, NotFound
+from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.types import Image
+
+_KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    job: Job
+    pictures: tuple[tuple[str, str, bytes], ...]  # sha, media type, bytes
+    continues: bool  # the conversation may hold turns or running jobs
+
+
+async def receive(
+    request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
+) -> Arrival:
+    models = _models(request, router, caller)
+    export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
+    name, continues = _conversation(request, database, caller)
+    built = await context.build_async(request, caller)
+    pictures = tuple((_sha(image), image.media_type, image.data) for image in built.images)
+    task = Task(
+        tool=_tool(request),
+        prompt=request.prompt,
+        text=built.prompt,
+        models=models,
+        images=tuple(sha for sha, _, _ in pictures),
+        files=tuple(str(path) for path in built.files),
+        sources=tuple(source.as_dict() for source in built.sources),
+        temperature=request.temperature,
+        reasoning_effort=request.reasoning_effort,
+        verbosity=request.verbosity,
+        use_websearch=request.use_websearch,
+        media_resolution=request.media_resolution,
+        export=export,
+        tools=request.tools,
+        cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
+        feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
+        tag=request.session_tag if isinstance(request, ChatRequest) else None,
+    )
+    job = Job(ids.new("job"), name, task, caller, background, time.time(), key)
+    return Arrival(job, pictures, continues)
+
+
+def _tool(request: Request) -> str:
+    return "consensus" if isinstance(request, ConsensusRequest) else request.tool
+
+
+def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]:
+    if not request.prompt.strip():
+        raise InvalidArgument("The prompt is empty.", hint="Say what you want to know.")
+    if isinstance(request, ChatRequest):
+        if request.model.lower() != "auto":
+            router.route(request.model, caller)
+        return (request.model,)
+    if not 1 <= len(request.models) <= MAX_MODELS:
+        raise InvalidArgument(f"A consensus takes 1 to {MAX_MODELS} models, not {len(request.models)}.")
+    return request.models
+
+
+def _conversation(request: Request, database: Database, caller: Caller) -> tuple[str, bool]:
+    """The conversation's name, and whether it may exist already."""
+    given = request.continuation_id
+    if given is None:
+        return ids.new(_KINDS[_tool(request)]), False
+    name = ids.check_name(given)
+    if conversations.by_id(database, name) is None and ids.is_ours(name):
+        raise NotFound(
+            f"There is no conversation {name}.",
+            hint=f"It may be mistyped, deleted, or older than {caller.settings.conversation_days} days. "
+            "`counsel conversations list` shows what is there; leave continuation_id out to start afresh.",
+        )
+    return name, True
+
+
+def _sha(image: Image) -> str:
+    return hashlib.sha256(image.data).hexdigest()

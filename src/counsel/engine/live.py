@@ -1,0 +1,134 @@
+"""What a running job has said so far, and who listens.
+
+Structural events are few and kept; text is kept as pieces per slot and joined only when someone asks. The journal
+gets both every 200 ms, so that another process can follow and a crash loses little of what was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from counsel.requests import JobEvent
+from counsel.types import Json
+
+LAST_KINDS = frozenset({"done", "failed", "cancelled"})
+
+
+@dataclass(slots=True)
+class Slot:
+    """One model of a job."""
+
+    model: str
+    status: str = "waiting"
+    phase: str = ""
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
+    flushed: int = 0
+    error: Json | None = None
+
+    def text(self) -> str:
+        if len(self.pieces) > 1:
+            self.pieces = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
+
+
+class Live:
+    def __init__(self, job_id: str, models: tuple[str, ...], seq: int = 0) -> None:
+        self.job_id = job_id
+        self.slots = {str(index): Slot(model) for index, model in enumerate(models)}
+        self.events: list[JobEvent] = []
+        self.seq = seq
+        self._unwritten: list[JobEvent] = []
+        self._listeners: set[asyncio.Queue[JobEvent]] = set()
+
+    # ── telling ──────────────────────────────────────────────────────────────────────────────────────
+
+    def emit(self, kind: str, slot: str = "", **data: Any) -> None:
+        event = self._next(kind, slot, data)
+        self.events.append(event)
+        self._unwritten.append(event)
+        self._tell(event)
+
+    def begin(self, slot: str, phase: str) -> None:
+        state = self.slots[slot]
+        state.status, state.phase, state.error = "processing", phase, None
+        state.pieces, state.length, state.flushed = [], 0, 0
+        self.emit("model_started", slot, model=state.model, phase=phase)
+
+    def text(self, slot: str, delta: str) -> None:
+        state = self.slots[slot]
+        offset = state.length
+        state.pieces.append(delta)
+        state.length += len(delta)
+        if self._listeners:
+            self._tell(
+                JobEvent(
+                    self.seq,
+                    time.time(),
+                    "text",
+                    slot,
+                    {"text": delta, "offset": offset, "phase": state.phase},
+                )
+            )
+
+    def thinking(self, slot: str, delta: str) -> None:
+        if self._listeners:
+            self._tell(JobEvent(self.seq, time.time(), "thinking", slot, {"text": delta}))
+
+    def settle(self, slot: str, status: str, error: Json | None = None, **data: Any) -> None:
+        state = self.slots[slot]
+        state.status, state.error = status, error
+        kind = "model_failed" if error else "model_finished"
+        self.emit(
+            kind, slot, model=state.model, phase=state.phase, **({"error": error} if error else {}), **data
+        )
+
+    def _next(self, kind: str, slot: str, data: Json) -> JobEvent:
+        self.seq += 1
+        return JobEvent(self.seq, time.time(), kind, slot, data)
+
+    def _tell(self, event: JobEvent) -> None:
+        for listener in self._listeners:
+            listener.put_nowait(event)
+
+    # ── writing down ─────────────────────────────────────────────────────────────────────────────────
+
+    def unwritten(self) -> list[JobEvent]:
+        """Events for the journal since the last call; text of each slot as one piece."""
+        for name, state in self.slots.items():
+            if state.status == "processing" and state.length > state.flushed:
+                piece = state.text()[state.flushed :]
+                data = {"text": piece, "offset": state.flushed, "phase": state.phase}
+                self._unwritten.append(self._next("text", name, data))
+                state.flushed = state.length
+        written, self._unwritten = self._unwritten, []
+        return written
+
+    # ── listening ────────────────────────────────────────────────────────────────────────────────────
+
+    async def follow(self) -> AsyncIterator[JobEvent]:
+        """All that was, in short, then what comes, to the end."""
+        listener: asyncio.Queue[JobEvent] = asyncio.Queue()
+        for event in self._so_far():
+            listener.put_nowait(event)
+        self._listeners.add(listener)
+        try:
+            while True:
+                event = await listener.get()
+                yield event
+                if event.kind in LAST_KINDS:
+                    return
+        finally:
+            self._listeners.discard(listener)
+
+    def _so_far(self) -> list[JobEvent]:
+        said = [event for event in self.events if event.kind not in LAST_KINDS]
+        for name, state in self.slots.items():
+            if state.status == "processing" and state.length:
+                data = {"text": state.text(), "offset": 0, "phase": state.phase}
+                said.append(JobEvent(self.seq, time.time(), "text", name, data))
+        return said + [event for event in self.events if event.kind in LAST_KINDS]

@@ -1,0 +1,45 @@
+"""The words that counsel itself says to models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+CONSULTED = (
+    "You are being consulted by a developer or by another AI agent who needs an expert opinion. "
+    "Answer the question that was asked, directly and precisely. Say what you are unsure of. "
+    "Files that were attached stand in the message with line numbers; refer to them by path and line. "
+    "Do not invent code, interfaces or facts that you were not shown and do not know."
+)
+
+_REFINE = """You and {count} other model{s} were asked the same question. Here {are} the other answer{s}:
+
+{answers}
+
+Look at them critically: take over what is better than your own, correct what is wrong (in yours too), and keep what you still
+hold to be right. Then give your refined answer to the original question. It must be complete in itself.{extra}"""
+
+
+def refine(others: Iterable[tuple[str, str]], extra: str | None) -> str:
+    """What a model reads before its second answer. `others`: name and text of each."""
+    held = list(others)
+    plural = len(held) > 1
+    return _REFINE.format(
+        count=len(held),
+        s="s" if plural else "",
+        are="are" if plural else "is",
+        answers="\n\n".join(f'<answer from="{name}">\n{text}\n</answer>' for name, text in held),
+        extra=f"\n\n{extra.strip()}" if extra and extra.strip() else "",
+    )
+
+
+def missed(turns: Iterable[tuple[str, str]]) -> str:
+    """What an agent's own session did not hear, because others were asked in between."""
+    said = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
+    return f"Since your last answer this conversation went on without you:\n\n{said}\n\nNow:\n\n"
+
+
+TITLE = (
+    "Give a title of at most 60 characters for this request. Answer with the title alone, without quotes.\n\n"
+)
+SUMMARY = "Summarise this answer in one or two sentences. Answer with the summary alone.\n\n"
+RUNNING = "This answer is still being written. Say in one or two sentences what it has said so far.\n\n"

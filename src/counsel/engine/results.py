@@ -1,0 +1,191 @@
+"""The seed's objects, as the doors hand them out."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from counsel.engine.live import Live
+from counsel.engine.store.conversations import Message
+from counsel.engine.task import Job, Reply
+from counsel.types import Json, Usage
+
+ICONS = {
+    "processing": "⏳ PROCESSING",
+    "completed": "✅ COMPLETED",
+    "failed": "❌ FAILED",
+    "cancelled": "🛑 CANCELLED",
+    "completed_with_errors": "⚠️ COMPLETED_WITH_ERRORS",
+}
+
+
+def iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def usage(used: Usage) -> Json:
+    shown: Json = {"input_tokens": used.input, "output_tokens": used.output, "total_tokens": used.total}
+    more = {
+        "reasoning_tokens": used.reasoning,
+        "cache_creation_input_tokens": used.cache_write,
+        "cache_read_input_tokens": used.cache_read,
+    }
+    return shown | {name: count for name, count in more.items() if count}
+
+
+def metadata(reply: Reply) -> Json:
+    shown: Json = {
+        "model": reply.model,
+        "provider": reply.provider,
+        "usage": usage(reply.usage),
+        "cost_usd": reply.usage.cost_usd,
+        "response_time_ms": reply.ms,
+        "finish_reason": reply.finish_reason,
+    }
+    more: Json = {
+        "answered_by": reply.vendor_model if reply.vendor_model != reply.model else None,
+        "settings_left_out": list(reply.left_out),
+        "notices": list(reply.notices),
+        "session": reply.session,
+        "cached": reply.cached,
+    }
+    return shown | {name: value for name, value in more.items() if value}
+
+
+def status_line(*, status: str, tool: str, conversation: str, done: str, created: float, models: str) -> str:
+    started = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{ICONS[status]} | {tool.upper()} | {conversation} | {done} | Started: {started} | {models}"
+
+
+def accepted(job: Job, models: Iterable[str]) -> Json:
+    """What a background call answers at once."""
+    names = list(models)
+    many = job.tool == "consensus"
+    done = f"0/{len(names)}" if many else "1/1"
+    line = status_line(
+        status="processing",
+        tool=job.tool,
+        conversation=job.conversation,
+        done=done,
+        created=job.created,
+        models=",".join(names),
+    )
+    shown: Json = {
+        "content": line,
+        "continuation": {"id": job.conversation, "status": "processing"},
+        "async_execution": True,
+        "job_id": job.id,
+    }
+    if many:
+        shown["metadata"] = {
+            "total_models": len(names),
+            "successful_models": 0,
+            "models_list": ",".join(names),
+        }
+    return shown
+
+
+def line_of(row: sqlite3.Row) -> str:
+    done = f"{row['completed']}/{row['total']}" if row["tool"] == "consensus" else "1/1"
+    return status_line(
+        status=row["status"],
+        tool=row["tool"],
+        conversation=row["conversation"],
+        done=done,
+        created=row["created"],
+        models=",".join(json.loads(row["models"])),
+    )
+
+
+def progress(completed: int, total: int) -> Json:
+    return {
+        "completed": completed,
+        "total": total,
+        "percentage": round(100 * completed / total) if total else 0,
+    }
+
+
+def listed(row: sqlite3.Row) -> Json:
+    """One line of the list of jobs."""
+    ended = row["finished"]
+    shown: Json = {
+        "id": row["conversation"],
+        "job_id": row["id"],
+        "status": row["status"],
+        "tool": row["tool"],
+        "models": json.loads(row["models"]),
+        "progress": progress(row["completed"], row["total"]),
+        "elapsed_seconds": round((ended or time.time()) - row["created"], 1),
+        "started_at": iso(row["created"]),
+    }
+    if ended:
+        shown["completed_at"] = iso(ended)
+    return shown | {name: row[name] for name in ("title", "summary") if row[name]}
+
+
+def status(
+    row: sqlite3.Row, live: Live | None, texts: Mapping[str, Json], history: list[Message] | None
+) -> Json:
+    """The whole of one job: progress, what each model has said so far, and when done the result."""
+    shown = listed(row)
+    if row["status"] == "processing":
+        shown["models_status"] = slots(live) if live else list(texts.values())
+        shown["partial"] = "\n\n".join(part["text"] for part in shown["models_status"] if part.get("text"))
+    if row["result"]:
+        shown["result"] = json.loads(row["result"])
+    if row["error"]:
+        shown["error"] = json.loads(row["error"])
+    if row["summary"] and row["status"] != "processing":
+        shown["final_summary"] = row["summary"]
+    if history is not None:
+        shown["history"] = [message(held) for held in history]
+    return shown
+
+
+def slots(live: Live) -> list[Json]:
+    shown = []
+    for name, state in live.slots.items():
+        part: Json = {
+            "slot": name,
+            "model": state.model,
+            "status": state.status,
+            "phase": state.phase,
+            "text": state.text(),
+        }
+        shown.append(part | ({"error": state.error} if state.error else {}))
+    return shown
+
+
+def message(held: Message) -> Json:
+    shown: Json = {"role": held.role, "content": held.asked or held.text, "at": iso(held.at)}
+    if held.images:
+        shown["images"] = len(held.images)
+    return shown | ({"metadata": held.about} if held.about else {})
+
+
+def cancelled(row: Mapping[str, Any] | sqlite3.Row) -> Json:
+    now = time.time()
+    return {
+        "status": "cancelled",
+        "message": f"Job {row['conversation']} cancelled successfully",
+        "job_id": row["id"],
+        "elapsed_seconds": round(now - row["created"], 1),
+        "cancelled_at": iso(now),
+    }
+
+
+_OVER = {
+    "completed": "has already completed and cannot be cancelled",
+    "completed_with_errors": "has already completed and cannot be cancelled",
+    "failed": "has already failed and cannot be cancelled",
+    "cancelled": "has already been cancelled",
+}
+
+
+def over_already(row: sqlite3.Row) -> Json:
+    words = f"Job {row['conversation']} {_OVER[row['status']]}"
+    return {"status": row["status"], "message": words, "job_id": row["id"]}

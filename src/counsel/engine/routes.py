@@ -1,0 +1,83 @@
+"""From a name to someone who answers: a provider's model or an agent, as this caller may use it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+from counsel.caller import Caller
+from counsel.models import prices, select
+from counsel.models.catalog import Catalog, Target
+from counsel.models.transport import Transport
+from counsel.settings import Settings
+from counsel.types import Call, Event, Limits, Model, Usage
+
+_CATALOGS = 64  # callers whose catalog is kept ready
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    name: str  # what the caller reads: `gpt-5`, `codex`
+    provider: str
+    answer: Callable[[Call], AsyncIterator[Event]]
+    cost: Callable[[Usage], float | None]
+    model: Model | None = None  # None: an agent, which knows its own limits
+
+    @property
+    def is_agent(self) -> bool:
+        return self.model is None
+
+
+class Router:
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._catalogs: OrderedDict[int, tuple[Settings, Catalog]] = OrderedDict()
+
+    def catalog(self, caller: Caller) -> Catalog:
+        settings = caller.settings
+        held = self._catalogs.get(id(settings))
+        if held is None or held[0] is not settings:
+            held = (settings, Catalog.load(settings))
+            self._catalogs[id(settings)] = held
+            while len(self._catalogs) > _CATALOGS:
+                self._catalogs.popitem(last=False)
+        return held[1]
+
+    def route(self, name: str, caller: Caller) -> Route:
+        """The one that this name means. Raises `ModelNotFound`, or `Unavailable` with what to do."""
+        return self._to_model(self.catalog(caller).resolve(name), caller)
+
+    def auto(self, caller: Caller, needs: select.Needs) -> list[Route]:
+        """Everyone who could answer, best first. Never empty: raises when nobody can."""
+        catalog, order = self.catalog(caller), caller.settings.auto_order
+        found = select.candidates(catalog, needs, order)
+        if not found:
+            raise select.nothing_left(catalog, needs, order)
+        return [self._to_model(target, caller) for target in found]
+
+    def _to_model(self, target: Target, caller: Caller) -> Route:
+        model = target.model
+        limits = limits_of(caller.settings)
+
+        def answer(call: Call) -> AsyncIterator[Event]:
+            way = target.searching() if call.knobs.web_search else target
+            return self.transport.stream(call, way.model, way.endpoint, limits)
+
+        return Route(model.id, model.provider, answer, lambda usage: prices.cost(model, usage), model)
+
+
+def limits_of(settings: Settings) -> Limits:
+    total = settings.request_timeout_ms / 1000
+    return Limits(
+        total=total,
+        connect=min(settings.connect_timeout_ms / 1000, total),
+        first_event=min(settings.first_event_timeout_ms / 1000, total),
+        idle=min(settings.idle_timeout_ms / 1000, total),
+        attempts=settings.max_attempts,
+    )
+
+
+def bounded(call: Call, model: Model | None) -> Call:
+    """The call with the model's own output limit."""
+    return replace(call, max_output=model.output) if model and call.max_output is None else call

@@ -1,0 +1,435 @@
+"""Running jobs: starting them, their turn in a conversation, their end, and taking over those of the dead."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections import OrderedDict
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from counsel.caller import Caller
+from counsel.engine import chat, consensus, exporting
+from counsel.engine.cache import AnswerCache
+from counsel.engine.consult import Consultation
+from counsel.engine.gate import Gate
+from counsel.engine.intake import Arrival
+from counsel.engine.live import Live
+from counsel.engine.outcome import Outcome
+from counsel.engine.ownership import Ownership
+from counsel.engine.routes import Router
+from counsel.engine.store import conversations, jobs
+from counsel.engine.store.database import Database, StoreError
+from counsel.engine.task import Job, Task, caller_load
+from counsel.engine.titles import Summariser, title_of
+from counsel.errors import Cancelled, CounselError, Internal
+from counsel.settings import Settings
+from counsel.settings import load as load_settings
+from counsel.types import Json
+
+log = logging.getLogger("counsel.runner")
+_TICK = 0.2  # seconds: text to the journal, cancels from other processes
+_ORPHANS = 2.0  # seconds between looks for jobs of dead processes
+_SWEEP = 3600.0
+_STUCK = 5  # times a job may be taken over without a call having finished in between
+_CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
+_KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run}
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    job: Job
+    live: Live
+    task: asyncio.Task[None] = field(init=False)
+    result: Json | None = None
+    failure: CounselError | None = None
+    title: str = ""
+    summary: asyncio.Task[str] | None = None  # the final one
+    running_summary: str = ""
+    summing_up: asyncio.Task[None] | None = None
+    cancelled: bool = False
+    written: Future[str] | None = None  # the job's way to the disk
+
+    def unkept(self, error: Exception) -> StoreError | None:
+        """Why the job is not on disk, if that is what the error comes from."""
+        if isinstance(error, StoreError):
+            return error
+        failure = self.written.exception() if self.written and self.written.done() else None
+        return failure if isinstance(failure, StoreError) else None
+
+
+class Runner:
+    def __init__(
+        self,
+        database: Database,
+        router: Router,
+        *,
+        gate: Gate,
+        cache: AnswerCache,
+        summariser: Summariser,
+        ownership: Ownership,
+        secret: bytes,
+    ) -> None:
+        self.running: dict[str, Running] = {}
+        self.gate = gate
+        self._database = database
+        self._router = router
+        self._cache = cache
+        self._summariser = summariser
+        self._ownership = ownership
+        self._secret = secret
+        self._prints: OrderedDict[int, tuple[Settings, str]] = OrderedDict()
+        self._known: dict[str, Settings] = {}  # by fingerprint: whose keys are at hand
+        self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
+        self._loops: list[asyncio.Task[None]] = []
+        self._wanted = asyncio.Event()
+        self._closing = False
+
+    # ── callers ──────────────────────────────────────────────────────────────────────────────────────
+
+    def meet(self, caller: Caller) -> str:
+        settings = caller.settings
+        held = self._prints.get(id(settings))
+        if held is None or held[0] is not settings:
+            held = (settings, caller.fingerprint(self._secret))
+            self._prints[id(settings)] = held
+            self._known[held[1]] = settings
+            self._wanted.set()
+            while len(self._prints) > 256:
+                _, (_, forgotten) = self._prints.popitem(last=False)
+                if all(forgotten != print_ for _, print_ in self._prints.values()):
+                    self._known.pop(forgotten, None)
+        return held[1]
+
+    # ── beginning ────────────────────────────────────────────────────────────────────────────────────
+
+    async def begin(self, arrival: Arrival) -> str:
+        """Write the job down and start it. Where nobody can mistake its place, the disk is not waited for."""
+        job = arrival.job
+        insert = jobs.insert(
+            job,
+            self._ownership.name,
+            self.meet(job.caller),
+            expires=self._expires(job),
+            title=title_of(job.task.prompt),
+        )
+        if arrival.pictures:
+            self._database.soon(jobs.store_blobs(arrival.pictures))
+        if arrival.continues or job.background or job.key:
+            known = await self._database.write(insert)
+            if known != job.id:
+                return known
+            self._start(job, arrival.continues)
+        else:
+            self._start(job, arrival.continues).written = self._database.queue(insert)
+        return job.id
+
+    def _expires(self, job: Job) -> float:
+        return time.time() + job.caller.settings.conversation_days * 86400
+
+    def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:
+        running = Running(job, Live(job.id, job.task.models, seq), title=title_of(job.task.prompt))
+        self.running[job.id] = running
+        running.task = asyncio.create_task(self._run(running, continues), name=job.id)
+        running.task.add_done_callback(lambda _: self._forget(job.id))
+        return running
+
+    def _forget(self, job_id: str) -> None:
+        self.running.pop(job_id, None)
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self, running: Running, continues: bool) -> None:
+        job = running.job
+        fence = jobs.Fence(job.id, self._ownership.name, job.attempt)
+        try:
+            async with self._turn(job) if continues else contextlib.nullcontext():
+                running.live.emit("started", tool=job.tool, models=list(job.task.models))
+                titling = self._titling(running)
+                talk = Consultation(job, fence, self._database, running.live, self.gate)
+                outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
+                await self._conclude(running, fence, outcome, titling)
+        except asyncio.CancelledError:
+            if (
+                self._closing and not running.cancelled
+            ):  # the job stays `processing`: someone else goes on with it
+                self._flush(running)
+                return
+            await self._end(running, fence, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
+        except jobs.LostJob:
+            log.warning("%s is no longer ours", job.id)
+        except CounselError as error:
+            await self._end(running, fence, "failed", error)
+        except Exception as error:  # a defect must end the job, not leave it hanging
+            log.exception("%s failed", job.id)
+            await self._end(
+                running, fence, "failed", Internal(f"counsel failed inside ({type(error).__name__}).")
+            )
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, job: Job) -> Any:
+        """One job at a time on one conversation, in the order in which they were written down."""
+        lock = self._order.setdefault(job.conversation, asyncio.Lock())
+        try:
+            async with lock:
+                while self._someone_before(job):  # noqa: ASYNC110 - in another process: only the database tells
+                    await asyncio.sleep(_TICK / 2)
+                yield
+        finally:
+            if not lock.locked():
+                self._order.pop(job.conversation, None)
+
+    def _someone_before(self, job: Job) -> bool:
+        for row in jobs.running_of(self._database, job.conversation):
+            if row["id"] == job.id:
+                return False
+            if row["id"] not in self.running and self._ownership.alive(row["owner"]):
+                return True
+        return False
+
+    async def _conclude(
+        self, running: Running, fence: jobs.Fence, outcome: Outcome, titling: asyncio.Task[str] | None
+    ) -> None:
+        job = running.job
+        result = dict(outcome.result)
+        if titling:
+            running.title = titling.result() if titling.done() and not titling.cancelled() else running.title
+            result["title"] = running.title
+        warnings = [self._database.problem] if self._database.problem else []
+        turn = conversations.add_turn(
+            job.conversation,
+            outcome.messages,
+            provider=outcome.provider,
+            model=outcome.model,
+            expires=self._expires(job),
+            session=outcome.session,
+        )
+
+        def also(db: sqlite3.Connection) -> Json:
+            count = turn(db)
+            result["continuation"] = {**result["continuation"], "messageCount": count}
+            return {"continuation": result["continuation"]}
+
+        running.live.emit("done", status=outcome.status)
+        self._flush(running)
+        try:
+            await self._database.write(
+                jobs.finish(fence, outcome.status, result=result, completed=outcome.completed, also=also)
+            )
+        except (StoreError, jobs.LostJob) as error:
+            if not (unkept := running.unkept(error)):
+                raise
+            # the answer was paid for: it is given even when it cannot be kept
+            warnings.append(f"This answer could not be kept: {unkept}")
+            result["continuation"].setdefault("messageCount", 0)
+        if job.task.export:
+            await self._export(job, result, warnings)
+        if warnings:
+            result["metadata"] = {**result.get("metadata", {}), "warnings": warnings}
+        job.status = outcome.status
+        running.result = result
+        self._sum_up(running, outcome.text)
+
+    async def _export(self, job: Job, result: Json, warnings: list[str]) -> None:
+        try:
+            target, root = map(Path, job.task.export)
+            folder = await asyncio.to_thread(exporting.write, self._database, job.conversation, target, root)
+            result["export"] = str(folder)
+        except CounselError as error:
+            warnings.append(f"The conversation was not exported: {error}")
+
+    async def _end(self, running: Running, fence: jobs.Fence, status: Any, error: CounselError) -> None:
+        error.fields.setdefault("job_id", fence.job)
+        error.fields.setdefault("continuation_id", running.job.conversation)
+        running.live.emit("cancelled" if status == "cancelled" else "failed", error=error.as_dict())
+        self._flush(running)
+        running.failure = error
+        running.job.status = status
+        with contextlib.suppress(jobs.LostJob, StoreError):
+            await asyncio.shield(self._database.write(jobs.finish(fence, status, error=error.as_dict())))
+
+    # ── titles and summaries ─────────────────────────────────────────────────────────────────────────
+
+    def _titling(self, running: Running) -> asyncio.Task[str] | None:
+        job = running.job
+        if not job.caller.settings.summaries:
+            return None
+        task = asyncio.create_task(self._summariser.title(job.task.prompt, job.caller))
+        task.add_done_callback(lambda done: self._titled(running, done))
+        return task
+
+    def _titled(self, running: Running, done: asyncio.Task[str]) -> None:
+        if done.cancelled() or done.exception():
+            return
+        running.title = done.result()
+        self._database.soon(jobs.describe(running.job.id, title=running.title))
+        self._database.soon(conversations.set_title(running.job.conversation, running.title))
+
+    def _sum_up(self, running: Running, text: str) -> None:
+        job = running.job
+        if not job.caller.settings.summaries:
+            return
+
+        async def summarise() -> str:
+            said = await self._summariser.summary(text, job.caller)
+            self._database.soon(jobs.describe(job.id, summary=said))
+            return said
+
+        running.summary = asyncio.create_task(summarise())
+
+    def running_summary(self, running: Running) -> str:
+        """The newest one there is; a fresher one is on its way for the next look."""
+        text = "\n\n".join(slot.text() for slot in running.live.slots.values() if slot.length)
+        if text and running.summing_up is None:
+
+            async def refresh() -> None:
+                running.running_summary = await self._summariser.running(text, running.job.caller)
+                running.summing_up = None
+
+            running.summing_up = asyncio.create_task(refresh())
+        return running.running_summary or title_of(text)
+
+    # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, job_id: str) -> None:
+        if running := self.running.get(job_id):
+            running.cancelled = True
+            running.task.cancel()
+            await asyncio.wait({running.task})
+            return
+        await self._database.write(jobs.request_cancel(job_id))
+        row = jobs.by_id(self._database, job_id)
+        until = time.monotonic() + 2
+        while (
+            row
+            and row["status"] == "processing"
+            and self._ownership.alive(row["owner"])
+            and time.monotonic() < until
+        ):
+            await asyncio.sleep(_TICK / 4)
+            row = jobs.by_id(self._database, job_id)
+        if row and row["status"] == "processing" and not self._ownership.alive(row["owner"]):
+            await self._give_up(row, "cancelled", Cancelled(f"Job {job_id} was cancelled."))
+
+    async def _give_up(self, row: sqlite3.Row, status: Any, error: CounselError) -> None:
+        """End a job that nobody runs."""
+        if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
+            return
+        fence = jobs.Fence(row["id"], self._ownership.name, row["attempt"] + 1)
+        with contextlib.suppress(jobs.LostJob):
+            await self._database.write(jobs.finish(fence, status, error=error.as_dict()))
+
+    async def close(self) -> None:
+        self._closing = True
+        tasks = [*self._loops, *(running.task for running in self.running.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._ownership.release()
+
+    # ── loops ────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> None:
+        self._loops = [
+            asyncio.create_task(self._forever(_TICK, self._tick)),
+            asyncio.create_task(self._forever(_ORPHANS, self.look_for_orphans, self._wanted)),
+            asyncio.create_task(self._forever(_SWEEP, self._sweep)),
+        ]
+
+    async def _forever(self, seconds: float, step: Any, early: asyncio.Event | None = None) -> None:
+        while True:
+            try:
+                await step()
+            except CounselError as error:
+                log.warning("%s", error)
+            except Exception:
+                log.exception("a periodic step failed")
+            if early is None:
+                await asyncio.sleep(seconds)
+                continue
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(early.wait(), seconds)
+            early.clear()
+
+    async def _tick(self) -> None:
+        if not self.running:
+            return
+        for running in list(self.running.values()):
+            self._flush(running)
+        for job_id in jobs.to_cancel(self._database, self._ownership.name):
+            if job_id in self.running:
+                await self.cancel(job_id)
+
+    def _flush(self, running: Running) -> None:
+        if events := running.live.unwritten():
+            self._database.soon(jobs.append(running.job.id, events))
+
+    async def _sweep(self) -> None:
+        days = load_settings({"COUNSEL_HOME": str(self._database.path.parent)}).job_days
+        await self._database.write(jobs.sweep(time.time() - days * 86400))
+
+    # ── taking over ──────────────────────────────────────────────────────────────────────────────────
+
+    async def look_for_orphans(self, only: str | None = None) -> None:
+        """Go on with jobs whose process died, when the keys that they were asked with are at hand."""
+        for row in jobs.unfinished(self._database):
+            if (
+                row["id"] in self.running
+                or (only and row["id"] != only)
+                or self._ownership.alive(row["owner"])
+            ):
+                continue
+            if row["cancel"]:
+                await self._give_up(row, "cancelled", Cancelled(f"Job {row['id']} was cancelled."))
+            elif row["stuck"] >= _STUCK:
+                await self._give_up(row, "failed", _gave_up(row))
+            elif not row["background"] and not only and not self._keeps(row):
+                if time.time() - row["created"] > _CLIENT_GONE:
+                    await self._give_up(row, "cancelled", _abandoned(row))
+            elif settings := self._settings_for(row["fingerprint"]):
+                await self._take_over(row, settings)
+
+    def _keeps(self, row: sqlite3.Row) -> bool:
+        settings = self._settings_for(row["fingerprint"])
+        return bool(settings and settings.keep_abandoned)
+
+    def _settings_for(self, fingerprint: str) -> Settings | None:
+        if known := self._known.get(fingerprint):
+            return known
+        alone = load_settings({"COUNSEL_HOME": str(self._database.path.parent)})
+        return alone if Caller(settings=alone).fingerprint(self._secret) == fingerprint else None
+
+    async def _take_over(self, row: sqlite3.Row, settings: Settings) -> None:
+        if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
+            return
+        job = Job(
+            id=row["id"],
+            conversation=row["conversation"],
+            task=Task.load(row["task"]),
+            caller=caller_load(row["caller"], settings),
+            background=bool(row["background"]),
+            created=row["created"],
+            key=row["key"],
+            attempt=row["attempt"] + 1,
+        )
+        log.info("going on with %s (attempt %s)", job.id, job.attempt)
+        self._start(job, continues=True, seq=jobs.last_seq(self._database, job.id))
+
+
+def _gave_up(row: sqlite3.Row) -> CounselError:
+    return Internal(
+        f"Job {row['id']} was interrupted {row['stuck'] + 1} times without getting further.",
+        hint="Ask again; `counsel doctor` and the logs may say why the process ended.",
+    )
+
+
+def _abandoned(row: sqlite3.Row) -> CounselError:
+    return Cancelled(
+        f"Job {row['id']} was interrupted and its client has gone.",
+        hint="Ask again, or set COUNSEL_KEEP_ABANDONED to let such calls go on.",
+    )

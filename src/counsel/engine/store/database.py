@@ -1,0 +1,216 @@
+"""SQLite in WAL mode with one writer thread.
+
+Writes queue up and are committed together (`BEGIN IMMEDIATE` … one fsync for all that waited), each in its own
+savepoint, so that one that fails does not spoil the others. A future resolves after the commit, never before.
+The writer is first in, first out: awaiting the last write of several implies the earlier ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from counsel.engine.store.schema import climbed, migrate
+from counsel.errors import ConfigInvalid, Internal
+
+log = logging.getLogger("counsel.store")
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+_BATCH = 500  # writes in one commit; bounds how long a caller waits for others
+
+
+class StoreError(Internal):
+    """The database cannot be written: a full disk, a read-only folder, a damaged file."""
+
+
+class Database:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem: str | None = None  # set when nothing can be kept: answers still come
+        self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._target = self._prepare(path)
+        self.reader = self._connect()
+        self._writer = threading.Thread(target=self._write_forever, name="counsel-store", daemon=True)
+        self._writer.start()
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self, path: Path) -> str:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            with closing(_connect(str(path))) as connection:
+                climbed(connection, path)
+                _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
+                _patiently(lambda: migrate(connection, path))
+        except (OSError, sqlite3.Error) as error:
+            return self._fall_back(path, error)
+        return str(path)
+
+    def _fall_back(self, path: Path, error: Exception) -> str:
+        """A start must not fail because a disk is bad: work in memory, and say so with every answer."""
+        if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
+            raise ConfigInvalid(
+                f"{path} is not a counsel database.", file=str(path), hint="Move it away; a new one is made."
+            ) from error
+        self.problem = (
+            f"{path} cannot be written ({_reason(error)}): nothing is kept after this process ends."
+        )
+        log.warning("%s", self.problem)
+        target = f"file:counsel-{id(self)}?mode=memory&cache=shared"
+        self._anchor = _connect(target)  # a shared memory database lives as long as one connection
+        self._copy_readable(path, self._anchor)
+        migrate(self._anchor, path)
+        return target
+
+    @staticmethod
+    def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
+        try:
+            if path.stat().st_size < 256 * 1024 * 1024:
+                with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as old:
+                    old.backup(into)
+        except (OSError, sqlite3.Error):
+            log.warning("%s cannot be read either", path)
+
+    def _connect(self) -> sqlite3.Connection:
+        return _connect(self._target)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, work: Work[T]) -> asyncio.Future[T]:
+        """Queue a write; the future resolves once it is on disk, or with a `StoreError`."""
+        return asyncio.wrap_future(self.queue(work))
+
+    def queue(self, work: Work[T]) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_running_or_notify_cancel()  # whoever waits may be cancelled; what was asked for is still written
+        self._queue.put((work, done))
+        return done
+
+    def soon(self, work: Work[Any]) -> None:
+        """Queue a write that nobody waits for; a failure is logged."""
+        self.queue(work).add_done_callback(_log_failure)
+
+    def _write_forever(self) -> None:
+        connection = self._connect()
+        running = True
+        while running:
+            batch, running = self._gather()
+            if batch:
+                _commit(connection, batch)
+        connection.close()
+
+    def _gather(self) -> tuple[list[tuple[Work[Any], Future[Any]]], bool]:
+        batch: list[tuple[Work[Any], Future[Any]]] = []
+        item = self._queue.get()
+        while item is not None:
+            batch.append(item)
+            if len(batch) >= _BATCH or self._queue.empty():
+                return batch, True
+            item = self._queue.get()
+        return batch, False
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._writer.join()
+        self.reader.close()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """A quick read on the caller's thread: by key or by index."""
+        return self.reader.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
+        found: sqlite3.Row | None = self.reader.execute(sql, values).fetchone()
+        return found
+
+    async def search(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """A read that may take long, off the event loop."""
+        return await asyncio.to_thread(self._search, sql, values)
+
+    def _search(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+        with closing(self._connect()) as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def version(self) -> int:
+        """Changes when another process has written."""
+        return int(self.reader.execute("PRAGMA data_version").fetchone()[0])
+
+
+def _connect(target: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        target, timeout=60, isolation_level=None, check_same_thread=False, uri=target.startswith("file:")
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute("PRAGMA cache_size=-2000")
+    return connection
+
+
+def _patiently(step: Callable[[], object], seconds: float = 30) -> None:
+    """Switching to WAL does not wait for its turn as other statements do: several first starts at once collide."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            step()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _commit(connection: sqlite3.Connection, batch: list[tuple[Work[Any], Future[Any]]]) -> None:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        settled = [(done, *_attempt(connection, work)) for work, done in batch]
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        failure = StoreError(
+            f"counsel's database cannot be written: {_reason(error)}.",
+            hint="Free some disk space or mend the folder's permissions, then ask again.",
+        )
+        settled = [(done, None, failure) for _, done in batch]
+    for done, value, failed in settled:
+        if failed is None:
+            done.set_result(value)
+        else:
+            done.set_exception(failed)
+
+
+def _attempt(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
+    connection.execute("SAVEPOINT one")
+    try:
+        value = work(connection)
+    except sqlite3.OperationalError:
+        raise  # the disk, not the work
+    except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for this write
+        connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+        return None, error
+    connection.execute("RELEASE one")
+    return value, None
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _log_failure(done: Future[Any]) -> None:
+    if not done.cancelled() and (error := done.exception()):
+        log.error("a write failed: %s", error)

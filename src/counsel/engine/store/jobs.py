@@ -1,0 +1,303 @@
+"""Jobs, their memoised calls and their events. Each function returns a write for `Database.write`, or reads.
+
+A job belongs to one process (`owner`) and one `attempt`: whoever writes for it proves both, so that a process
+that lost the job can record nothing more (fencing).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counsel.engine.store.database import Database, Work
+from counsel.engine.task import Job, Reply, caller_dump
+from counsel.requests import JobEvent, Status
+from counsel.types import Json
+
+_MINE = "id = ? AND owner = ? AND attempt = ? AND status = 'processing'"
+
+
+class LostJob(Exception):
+    """Another process owns the job now, or it has ended: stop, write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    job: str
+    owner: str
+    attempt: int
+
+    def check(self, db: sqlite3.Connection) -> None:
+        if not db.execute(f"SELECT 1 FROM jobs WHERE {_MINE}", self.values).fetchone():  # noqa: S608
+            raise LostJob(self.job)
+
+    @property
+    def values(self) -> tuple[str, str, int]:
+        return self.job, self.owner, self.attempt
+
+
+def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str) -> Work[str]:
+    """Write a new job down; for a key that was seen before, the id of the job that has it."""
+    task = job.task
+
+    def work(db: sqlite3.Connection) -> str:
+        if job.key and (known := db.execute("SELECT id FROM jobs WHERE key = ?", (job.key,)).fetchone()):
+            return str(known[0])
+        db.execute(
+            "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
+            "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
+            (
+                job.conversation,
+                job.created,
+                job.created,
+                expires,
+                task.tool,
+                str(job.caller.cwd),
+                job.caller.client,
+                task.tag,
+                title,
+            ),
+        )
+        db.execute(
+            "INSERT INTO jobs (id, key, tool, conversation, status, background, created, owner, attempt, "
+            "fingerprint, caller, task, models, total, title) VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?)",
+            (
+                job.id,
+                job.key,
+                task.tool,
+                job.conversation,
+                job.background,
+                job.created,
+                owner,
+                job.attempt,
+                fingerprint,
+                caller_dump(job.caller),
+                task.dump(),
+                json.dumps(task.models),
+                len(task.models),
+                title,
+            ),
+        )
+        return job.id
+
+    return work
+
+
+def store_blobs(blobs: Iterable[tuple[str, str, bytes]]) -> Work[None]:
+    rows = [(sha, media_type, data, time.time()) for sha, media_type, data in blobs]
+
+    def work(db: sqlite3.Connection) -> None:
+        db.executemany("INSERT OR REPLACE INTO blobs (sha, media_type, data, at) VALUES (?,?,?,?)", rows)
+
+    return work
+
+
+def adopt(job_id: str, dead_owner: str, owner: str) -> Work[bool]:
+    def work(db: sqlite3.Connection) -> bool:
+        done = db.execute(
+            "UPDATE jobs SET owner = ?, attempt = attempt + 1, stuck = stuck + 1 "
+            "WHERE id = ? AND owner = ? AND status = 'processing'",
+            (owner, job_id, dead_owner),
+        )
+        return done.rowcount == 1
+
+    return work
+
+
+def remember(fence: Fence, key: str, slot: str, reply: Reply, entry: tuple[Any, ...]) -> Work[None]:
+    """Memoise a finished call, put it into the ledger, and drop the partial text that it replaces."""
+    dumped = reply.dump()
+
+    def work(db: sqlite3.Connection) -> None:
+        fence.check(db)
+        db.execute("INSERT OR IGNORE INTO calls VALUES (?,?,?,?)", (fence.job, key, time.time(), dumped))
+        db.execute("DELETE FROM events WHERE job = ? AND slot = ? AND kind = 'text'", (fence.job, slot))
+        db.execute("UPDATE jobs SET stuck = 0 WHERE id = ?", (fence.job,))
+        db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", entry)
+
+    return work
+
+
+def record_failure(entry: tuple[Any, ...]) -> Work[None]:
+    def work(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", entry)
+
+    return work
+
+
+def append(job_id: str, events: Iterable[JobEvent]) -> Work[None]:
+    rows = [
+        (job_id, event.seq, event.at, event.kind, event.slot, json.dumps(event.data, ensure_ascii=False))
+        for event in events
+    ]
+
+    def work(db: sqlite3.Connection) -> None:
+        db.executemany(
+            "INSERT OR REPLACE INTO events SELECT ?1,?2,?3,?4,?5,?6 WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?1)",
+            rows,
+        )
+
+    return work
+
+
+def progress(fence: Fence, completed: int) -> Work[None]:
+    def work(db: sqlite3.Connection) -> None:
+        db.execute(f"UPDATE jobs SET completed = ? WHERE {_MINE}", (completed, *fence.values))  # noqa: S608
+
+    return work
+
+
+def started(fence: Fence) -> Work[None]:
+    def work(db: sqlite3.Connection) -> None:
+        db.execute(
+            f"UPDATE jobs SET started = COALESCE(started, ?) WHERE {_MINE}",  # noqa: S608
+            (time.time(), *fence.values),
+        )
+
+    return work
+
+
+def finish(
+    fence: Fence,
+    status: Status,
+    *,
+    result: Json | None = None,
+    error: Json | None = None,
+    completed: int | None = None,
+    also: Callable[[sqlite3.Connection], Json | None] | None = None,
+) -> Work[None]:
+    """End a job. `also` writes what belongs to the same moment (the conversation's turn) and may complete the result."""
+
+    def work(db: sqlite3.Connection) -> None:
+        fence.check(db)
+        held = {**(result or {}), **((also(db) if also else None) or {})} if result is not None else None
+        db.execute(
+            "UPDATE jobs SET status = ?, finished = ?, result = ?, error = ?, completed = COALESCE(?, completed) WHERE id = ?",
+            (
+                status,
+                time.time(),
+                json.dumps(held, ensure_ascii=False) if held is not None else None,
+                json.dumps(error, ensure_ascii=False) if error is not None else None,
+                completed,
+                fence.job,
+            ),
+        )
+        db.execute("DELETE FROM events WHERE job = ? AND kind = 'text'", (fence.job,))
+
+    return work
+
+
+def request_cancel(job_id: str) -> Work[bool]:
+    def work(db: sqlite3.Connection) -> bool:
+        done = db.execute("UPDATE jobs SET cancel = 1 WHERE id = ? AND status = 'processing'", (job_id,))
+        return done.rowcount == 1
+
+    return work
+
+
+def describe(job_id: str, *, title: str | None = None, summary: str | None = None) -> Work[None]:
+    def work(db: sqlite3.Connection) -> None:
+        db.execute(
+            "UPDATE jobs SET title = COALESCE(?, title), summary = COALESCE(?, summary) WHERE id = ?",
+            (title, summary, job_id),
+        )
+
+    return work
+
+
+def sweep(before: float) -> Work[int]:
+    """Forget finished jobs, expired conversations, stale answers and pictures that nothing refers to."""
+
+    def work(db: sqlite3.Connection) -> int:
+        now = time.time()
+        gone = db.execute("DELETE FROM jobs WHERE finished IS NOT NULL AND finished < ?", (before,)).rowcount
+        db.execute(
+            "DELETE FROM conversations WHERE expires < ? AND id NOT IN "
+            "(SELECT conversation FROM jobs WHERE status = 'processing')",
+            (now,),
+        )
+        db.execute("DELETE FROM answers WHERE expires < ?", (now,))
+        db.execute("DELETE FROM ledger WHERE at < ?", (now - 400 * 86400,))
+        db.execute(
+            "DELETE FROM blobs WHERE at < ? AND sha NOT IN "
+            "(SELECT value FROM messages, json_each(messages.images)) AND sha NOT IN "
+            "(SELECT value FROM jobs, json_each(jobs.task, '$.images'))",
+            (now - 3600,),
+        )
+        return gone
+
+    return work
+
+
+# ── reads ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def by_id(db: Database, job_id: str) -> sqlite3.Row | None:
+    return db.row("SELECT * FROM jobs WHERE id = ?", job_id)
+
+
+def by_key(db: Database, key: str) -> sqlite3.Row | None:
+    return db.row("SELECT * FROM jobs WHERE key = ?", key)
+
+
+def newest_of(db: Database, conversation: str) -> sqlite3.Row | None:
+    return db.row(
+        "SELECT * FROM jobs WHERE conversation = ? ORDER BY created DESC, rowid DESC LIMIT 1", conversation
+    )
+
+
+def running_of(db: Database, conversation: str) -> list[sqlite3.Row]:
+    return db.rows(
+        "SELECT * FROM jobs WHERE status = 'processing' AND conversation = ? ORDER BY created, rowid",
+        conversation,
+    )
+
+
+_LISTED = "id, tool, conversation, status, background, created, started, finished, owner, models, total, completed, title, summary"
+
+
+def newest(db: Database, limit: int) -> list[sqlite3.Row]:
+    return db.rows(f"SELECT {_LISTED} FROM jobs ORDER BY created DESC, rowid DESC LIMIT ?", limit)  # noqa: S608
+
+
+def unfinished(db: Database) -> list[sqlite3.Row]:
+    return db.rows("SELECT * FROM jobs WHERE status = 'processing' ORDER BY created, rowid")
+
+
+def to_cancel(db: Database, owner: str) -> list[str]:
+    return [
+        row[0]
+        for row in db.rows(
+            "SELECT id FROM jobs WHERE status = 'processing' AND cancel = 1 AND owner = ?", owner
+        )
+    ]
+
+
+def replies(db: Database, job_id: str) -> Mapping[str, Reply]:
+    return {
+        row[0]: Reply.load(row[1]) for row in db.rows("SELECT key, reply FROM calls WHERE job = ?", job_id)
+    }
+
+
+def events(db: Database, job_id: str, after: int) -> list[JobEvent]:
+    rows = db.rows(
+        "SELECT seq, at, kind, slot, data FROM events WHERE job = ? AND seq > ? ORDER BY seq", job_id, after
+    )
+    return [JobEvent(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
+
+
+def last_seq(db: Database, job_id: str) -> int:
+    row = db.row("SELECT MAX(seq) FROM events WHERE job = ?", job_id)
+    return int(row[0] or 0) if row else 0
+
+
+def blobs(db: Database, shas: Iterable[str]) -> dict[str, tuple[str, bytes]]:
+    found: dict[str, tuple[str, bytes]] = {}
+    for sha in shas:
+        if row := db.row("SELECT media_type, data FROM blobs WHERE sha = ?", sha):
+            found[sha] = (row[0], row[1])
+    return found

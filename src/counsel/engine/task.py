@@ -1,0 +1,126 @@
+"""What a job was asked, complete: it can run again after a crash without the caller's files or window."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from counsel.caller import Caller
+from counsel.requests import Status
+from counsel.settings import Settings
+from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    tool: str
+    prompt: str  # as the caller wrote it
+    text: str  # with the files' contents
+    models: tuple[str, ...]
+    images: tuple[str, ...] = ()  # blobs
+    files: tuple[str, ...] = ()
+    sources: tuple[Json, ...] = ()
+    temperature: float | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    use_websearch: bool = False
+    media_resolution: MediaResolution | None = None
+    export: tuple[str, ...] = ()  # the folder to export to, and the one that it must not leave
+    tools: tuple[str, ...] = ()
+    cross_feedback: bool = False
+    feedback_prompt: str | None = None
+    tag: str | None = None
+
+    @property
+    def knobs(self) -> Knobs:
+        return Knobs(
+            self.temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
+        )
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def load(cls, text: str) -> Task:
+        held = json.loads(text)
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: _frozen(value) for name, value in held.items() if name in known})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_NO_USAGE = Usage()
+
+
+@dataclass(slots=True)
+class Job:
+    """A task on its way, as its owner holds it."""
+
+    id: str
+    conversation: str
+    task: Task
+    caller: Caller
+    background: bool
+    created: float
+    key: str | None = None
+    attempt: int = 1
+    status: Status = "processing"
+
+    @property
+    def tool(self) -> str:
+        return self.task.tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One finished call, as it is memoised."""
+
+    text: str
+    provider: str
+    model: str
+    usage: Usage = _NO_USAGE
+    finish_reason: str = "stop"
+    ms: int = 0
+    vendor_model: str | None = None
+    left_out: tuple[str, ...] = ()
+    notices: tuple[Json, ...] = ()
+    session: str | None = None
+    cached: bool = False
+
+    def dump(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def load(cls, text: str) -> Reply:
+        held = json.loads(text)
+        held["usage"] = Usage(**held["usage"])
+        return cls(**{name: _frozen(value) for name, value in held.items()})
+
+
+def caller_dump(caller: Caller) -> str:
+    """Who asked, without keys or environment: those stay in memory."""
+    return json.dumps(
+        {
+            "client": caller.client,
+            "agent": caller.agent,
+            "cwd": str(caller.cwd),
+            "roots": [str(root) for root in caller.roots],
+            "chain": list(caller.chain),
+        }
+    )
+
+
+def caller_load(text: str, settings: Settings) -> Caller:
+    held = json.loads(text)
+    return Caller(
+        client=held["client"],
+        agent=held["agent"],
+        cwd=Path(held["cwd"]),
+        roots=tuple(Path(root) for root in held["roots"]),
+        chain=tuple(held["chain"]),
+        settings=settings,
+    )

@@ -1,0 +1,308 @@
+"""One model: what is sent, what comes back, and conversations that outlive the process."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from counsel.engine.engine import open_engine
+from counsel.errors import (
+    AuthenticationFailed,
+    Cancelled,
+    ContextLengthExceeded,
+    InvalidArgument,
+    ModelNotFound,
+    NotFound,
+    ProviderUnavailable,
+    RateLimited,
+)
+from counsel.requests import ChatRequest
+
+
+async def ask(engine, caller, prompt="hello", **fields):
+    job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
+    return await engine.wait(job)
+
+
+async def test_an_answer_has_the_seeds_shape(engine, caller) -> None:
+    result = await ask(engine, caller())
+    assert result["content"] == "gpt-5 says: hello"
+    assert result["continuation"]["id"].startswith("conv_")
+    assert result["continuation"] | {"id": ""} == {
+        "id": "",
+        "provider": "openai",
+        "model": "gpt-5",
+        "messageCount": 2,
+    }
+    about = result["metadata"]
+    assert about["model"] == "gpt-5"
+    assert about["provider"] == "openai"
+    assert set(about["usage"]) >= {"input_tokens", "output_tokens", "total_tokens"}
+    assert about["cost_usd"] > 0
+    assert about["response_time_ms"] >= 0
+
+
+async def test_the_second_turn_sends_the_whole_history_after_a_restart(fake_api, home, caller) -> None:
+    first_engine = await open_engine(home)
+    first = await ask(first_engine, caller(), "one")
+    await first_engine.close()
+    second_engine = await open_engine(home)
+    second = await ask(
+        second_engine, caller(), "two", model="auto", continuation_id=first["continuation"]["id"]
+    )
+    await second_engine.close()
+    assert second["continuation"]["messageCount"] == 4
+    assert second["metadata"]["model"] == "gpt-5"
+    sent = fake_api.log.requests[-1].body["input"]
+    said = [
+        (item["role"], str(item["content"])) for item in sent if item.get("role") in {"user", "assistant"}
+    ]
+    assert [role for role, _ in said] == ["user", "assistant", "user"]
+    assert "one" in said[0][1]
+    assert "gpt-5 says: one" in said[1][1]
+    assert "two" in said[2][1]
+
+
+async def test_five_turns_at_once_on_one_conversation_are_all_kept(engine, caller, fake_api) -> None:
+    first = await ask(engine, caller())
+    name = first["continuation"]["id"]
+    done = await asyncio.gather(*(ask(engine, caller(), f"turn {n}", continuation_id=name) for n in range(5)))
+    assert sorted(result["continuation"]["messageCount"] for result in done) == [4, 6, 8, 10, 12]
+    status = await engine.status(name, full_history=True)
+    said = [message["content"] for message in status["content"]["history"] if message["role"] == "user"]
+    assert sorted(said) == sorted(["hello", *(f"turn {n}" for n in range(5))])
+    assert fake_api.log.most_open == 1
+
+
+async def test_two_engines_on_one_conversation_take_turns(home, caller) -> None:
+    engines = [await open_engine(home) for _ in range(3)]
+    name = (await ask(engines[0], caller()))["continuation"]["id"]
+    done = await asyncio.gather(
+        *(ask(engine, caller(), f"turn {n}", continuation_id=name) for n, engine in enumerate(engines * 3))
+    )
+    assert sorted(result["continuation"]["messageCount"] for result in done) == list(range(4, 21, 2))
+    for engine in engines:
+        await engine.close()
+
+
+async def test_four_calls_at_once_run_at_once(engine, caller, fake_api) -> None:
+    fake_api.script(gate="all", gate_after=0, times=4)
+    tasks = [asyncio.create_task(ask(engine, caller(), f"q{n}")) for n in range(4)]
+    await fake_api.wait_for(count=4)
+    assert fake_api.log.most_open == 4
+    fake_api.open_gate("all")
+    assert {result["content"] for result in await asyncio.gather(*tasks)} == {
+        f"gpt-5 says: q{n}" for n in range(4)
+    }
+
+
+async def test_a_callers_own_name_starts_a_conversation_and_goes_on_with_it(engine, caller) -> None:
+    first = await ask(engine, caller(), continuation_id="conv_architecture_design")
+    assert first["continuation"]["id"] == "conv_architecture_design"
+    assert (await ask(engine, caller(), continuation_id="conv_architecture_design"))["continuation"][
+        "messageCount"
+    ] == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc42", "conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc4"]
+)
+async def test_an_id_of_our_form_that_is_not_there_is_never_a_fresh_start(
+    engine, caller, fake_api, name
+) -> None:
+    with pytest.raises(NotFound):
+        await ask(engine, caller(), continuation_id=name)
+    assert fake_api.log.requests == []
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "x" * 65, "a b", "ü"])
+async def test_unsafe_names_are_refused(engine, caller, name) -> None:
+    with pytest.raises(InvalidArgument):
+        await ask(engine, caller(), continuation_id=name)
+
+
+async def test_an_unknown_model_names_the_nearest_and_sends_nothing(engine, caller, fake_api) -> None:
+    with pytest.raises(ModelNotFound, match="gpt-5"):
+        await ask(engine, caller(), model="gpt5x")
+    assert fake_api.log.requests == []
+
+
+async def test_a_prompt_past_the_window_is_refused_with_both_numbers(engine, caller, fake_api) -> None:
+    with pytest.raises(ContextLengthExceeded) as caught:
+        await ask(engine, caller(), "word " * 400_000, model="haiku")
+    assert caught.value.max_tokens
+    assert caught.value.provided_tokens > 200_000
+    assert fake_api.log.requests == []
+
+
+async def test_auto_passes_over_who_is_unavailable_and_says_so(engine, caller, fake_api) -> None:
+    fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
+    order = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
+    result = await ask(engine, caller(**order), model="auto")
+    assert result["metadata"]["provider"] == "anthropic"
+    assert result["metadata"]["passed_over"][0] | {"error": ""} == {
+        "model": "gpt-5",
+        "code": "RATE_LIMIT_EXCEEDED",
+        "error": "",
+    }
+
+
+async def test_a_named_model_that_fails_is_not_replaced(engine, caller, fake_api) -> None:
+    fake_api.script(status=429, retry_after=3600, times=None)
+    with pytest.raises(RateLimited) as caught:
+        await ask(engine, caller())
+    assert caught.value.retry_after == 3600
+    assert caught.value.continuation_id.startswith("conv_")
+
+
+async def test_a_bad_key_is_said_and_never_shown(engine, caller, fake_api, home) -> None:
+    fake_api.keys = {"another"}
+    with pytest.raises(AuthenticationFailed) as caught:
+        await ask(engine, caller())
+    key = caller().env["OPENAI_API_KEY"]
+    assert key not in str(caught.value.as_dict())
+    await engine.close()
+    assert not [path for path in home.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+
+
+async def test_without_any_key_it_says_what_to_set(engine, home, project) -> None:
+    from counsel import settings
+    from counsel.caller import Caller
+
+    bare = Caller("test", cwd=project, settings=settings.load({"COUNSEL_HOME": str(home)}))
+    with pytest.raises(ProviderUnavailable, match="counsel demo"):
+        await ask(engine, bare, model="auto")
+
+
+async def test_cancel_stops_the_upstream_call(engine, caller, fake_api) -> None:
+    fake_api.script(hang_after=1)
+    job = await engine.submit(ChatRequest(prompt="long", model="gpt-5"), caller())
+    await fake_api.wait_for(deltas=1)
+    found = await engine.cancel(job)
+    assert found["content"]["status"] == "cancelled"
+    await fake_api.wait_for(state="disconnected")
+    with pytest.raises(Cancelled):
+        await engine.wait(job)
+    again = await engine.cancel(job)
+    assert again["content"]["message"].endswith("has already been cancelled")
+
+
+async def test_a_finished_job_answers_cancel_as_in_the_seed(engine, caller) -> None:
+    result = await ask(engine, caller())
+    name = result["continuation"]["id"]
+    found = await engine.cancel(name)
+    assert found["content"] == {
+        "status": "completed",
+        "message": f"Job {name} has already completed and cannot be cancelled",
+        "job_id": result["job_id"],
+    }
+
+
+async def test_settings_a_model_does_not_take_are_named_only_when_asked_for(engine, caller) -> None:
+    asked = await ask(engine, caller(), temperature=0.9)
+    assert asked["metadata"]["settings_left_out"] == ["temperature"]
+    assert "settings_left_out" not in (await ask(engine, caller()))["metadata"]
+
+
+async def test_files_reach_the_model_and_the_result_names_them(engine, caller, fake_api, project) -> None:
+    (project / "a.py").write_text("print('seen')\n")
+    result = await ask(engine, caller(), "review", files=("a.py",))
+    assert "1| print('seen')" in fake_api.log.requests[-1].body["input"][0]["content"]
+    assert result["metadata"]["files"][0]["name"] == "a.py"
+
+
+async def test_export_writes_the_seeds_folder(engine, caller, project) -> None:
+    first = await ask(engine, caller(), "one", export=True)
+    name = first["continuation"]["id"]
+    await ask(engine, caller(), "two", export=True, continuation_id=name)
+    folder = project / name
+    assert (folder / "1_request.txt").read_text() == "one"
+    assert (folder / "2_response.txt").read_text() == "gpt-5 says: two"
+    assert (folder / "metadata.json").exists()
+
+
+async def test_background_returns_at_once_with_the_seeds_status_line(engine, caller, fake_api) -> None:
+    fake_api.script(gate="g", gate_after=1)
+    job = await engine.submit(ChatRequest(prompt="x", model="gpt-5"), caller(), background=True)
+    shown = await engine.accepted(job)
+    name = shown["continuation"]["id"]
+    assert shown["content"].startswith(f"⏳ PROCESSING | CHAT | {name} | 1/1 | Started: ")
+    assert shown["content"].endswith(" | openai/gpt-5")
+    assert shown["async_execution"] is True
+    await fake_api.wait_for(deltas=1)
+    partial = await until_text(engine, job)
+    assert partial["status"] == "processing"
+    fake_api.open_gate("g")
+    await engine.wait(job)
+    done = (await engine.status(name))["content"]
+    assert done["status"] == "completed"
+    assert done["progress"] == {"completed": 1, "total": 1, "percentage": 100}
+    assert done["result"]["content"] == "gpt-5 says: x"
+    assert done["completed_at"].endswith("Z")
+
+
+async def until_text(engine, job):
+    while True:
+        shown = (await engine.status(job))["content"]
+        if shown.get("partial"):
+            return shown
+        await asyncio.sleep(0)
+
+
+async def test_the_same_key_is_the_same_job(engine, caller, fake_api) -> None:
+    request = ChatRequest(prompt="x", model="gpt-5")
+    one = await engine.submit(request, caller(), key="k")
+    two = await engine.submit(request, caller(), key="k")
+    assert one == two
+    await engine.wait(one)
+    assert len(fake_api.log.requests) == 1
+
+
+async def test_recent_lists_ten_newest(engine, caller) -> None:
+    for n in range(12):
+        await ask(engine, caller(), f"q{n}")
+    listed = (await engine.recent())["content"]["jobs"]
+    assert [job["title"] for job in listed] == [f"q{n}" for n in range(11, 1, -1)]
+
+
+async def test_cached_answers_say_so_and_send_nothing(engine, caller, fake_api) -> None:
+    who = caller(COUNSEL_CACHE_SECONDS="60")
+    await ask(engine, who)
+    again = await ask(engine, who)
+    assert again["metadata"]["cached"] is True
+    assert len(fake_api.log.requests) == 1
+
+
+async def test_titles_and_summaries_by_a_model(engine, caller, fake_api) -> None:
+    fake_api.script(text="A fine title", contains="Give a title", times=None)
+    fake_api.script(text="It says hello.", contains="Summarise", times=None)
+    result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
+    assert result["title"] == "A fine title"
+    assert result["final_summary"] == "It says hello."
+
+
+async def test_a_failing_summary_falls_back_to_a_snippet(engine, caller, fake_api) -> None:
+    fake_api.script(status=400, contains="Give a title", times=None)
+    fake_api.script(status=400, contains="Summarise", times=None)
+    result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
+    assert result["title"] == "please say hello"
+    assert result["final_summary"] == "gpt-5 says: please say hello"
+
+
+async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(engine, caller) -> None:
+    await engine.database.write(lambda db: db.execute("PRAGMA max_page_count=1"))
+    result = await ask(engine, caller(), "x" * 200_000)
+    assert result["content"].startswith("gpt-5 says: xxx")
+    assert "could not be kept" in result["metadata"]["warnings"][0]
+
+
+async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home) -> None:
+    result = await ask(engine, caller())
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET finished = 1"))
+    await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
+    await engine.runner._sweep()
+    with pytest.raises(NotFound):
+        await engine.status(result["job_id"])
+    assert sqlite3.connect(home / "counsel.db").execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)

@@ -1,0 +1,170 @@
+"""Several models: two rounds, honest about who failed, nobody held up, nothing mixed up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from counsel.errors import CounselError, UpstreamError
+from counsel.requests import ConsensusRequest
+
+MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
+
+
+async def hold(engine, caller, prompt="which?", models=MODELS, **fields):
+    job = await engine.submit(ConsensusRequest(prompt=prompt, models=models, **fields), caller)
+    return await engine.wait(job)
+
+
+async def test_everyone_answers_then_refines_having_read_the_others(engine, caller, fake_api) -> None:
+    result = await hold(engine, caller(), cross_feedback_prompt="Focus on cost.")
+    assert result["status"] == "consensus_complete"
+    assert (
+        result["models_consulted"],
+        result["successful_initial_responses"],
+        result["refined_responses"],
+    ) == (3, 3, 3)
+    assert [entry["model"] for entry in result["phases"]["initial"]] == list(MODELS)
+    assert result["continuation"]["id"].startswith("consensus_")
+    assert result["continuation"]["messageCount"] == 2
+    assert result["settings"] == {
+        "enable_cross_feedback": True,
+        "temperature": 0.2,
+        "models_requested": list(MODELS),
+    }
+    assert len(fake_api.log.requests) == 6
+    refined = [str(request.body) for request in fake_api.log.requests[3:]]
+    assert all("Focus on cost." in body for body in refined)
+    assert sum("gpt-5 says: which?" in body for body in refined) == 3
+    entry = result["phases"]["refined"][0]
+    assert entry["initial_response"] == "gpt-5 says: which?"
+    assert (
+        entry["metadata"]["total_input_tokens"] > result["phases"]["initial"][0]["metadata"]["input_tokens"]
+    )
+
+
+async def test_one_round_without_feedback(engine, caller, fake_api) -> None:
+    result = await hold(engine, caller(), enable_cross_feedback=False)
+    assert result["phases"]["refined"] == []
+    assert len(fake_api.log.requests) == 3
+
+
+async def test_the_same_model_twice_is_told_apart(engine, caller) -> None:
+    result = await hold(engine, caller(), models=("gpt-5", "gpt-5"))
+    assert [entry["model"] for entry in result["phases"]["initial"]] == ["gpt-5", "gpt-5#2"]
+
+
+async def test_a_failed_model_is_named_first_and_spoils_nothing(engine, caller, fake_api) -> None:
+    fake_api.script(status=401, vendor="anthropic", times=None)
+    job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
+    result = await engine.wait(job)
+    assert result["status"] == "consensus_partial"
+    assert (
+        result["successful_initial_responses"],
+        result["failed_responses"],
+        result["refined_responses"],
+    ) == (2, 1, 2)
+    assert result["content"].startswith("⚠ sonnet failed in the first round: [AUTHENTICATION_FAILED]")
+    assert result["phases"]["failed"][0]["code"] == "AUTHENTICATION_FAILED"
+    assert (await engine.status(job))["content"]["status"] == "completed_with_errors"
+
+
+async def test_an_unknown_model_is_a_failure_of_that_model_alone(engine, caller) -> None:
+    result = await hold(engine, caller(), models=("gpt-5", "sonnet", "nonsense-9"))
+    assert result["phases"]["failed"][0]["code"] == "MODEL_NOT_FOUND"
+    assert result["refined_responses"] == 2
+
+
+async def test_one_left_is_its_answer_and_no_consensus(engine, caller) -> None:
+    result = await hold(engine, caller(), models=("gpt-5", "nonsense-9"))
+    assert result["status"] == "no_consensus"
+    assert "not a consensus" in result["content"]
+
+
+async def test_all_failed_is_an_error(engine, caller, fake_api) -> None:
+    fake_api.script(status=401, times=None)
+    job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
+    with pytest.raises(UpstreamError) as caught:
+        await engine.wait(job)
+    assert len(caught.value.failed) == 3
+    assert (await engine.status(job))["content"]["status"] == "failed"
+
+
+async def test_a_slow_model_is_left_behind_at_its_time_limit(engine, caller, fake_api) -> None:
+    fake_api.script(hang_after=1, vendor="anthropic", times=None)
+    result = await hold(engine, caller(COUNSEL_MODEL_LIMIT_SECONDS="1"))
+    assert result["phases"]["failed"][0] | {"error": "", "hint": ""} == {
+        "model": "sonnet",
+        "status": "failed",
+        "phase": "initial",
+        "code": "TIMEOUT",
+        "provider": "anthropic",
+        "partial": result["phases"]["failed"][0]["partial"],
+        "error": "",
+        "hint": "",
+    }
+    await fake_api.wait_for(vendor="anthropic", state="disconnected")
+
+
+async def test_a_model_that_cannot_refine_keeps_its_first_answer(engine, caller, fake_api) -> None:
+    fake_api.script(status=400, vendor="anthropic", contains="refined answer", times=None)
+    result = await hold(engine, caller())
+    assert result["status"] == "consensus_partial"
+    assert result["refined_responses"] == 2
+    assert result["phases"]["refined"][1]["status"] == "failed"
+    assert "## sonnet" in result["content"]
+
+
+async def test_status_shows_each_models_text_as_it_comes(engine, caller, fake_api) -> None:
+    fake_api.script(gate="g", gate_after=1, vendor="anthropic")
+    job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller(), background=True)
+    await fake_api.wait_for(vendor="anthropic", deltas=1)
+    while True:
+        shown = (await engine.status(job))["content"]
+        states = {part["model"]: part for part in shown["models_status"]}
+        if states["gpt-5"]["status"] == "completed" and states["sonnet"].get("text"):
+            break
+        await asyncio.sleep(0)
+    assert states["gpt-5"]["text"] == "gpt-5 says: q"
+    assert states["sonnet"]["status"] == "processing"
+    fake_api.open_gate("g")
+    await engine.wait(job)
+
+
+async def test_cancel_stops_every_call(engine, caller, fake_api) -> None:
+    fake_api.script(hang_after=0, times=None)
+    job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller(), background=True)
+    await fake_api.wait_for(count=3)
+    await engine.cancel(job)
+    await fake_api.wait_for(state="disconnected", count=3)
+    assert (await engine.status(job))["content"]["status"] == "cancelled"
+
+
+async def test_a_chat_goes_on_with_the_consensus(engine, caller, fake_api) -> None:
+    from counsel.requests import ChatRequest
+
+    first = await hold(engine, caller())
+    job = await engine.submit(
+        ChatRequest(prompt="and now?", model="gpt-5", continuation_id=first["continuation"]["id"]), caller()
+    )
+    result = await engine.wait(job)
+    assert result["continuation"]["messageCount"] == 4
+    assert "## sonnet" in str(fake_api.log.requests[-1].body["input"])
+
+
+async def test_two_consensus_interleaved_never_mix(engine, caller, fake_api) -> None:
+    """Every answer carries its question's word; no body of one may hold the other's."""
+    words = [f"secret{n}" for n in range(6)]
+    done = await asyncio.gather(*(hold(engine, caller(f"window{n}"), word) for n, word in enumerate(words)))
+    for word, result in zip(words, done, strict=True):
+        others = [other for other in words if other != word]
+        assert not [other for other in others if other in str(result)]
+    for request in fake_api.log.requests:
+        assert sum(word in str(request.body) for word in words) == 1
+
+
+async def test_too_many_models_are_refused_before_anything_is_sent(engine, caller, fake_api) -> None:
+    with pytest.raises(CounselError, match="1 to 20"):
+        await hold(engine, caller(), models=("gpt-5",) * 21)
+    assert fake_api.log.requests == []

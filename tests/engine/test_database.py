@@ -1,0 +1,122 @@
+"""The writer: commits together, keeps its promises one by one, survives bad disks and many processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counsel.engine.store.database import Database, StoreError
+from counsel.errors import ConfigInvalid
+
+
+@pytest.fixture
+def database(tmp_path: Path):
+    made = Database(tmp_path / "home" / "counsel.db")
+    yield made
+    made.close()
+
+
+def put(name: str):
+    return lambda db: db.execute("INSERT INTO answers VALUES (?, 1, 'x')", (name,))
+
+
+def count(database: Database) -> int:
+    return database.row("SELECT COUNT(*) FROM answers")[0]
+
+
+async def test_a_write_is_on_disk_when_its_future_resolves(database: Database) -> None:
+    await database.write(put("a"))
+    assert sqlite3.connect(database.path).execute("SELECT key FROM answers").fetchall() == [("a",)]
+
+
+async def test_one_bad_write_does_not_spoil_its_neighbours(database: Database) -> None:
+    await database.write(put("a"))
+    outcomes = await asyncio.gather(
+        database.write(put("b")), database.write(put("a")), database.write(put("c")), return_exceptions=True
+    )
+    assert isinstance(outcomes[1], sqlite3.IntegrityError)
+    assert count(database) == 3
+
+
+async def test_last_of_several_writes_implies_the_earlier_ones(database: Database) -> None:
+    for name in "abcdefgh":
+        database.soon(put(name))
+    await database.write(put("z"))
+    assert count(database) == 9
+
+
+def test_file_and_folder_are_private(database: Database) -> None:
+    assert stat.S_IMODE(database.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(database.path.parent.stat().st_mode) == 0o700
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "counsel.db"
+    with sqlite3.connect(path) as made:
+        made.execute("PRAGMA user_version=99")
+    before = path.read_bytes()
+    with pytest.raises(ConfigInvalid, match="newer counsel"):
+        Database(path)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "counsel.db"
+    path.write_text(
+        "these are my notes, not a database, and they are long enough to be told apart from one" * 20
+    )
+    with pytest.raises(ConfigInvalid, match="not a counsel database"):
+        Database(path)
+    assert path.read_text().startswith("these are my notes")
+
+
+async def test_where_nothing_can_be_written_it_works_in_memory_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file where the folder should be")
+    database = Database(tmp_path / "home" / "counsel.db")
+    await database.write(put("a"))
+    assert count(database) == 1
+    assert "nothing is kept" in (database.problem or "")
+    database.close()
+
+
+async def test_a_full_disk_is_a_clear_error_and_leaves_the_file_whole(database: Database) -> None:
+    await database.write(put("a"))
+    await database.write(lambda db: db.execute("PRAGMA max_page_count=1"))
+
+    def grow(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO answers VALUES ('big', 1, ?)", ("x" * 1_000_000,))
+
+    with pytest.raises(StoreError, match="full"):
+        await database.write(grow)
+    assert count(database) == 1
+    assert database.row("PRAGMA integrity_check")[0] == "ok"
+
+
+SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+from counsel.engine.store.database import Database
+async def main():
+    database = Database(Path(sys.argv[1]))
+    assert database.problem is None, database.problem
+    for n in range(50):
+        await database.write(lambda db: db.execute("INSERT INTO answers VALUES (?, 1, 'x')", (f"{sys.argv[2]}-{n}",)))
+    database.close()
+asyncio.run(main())
+"""
+
+
+def test_eight_first_starts_at_once_on_one_file_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "counsel.db"
+    made = [
+        subprocess.Popen([sys.executable, "-c", SCRIPT, str(path), str(n)], env=os.environ) for n in range(8)
+    ]
+    assert [process.wait(60) for process in made] == [0] * 8
+    assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM answers").fetchone() == (400,)

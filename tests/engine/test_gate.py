@@ -1,0 +1,83 @@
+"""Places for calls: bounded in all and per provider, fair between callers, given back whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from counsel.caller import Caller
+from counsel.engine.gate import Gate
+from counsel.settings import Settings
+
+
+def caller(name: str, *, total: int = 10, share: int = 2) -> Caller:
+    return Caller(
+        name, cwd=Path("/x"), settings=Settings(max_concurrent=total, max_concurrent_per_provider=share)
+    )
+
+
+class Room:
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.order: list[str] = []
+        self.most = 0
+        self.leave = asyncio.Event()
+
+    async def visit(self, who: Caller, provider: str = "p") -> None:
+        async with self.gate.place(who, provider):
+            self.order.append(who.client)
+            self.most = max(self.most, self.gate.running.total())
+            await self.leave.wait()
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_no_more_than_the_share_at_once_and_all_get_their_turn() -> None:
+    room = Room()
+    tasks = [asyncio.create_task(room.visit(caller("a"))) for _ in range(6)]
+    await settle()
+    assert len(room.order) == 2
+    room.leave.set()
+    await asyncio.gather(*tasks)
+    assert len(room.order) == 6
+    assert room.most == 2
+    assert room.gate.running.total() == 0
+
+
+async def test_a_busy_caller_does_not_keep_another_waiting_behind_its_queue() -> None:
+    room = Room()
+    tasks = [asyncio.create_task(room.visit(caller("busy"))) for _ in range(20)]
+    await settle()
+    tasks.append(asyncio.create_task(room.visit(caller("other"))))
+    await settle()
+    room.leave.set()
+    await asyncio.gather(*tasks)
+    assert room.order.index("other") <= 4
+
+
+async def test_one_provider_full_does_not_block_another() -> None:
+    room = Room()
+    tasks = [asyncio.create_task(room.visit(caller("a"), "full")) for _ in range(3)]
+    await settle()
+    tasks.append(asyncio.create_task(room.visit(caller("b"), "free")))
+    await settle()
+    assert "b" in room.order
+    room.leave.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_who_is_cancelled_while_waiting_takes_no_place() -> None:
+    room = Room()
+    first = [asyncio.create_task(room.visit(caller("a"))) for _ in range(2)]
+    await settle()
+    waiting = asyncio.create_task(room.visit(caller("a")))
+    await settle()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    room.leave.set()
+    await asyncio.gather(*first)
+    await room.visit(caller("a"))
+    assert room.gate.running.total() == 0
