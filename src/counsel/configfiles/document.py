@@ -1,0 +1,107 @@
+"""One small interface over the formats: `get`, `set_member`, `remove_member`, and edits under a semantic guard."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+from counsel.configfiles.edits import (
+    MISSING,
+    AddItem,
+    Drop,
+    Edit,
+    Path,
+    Put,
+    alike,
+    intended,
+    lookup,
+    patch,
+    without_empty_parents,
+)
+from counsel.errors import ConfigInvalid, Internal
+
+Kind: TypeAlias = Literal["json", "jsonc", "toml"]
+
+
+class Document(abc.ABC):
+    """A text and what it means. Documents do not change: an edit makes a new one."""
+
+    prunes_empty_parents: ClassVar[bool] = False
+
+    def __init__(self, text: str, value: Any) -> None:
+        self.text = text
+        self.value = value
+
+    def get(self, path: Path) -> Any:
+        """The value at `path`, or `MISSING`."""
+        return lookup(self.value, path)
+
+    def set_member(self, path: Path, value: Any) -> Self:
+        return self.edited([Put(path, value)])
+
+    def remove_member(self, path: Path) -> Self:
+        return self.edited([Drop(path)])
+
+    def edited(self, edits: Sequence[Edit]) -> Self:
+        """The document after the edits; refused unless it then means exactly what was intended."""
+        wanted = intended(self.value, edits)
+        text = self.splice([small for edit in edits for small in self._smallest(edit)])
+        after = self.again(text)
+        self._guard(after.value, wanted, edits)
+        return after
+
+    def _smallest(self, edit: Edit) -> list[Edit]:
+        """A `Put` of an object over an object touches only the members that differ."""
+        if not isinstance(edit, Put):
+            return [edit]
+        return patch(edit.path, self.get(edit.path), edit.value)
+
+    def _guard(self, after: Any, wanted: Any, edits: Sequence[Edit]) -> None:
+        same = after == wanted and all(
+            _exactly(lookup(after, edit.path), lookup(wanted, edit.path)) for edit in edits
+        )
+        if not same and self.prunes_empty_parents:
+            for edit in edits:
+                after, wanted = (
+                    without_empty_parents(after, edit.path),
+                    without_empty_parents(wanted, edit.path),
+                )
+            same = bool(after == wanted)
+        if not same:
+            raise Internal(
+                "The edit would have changed more than was asked for, so nothing was written.",
+                hint="Please report the file's shape (without its secrets); meanwhile edit it by hand.",
+            )
+
+    @abc.abstractmethod
+    def splice(self, edits: Sequence[Edit]) -> str:
+        """The text after the edits, all other bytes as they were."""
+
+    @abc.abstractmethod
+    def again(self, text: str) -> Self:
+        """Another text in the same format."""
+
+
+def _exactly(one: Any, other: Any) -> bool:
+    return one is other or (one is not MISSING and other is not MISSING and alike(one, other))
+
+
+def malformed(what: str, text: str, offset: int) -> ConfigInvalid:
+    line = text.count("\n", 0, offset) + 1
+    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
+    return ConfigInvalid(f"{what} (line {line}, column {column})", line=line, column=column)
+
+
+def parse(text: str, kind: Kind) -> Document:
+    """Read a text; `ConfigInvalid` with line and column when it is malformed."""
+    if kind == "toml":
+        from counsel.configfiles.tomlspan import TomlDocument  # noqa: PLC0415 - only Codex needs it
+
+        return TomlDocument.read(text)
+    from counsel.configfiles.jsonspan import JsonDocument  # noqa: PLC0415
+
+    return JsonDocument.read(text, comments=kind == "jsonc")
+
+
+__all__ = ["MISSING", "AddItem", "Document", "Drop", "Edit", "Kind", "Path", "Put", "malformed", "parse"]

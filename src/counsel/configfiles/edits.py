@@ -1,0 +1,117 @@
+"""What is to change in a document, as data; and what the document must mean afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Set a member; what is missing on the way to it is made."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Take a member out; the object that held it stays."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class AddItem:
+    """Append to the list at `path`, which is made when missing."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DropItem:
+    """Take every item equal to `value` out of the list at `path`."""
+
+    path: Path
+    value: Any
+
+
+Edit: TypeAlias = Put | Drop | AddItem | DropItem
+
+
+def lookup(value: Any, path: Path) -> Any:
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return MISSING
+        value = value[key]
+    return value
+
+
+def patch(path: Path, old: Any, new: Any) -> list[Edit]:
+    """The fewest edits that turn `old` at `path` into `new`: what is equal is not touched, nor reordered."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and old:
+        gone: list[Edit] = [Drop((*path, key)) for key in old if key not in new]
+        return gone + [edit for key in new for edit in patch((*path, key), old.get(key, MISSING), new[key])]
+    if old is not MISSING and alike(old, new):
+        return []
+    return [Put(path, new)]
+
+
+def intended(value: Any, edits: Iterable[Edit]) -> Any:
+    """What the document must mean after the edits; `value` itself is not changed."""
+    for edit in edits:
+        value = _changed(value, edit.path, edit)
+    return value
+
+
+def _changed(value: Any, rest: Path, edit: Edit) -> Any:
+    if not rest:
+        return _leaf(value, edit)
+    held = value if isinstance(value, Mapping) else {}
+    old = held.get(rest[0], MISSING)
+    if isinstance(edit, Drop | DropItem) and old is MISSING:
+        return value
+    new = _changed(old, rest[1:], edit)
+    if new is MISSING:
+        return {key: kept for key, kept in held.items() if key != rest[0]}
+    return {**held, rest[0]: new}
+
+
+def _leaf(value: Any, edit: Edit) -> Any:
+    match edit:
+        case Put():
+            return edit.value
+        case Drop():
+            return MISSING
+        case AddItem():
+            return [*([] if value is MISSING else value), edit.value]
+        case DropItem():
+            return [item for item in value if not alike(item, edit.value)]
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Equal in JSON's sense: `1`, `1.0` and `true` are three values."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, float) != isinstance(other, float):
+        return False
+    return bool(one == other)
+
+
+def without_empty_parents(value: Any, path: Path) -> Any:
+    """`value` without the tables on the way to `path` that hold nothing: in TOML these need no words."""
+    if len(path) < 2 or not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    inner = without_empty_parents(value[path[0]], path[1:])
+    if isinstance(inner, Mapping) and not inner:
+        return {key: kept for key, kept in value.items() if key != path[0]}
+    return {**value, path[0]: inner}

@@ -1,0 +1,275 @@
+"""A record of every write, with a backup of what was there, so that exactly that change can be taken back.
+
+    COUNSEL_HOME/backups/<id>/op.json     what was done, to which files
+    COUNSEL_HOME/backups/<id>/N.before    file N as it was (absent: there was no file)
+    COUNSEL_HOME/backups/<id>/N.after     what the write put in the place of the bytes that differ
+
+All of it may hold secrets: folders are 0700, files 0600.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from counsel.configfiles import safewrite
+from counsel.configfiles.document import Kind
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
+from counsel.configfiles.edits import Path as Keys
+from counsel.configfiles.safewrite import Change, Planned, Target
+from counsel.errors import Conflict, CounselError, NotFound
+
+KEEP = 50  # operations
+KEEP_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of an operation."""
+
+    target: Target
+    existed: bool
+    start: int  # the bytes of `before` from start to end became `inserted`
+    end: int
+    after_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    id: str
+    at: float
+    what: str
+    entries: tuple[Entry, ...]
+    undoes: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        files = [str(entry.target.path) for entry in self.entries]
+        return {"id": self.id, "at": self.at, "what": self.what, "files": files, "undoes": self.undoes}
+
+
+class Journal:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / "backups"
+
+    def apply(self, planned: Sequence[Planned], what: str, undoes: str | None = None) -> str | None:
+        """Write the planned changes, all or none, and record them; the operation's id, None when nothing changed."""
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        kept: list[str] = []
+
+        def record(ready: Sequence[Planned]) -> None:
+            kept.append(name)
+            with safewrite.explained(self.folder, "written"):
+                self._record(name, ready, what, undoes)
+
+        try:
+            written = safewrite.write(planned, self.home, record)
+        except BaseException as error:
+            if kept and not (isinstance(error, CounselError) and error.fields.get("written")):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
+            raise
+        self._prune()
+        return name if written else None
+
+    def operations(self) -> list[Operation]:
+        """Newest first."""
+        found = [self._load(path.name) for path in self._folders()]
+        return sorted((one for one in found if one is not None), key=lambda one: one.at, reverse=True)
+
+    def find(self, name: str | None = None) -> Operation:
+        """An operation by id; without one, the last that is not taken back already."""
+        known = self.operations()
+        if name is not None:
+            for operation in known:
+                if operation.id == name:
+                    return operation
+            raise NotFound(
+                f"There is no recorded change {name!r}.", hint="`counsel servers undo --list` shows them."
+            )
+        undone = {operation.undoes for operation in known}
+        for operation in known:
+            if operation.undoes is None and operation.id not in undone:
+                return operation
+        raise NotFound("There is no change to undo.")
+
+    def undo_plan(self, operation: Operation) -> list[Planned]:
+        return [
+            safewrite.plan(Change(entry.target, _undo_of(self, operation, number)))
+            for number, entry in enumerate(operation.entries)
+        ]
+
+    def undo(self, name: str | None = None) -> tuple[Operation, str | None]:
+        operation = self.find(name)
+        planned = self.undo_plan(operation)
+        return operation, self.apply(planned, f"undo of {operation.id}: {operation.what}", operation.id)
+
+    def before(self, operation: Operation, number: int) -> bytes | None:
+        if not operation.entries[number].existed:
+            return None
+        return (self.folder / operation.id / f"{number}.before").read_bytes()
+
+    def inserted(self, operation: Operation, number: int) -> bytes:
+        return (self.folder / operation.id / f"{number}.after").read_bytes()
+
+    # ── the folder ───────────────────────────────────────────────────────────────────────────────────
+
+    def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:
+        folder = self.folder / name
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        entries = []
+        for number, one in enumerate(ready):
+            before, after = one.before or b"", one.after or b""
+            start, end = _differing(before, after)
+            if one.before is not None:
+                _write_private(folder / f"{number}.before", before)
+            _write_private(folder / f"{number}.after", after[start : len(after) - (len(before) - end)])
+            entries.append(_shown(one, start, end))
+        shown = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
+        _write_private(folder / "op.json", json.dumps(shown, indent=1).encode())
+
+    def _load(self, name: str) -> Operation | None:
+        try:
+            shown = json.loads((self.folder / name / "op.json").read_bytes())
+            entries = tuple(_entry(one) for one in shown["files"])
+            return Operation(shown["id"], shown["at"], shown["what"], entries, shown["undoes"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # a record cut by a crash: its write never became visible
+
+    def _folders(self) -> list[Path]:
+        with suppress(FileNotFoundError):
+            return sorted(path for path in self.folder.iterdir() if path.is_dir())
+        return []
+
+    def _prune(self) -> None:
+        size = 0
+        for number, folder in enumerate(reversed(self._folders())):
+            size += sum(path.stat().st_size for path in folder.iterdir())
+            if number >= KEEP or (number > 0 and size > KEEP_BYTES):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+
+
+def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
+    target = one.change.target
+    return {
+        "path": str(target.path),
+        "kind": target.kind,
+        "mode": target.mode,
+        "claude_lock": target.claude_lock,
+        "existed": one.before is not None,
+        "start": start,
+        "end": end,
+        "after": "" if one.after is None else hashlib.sha256(one.after).hexdigest(),
+    }
+
+
+def _entry(shown: Mapping[str, Any]) -> Entry:
+    kind: Kind = shown["kind"]
+    target = Target(Path(shown["path"]), kind, shown["mode"], shown["claude_lock"])
+    return Entry(target, shown["existed"], shown["start"], shown["end"], shown["after"])
+
+
+# ── taking back ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _undo_of(journal: Journal, operation: Operation, number: int) -> safewrite.Rewrite:
+    entry = operation.entries[number]
+
+    def rewrite(current: bytes | None) -> bytes | None:
+        before, inserted = journal.before(operation, number), journal.inserted(operation, number)
+        now = "" if current is None else hashlib.sha256(current).hexdigest()
+        if now == entry.after_hash:
+            return before
+        old = before or b""
+        after = old[: entry.start] + inserted + old[entry.end :]
+        return _three_way(entry, old, after, current or b"")
+
+    return rewrite
+
+
+def _three_way(entry: Entry, before: bytes, after: bytes, current: bytes) -> bytes:
+    """Our change taken out of a file that was edited since: by its bytes if they still stand, else by its members."""
+    kind, path = entry.target.kind, entry.target.path
+    now = safewrite.document(current, kind, path)
+    was, made = (safewrite.document(data, kind, path).value for data in (before, after))
+    edits = _reverse((), was, made, now.value, path)
+    wanted = now.edited(edits)
+    moved = _moved_bytes(entry, before, after, current)
+    if moved is not None:
+        with suppress(CounselError):
+            if safewrite.document(moved, kind, path).value == wanted.value:
+                return moved
+    return wanted.text.encode()
+
+
+def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> bytes | None:
+    stop = len(after) - (len(before) - entry.end)
+    if stop <= _common_prefix(after, current):
+        shift = 0
+    elif entry.start >= len(after) - _common_prefix(after[::-1], current[::-1]):
+        shift = len(current) - len(after)
+    else:
+        return None
+    return current[: entry.start + shift] + before[entry.start : entry.end] + current[stop + shift :]
+
+
+def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> list[Edit]:
+    if _same(before, after):
+        return []
+    if _same(current, after):
+        return [Drop(path) if before is MISSING else Put(path, before)]
+    if isinstance(after, Mapping) and isinstance(current, Mapping) and isinstance(before or {}, Mapping):
+        old = before or {}
+        return [
+            edit
+            for key in {**after, **old}
+            for edit in _reverse(
+                (*path, key), old.get(key, MISSING), after.get(key, MISSING), current.get(key, MISSING), file
+            )
+        ]
+    name = ".".join(path) or "the file"
+    raise Conflict(
+        f"{file}: {name} was changed after the change that is to be undone; nothing was written.",
+        hint="Change it by hand, or undo the later change first.",
+        file=str(file),
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is MISSING or other is MISSING:
+        return one is other
+    return alike(one, other)
+
+
+def _differing(before: bytes, after: bytes) -> tuple[int, int]:
+    """Start and end, in `before`, of what differs."""
+    start = _common_prefix(before, after)
+    tail = _common_prefix(before[start:][::-1], after[start:][::-1])
+    return start, len(before) - tail
+
+
+def _common_prefix(one: bytes, other: bytes) -> int:
+    """By halving: comparing slices is the C library's work, a loop over 6.6 MB would be ours."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

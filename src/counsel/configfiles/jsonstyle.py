@@ -1,0 +1,134 @@
+"""How a JSON file is laid out, read from what stands there, so that inserted text looks like its neighbours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+_INDENTED = re.compile(r"[{\[,][^\n\"]*\n([ \t]+)[\"{\[]")
+_COLON = re.compile(r'"([ \t]*:[ \t]*)')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Slot(Protocol):
+    @property
+    def start(self) -> int: ...
+    @property
+    def value_start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def comma(self) -> int | None: ...
+    @property
+    def key(self) -> str | None: ...
+
+
+class _Container(Protocol):
+    @property
+    def start(self) -> int: ...
+    @property
+    def slots(self) -> tuple[Any, ...]: ...
+
+
+def line_indent(text: str, offset: int) -> str:
+    """The white space at the start of the line on which `offset` stands."""
+    start = text.rfind("\n", 0, offset) + 1
+    end = start
+    while end < offset and text[end] in " \t":
+        end += 1
+    return text[start:end]
+
+
+def first_indent(text: str) -> str:
+    """One step of indentation: the first indented line of a JSON file is one level deep."""
+    found = _INDENTED.search(text, 0, 20_000)
+    return found[1] if found else "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    newline: str = "\n"
+    unit: str = "  "
+    colon: str = ": "
+    gap: str = " "  # after a comma on one line
+    indented: bool = True
+
+    @classmethod
+    def of(cls, text: str) -> Style:
+        return cls(newline="\r\n" if "\r\n" in text[:100_000] else "\n", unit=first_indent(text))
+
+    def one_line(self) -> Style:
+        return replace(self, indented=False)
+
+    def multiline(self, text: str, holder: _Container) -> bool:
+        """Whether members stand on lines of their own; an empty object is as its parent is."""
+        if not holder.slots:
+            return self.indented
+        return _leads_line(text, holder.start, holder.slots[-1].start)
+
+    def near(self, text: str, holder: _Container) -> Style:
+        """This style as the holder's own members have it."""
+        own = replace(self, indented=self.multiline(text, holder))
+        if not holder.slots:
+            return own
+        last: _Slot = holder.slots[-1]
+        if last.key is not None and (colon := _colon(text[last.start : last.value_start])):
+            own = replace(own, colon=colon)
+        return replace(own, gap=_gap(text, holder, own.colon))
+
+    def member_indent(self, text: str, holder: _Container) -> str:
+        if holder.slots:
+            return line_indent(text, holder.slots[-1].start)
+        return line_indent(text, holder.start) + self.unit
+
+    def member(self, key: str | None, value: Any, indent: str) -> str:
+        shown = self.render(value, indent)
+        return shown if key is None else f"{_string(key)}{self.colon}{shown}"
+
+    def render(self, value: Any, indent: str) -> str:
+        if isinstance(value, Mapping) and value:
+            members = [self.member(key, item, indent + self.unit) for key, item in value.items()]
+            return self._brackets("{", members, "}", indent)
+        if isinstance(value, list | tuple) and value:
+            items = [self.render(item, indent + self.unit) for item in value]
+            return self._brackets("[", items, "]", indent)
+        if isinstance(value, str):
+            return _string(value)
+        return json.dumps(value, allow_nan=False)
+
+    def _brackets(self, opening: str, parts: list[str], closing: str, indent: str) -> str:
+        if not self.indented:
+            return opening + f",{self.gap}".join(parts) + closing
+        inner = self.newline + indent + self.unit
+        return f"{opening}{inner}{f',{inner}'.join(parts)}{self.newline}{indent}{closing}"
+
+
+def _leads_line(text: str, start: int, offset: int) -> bool:
+    """Whether a line break stands between the previous token (or comment) and `offset`."""
+    at = offset
+    while at > start and text[at - 1] in " \t\r\n":
+        at -= 1
+    return "\n" in text[at:offset]
+
+
+def _colon(between: str) -> str | None:
+    found = _COLON.search(between, between.rfind('"')) if '"' in between else None
+    return found[1] if found and found.end() == len(between) else None
+
+
+def _gap(text: str, holder: _Container, colon: str) -> str:
+    """The white space after a comma on one line, from the last two members, else as after the colon."""
+    if len(holder.slots) > 1:
+        before, last = holder.slots[-2:]
+        gap = text[before.comma + 1 : last.start] if before.comma is not None else None
+        if gap is not None and not gap.strip(" \t"):
+            return gap
+    return " " if colon.endswith((" ", "\t")) else ""
+
+
+def _string(value: str) -> str:
+    shown = json.dumps(value, ensure_ascii=False)
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)

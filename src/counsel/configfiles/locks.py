@@ -1,0 +1,99 @@
+"""Who may write now: Claude Code's own lock folder for its file, our lock files for all of them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from counsel.errors import Conflict
+
+PATIENCE = 30.0  # seconds until a held lock is an error
+# Claude Code takes a lock folder over about 17 s after its last touch (measured, 2.1.325); we wait a little longer.
+STALE = 20.0
+_STEP = 0.02
+
+StillHeld = Callable[[], bool]
+
+
+@contextmanager
+def claude_lock(path: Path, patience: float = PATIENCE) -> Iterator[StillHeld]:
+    """The folder `<path>.lock`, at the path as the client names it: symbolic links are not resolved (measured)."""
+    folder = path.with_name(f"{path.name}.lock")
+    mark = _taken(folder, patience)
+    try:
+        yield lambda: _mark(folder) == mark
+    finally:
+        if _mark(folder) == mark:
+            with suppress(FileNotFoundError):
+                folder.rmdir()
+
+
+def _taken(folder: Path, patience: float) -> tuple[int, int]:
+    deadline = time.monotonic() + patience
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            _clear_if_stale(folder)
+            if time.monotonic() > deadline:
+                raise Conflict(
+                    f"{folder} is held by another program, so nothing was written.",
+                    hint="Wait for Claude Code to finish, or remove that folder if no Claude Code runs.",
+                    file=str(folder),
+                ) from None
+            time.sleep(_STEP)
+            continue
+        os.utime(folder)
+        if (mark := _mark(folder)) is not None:
+            return mark
+
+
+def _clear_if_stale(folder: Path) -> None:
+    mark = _mark(folder)
+    if mark is not None and time.time() - mark[1] / 1e9 > STALE and _mark(folder) == mark:
+        with suppress(FileNotFoundError, OSError):
+            folder.rmdir()
+
+
+def _mark(folder: Path) -> tuple[int, int] | None:
+    """Which lock it is: taken over by somebody else, the folder has another number or time."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+@contextmanager
+def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """One lock file per edited file under COUNSEL_HOME; the kernel frees it when a process dies."""
+    folder = home / "locks"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
+    handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _wait_for(handle, path, patience)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _wait_for(handle: int, path: Path, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise Conflict(
+                    f"Another counsel has been writing {path} for {patience:.0f} s, so nothing was written.",
+                    hint="Try again when it has ended.",
+                    file=str(path),
+                ) from None
+            time.sleep(_STEP)

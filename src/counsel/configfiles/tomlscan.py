@@ -1,0 +1,184 @@
+"""Where things stand in a TOML text. `tomllib` has accepted the text before: this scanner only finds spans."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+# A path through tables; a number stands for an element of an array of tables, so it equals no path of ours.
+Place: TypeAlias = tuple[str | int, ...]
+
+_TOP: Place = ()
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+_DOT = re.compile(r"[ \t]*\.[ \t]*")
+_STRING = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:'{0,2})|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''', re.DOTALL
+)
+_SCALAR = re.compile(r"\d{4}-\d\d-\d\d \d\d:[^\s,\]}#]+|[^\s,\]}#]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    start: int
+    end: int
+    kind: Literal["scalar", "array", "inline"]
+    members: tuple[Member, ...] = ()  # an inline table's
+    note: bool = False  # whether it holds a comment
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`key = value` inside an inline table."""
+
+    keys: tuple[str, ...]
+    start: int
+    value: Value
+    comma: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A header, or a `key = value`. `start` and `end` are those of its lines, the line break included."""
+
+    kind: Literal["table", "array", "pair"]
+    place: Place
+    start: int
+    end: int
+    keys: tuple[str, ...]
+    section: int  # the statement number of the header it stands under; -1 at the top
+    stop: int  # where its value or closing bracket ends: a comment may follow
+    value: Value | None = None
+
+
+def scan(text: str) -> list[Statement]:
+    return _Scanner(text).statements()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.counts: dict[Place, int] = {}
+
+    def statements(self) -> list[Statement]:
+        found: list[Statement] = []
+        section, header = -1, _TOP
+        at = self._blank(1 if self.text.startswith("\ufeff") else 0)
+        while at < len(self.text):
+            if self.text[at] == "[":
+                statement = self._header(at, len(found))
+                section, header = len(found), statement.place
+            else:
+                statement = self._pair(at, header, section)
+            found.append(statement)
+            at = self._blank(statement.end)
+        return found
+
+    def _header(self, at: int, number: int) -> Statement:
+        double = self.text.startswith("[[", at)
+        keys, stop = self._keys(self._space(at + (2 if double else 1)))
+        stop = self.text.index("]", stop) + (2 if double else 1)
+        place: Place = (*self._resolved(keys[:-1]), keys[-1])
+        if double:
+            self.counts[place] = self.counts.get(place, -1) + 1
+            place = (*place, self.counts[place])
+        elif place in self.counts:
+            place = (*place, self.counts[place])
+        start, end = self._lines(at, stop)
+        return Statement("array" if double else "table", place, start, end, keys, number, stop)
+
+    def _resolved(self, keys: tuple[str, ...]) -> Place:
+        """Through an array of tables a header goes to its last element."""
+        place: Place = ()
+        for key in keys:
+            place = (*place, key)
+            if place in self.counts:
+                place = (*place, self.counts[place])
+        return place
+
+    def _pair(self, at: int, header: Place, section: int) -> Statement:
+        keys, after = self._keys(at)
+        value = self._value(self._space(self.text.index("=", after) + 1))
+        start, end = self._lines(at, value.end)
+        return Statement("pair", (*header, *keys), start, end, keys, section, value.end, value)
+
+    def _lines(self, first: int, last: int) -> tuple[int, int]:
+        end = self.text.find("\n", last)
+        start = self.text.rfind("\n", 0, first) + 1
+        if start == 0 and self.text.startswith("\ufeff"):
+            start = 1
+        return start, len(self.text) if end < 0 else end + 1
+
+    def _keys(self, at: int) -> tuple[tuple[str, ...], int]:
+        keys: list[str] = []
+        while True:
+            found = _KEY.match(self.text, at)
+            assert found is not None  # noqa: S101 - tomllib has accepted this text
+            keys.append(_unquoted(found[0]))
+            dot = _DOT.match(self.text, found.end())
+            if not dot:
+                return tuple(keys), found.end()
+            at = dot.end()
+
+    def _value(self, at: int) -> Value:
+        if self.text[at] == "[":
+            return self._array(at)
+        if self.text[at] == "{":
+            return self._inline(at)
+        found = _STRING.match(self.text, at) or _SCALAR.match(self.text, at)
+        assert found is not None  # noqa: S101 - tomllib has accepted this text
+        return Value(at, found.end(), "scalar")
+
+    def _array(self, start: int) -> Value:
+        at, note = self._past(start + 1)
+        while self.text[at] != "]":
+            item = self._value(at)
+            at, noted = self._past(item.end)
+            note = note or noted or item.note
+            if self.text[at] == ",":
+                at, noted = self._past(at + 1)
+                note = note or noted
+        return Value(start, at + 1, "array", note=note)
+
+    def _inline(self, start: int) -> Value:
+        members: list[Member] = []
+        at, note = self._past(start + 1)
+        while self.text[at] != "}":
+            first = at
+            keys, after = self._keys(at)
+            value = self._value(self._blank(self.text.index("=", after) + 1))
+            at, noted = self._past(value.end)
+            note = note or noted or value.note
+            comma = at if self.text[at] == "," else None
+            members.append(Member(keys, first, value, comma))
+            if comma is not None:
+                at, noted = self._past(at + 1)
+                note = note or noted
+        return Value(start, at + 1, "inline", tuple(members), note)
+
+    def _past(self, at: int) -> tuple[int, bool]:
+        end = self._blank(at)
+        return end, "#" in self.text[at:end]
+
+    def _blank(self, at: int) -> int:
+        found = _BLANK.match(self.text, at)
+        assert found is not None  # noqa: S101 - the pattern matches the empty string
+        return found.end()
+
+    def _space(self, at: int) -> int:
+        found = _SPACE.match(self.text, at)
+        assert found is not None  # noqa: S101 - the pattern matches the empty string
+        return found.end()
+
+
+def _unquoted(key: str) -> str:
+    if key[0] == "'":
+        return key[1:-1]
+    if key[0] != '"':
+        return key
+    decoded = tomllib.loads(f"k = {key}")["k"]
+    return str(decoded)

@@ -1,0 +1,217 @@
+"""Documents as people and programs write them: every layout that the formats allow, with the value known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+KEYS = st.sampled_from(["a", "b", "mcpServers", "x y", "é", "k.1", "", "$", "name", "/home/u/p"])
+JSON_LEAVES = st.sampled_from(
+    [
+        ("1", 1),
+        ("-0", 0),
+        ("123456789012345678901234567890", 123456789012345678901234567890),
+        ("1.50", 1.5),
+        ("1E3", 1000.0),
+        ("true", True),
+        ("false", False),
+        ("null", None),
+        ('""', ""),
+        (r'"\u00e9\/\n"', "é/\n"),
+        (r'"\ud83d\ude00"', "😀"),
+        ('"// no comment, /* nor this */ {[,]}"', "// no comment, /* nor this */ {[,]}"),
+        (r'"a\"b\\"', 'a"b\\'),
+    ]
+)
+
+
+@dataclass
+class Made:
+    text: str = ""
+    value: Any = None
+    spans: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
+
+
+class JsonMaker:
+    """Draws one document; `comments` turns on what JSONC adds."""
+
+    def __init__(self, draw: st.DrawFn, *, comments: bool) -> None:
+        self.draw = draw
+        self.comments = comments
+        self.newline = draw(st.sampled_from(["\n", "\r\n"]))
+        self.unit = draw(st.sampled_from(["  ", "    ", "\t", ""]))
+        self.neat = draw(st.booleans())
+        self.made = Made()
+
+    def document(self) -> Made:
+        out = self.made
+        out.text = self.draw(st.sampled_from(["", "\ufeff"]))
+        self._blank()
+        out.value = self._object((), 0)
+        self._blank()
+        return out
+
+    def _emit(self, text: str) -> None:
+        self.made.text += text
+
+    def _blank(self) -> None:
+        pieces = ["", "", "", " ", "\t", self.newline]
+        if self.comments:
+            pieces += [" /* c, { */ ", f'// c ] " {self.newline}', "/**/"]
+        for piece in self.draw(st.lists(st.sampled_from(pieces), max_size=2)):
+            self._emit(piece)
+
+    def _break(self, depth: int, *, lines: bool) -> None:
+        if not self.neat:
+            self._blank()
+        elif lines:
+            note = self.comments and self.draw(st.integers(0, 3)) == 0
+            self._emit((" // note" if note else "") + self.newline + self.unit * depth)
+
+    def _value(self, path: tuple[str, ...], depth: int) -> Any:
+        start = len(self.made.text)
+        kind = self.draw(st.integers(0, 5)) if depth < 4 else 0
+        if kind == 5:
+            value: Any = self._object(path, depth)
+        elif kind == 4:
+            value = self._array(depth)
+        else:
+            raw, value = self.draw(JSON_LEAVES)
+            self._emit(raw)
+        self.made.spans[path] = (start, len(self.made.text))
+        return value
+
+    def _object(self, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+        names = self.draw(st.lists(KEYS, max_size=4))  # a name may repeat: the last counts
+        value: dict[str, Any] = {}
+        lines = self.draw(st.booleans())
+        self._emit("{")
+        for index, name in enumerate(names):
+            self._break(depth + 1, lines=lines)
+            self._emit(_quoted(name))
+            self._gap()
+            self._emit(":")
+            self._gap()
+            value[name] = self._value((*path, name), depth + 1)
+            self._comma(index == len(names) - 1)
+        self._break(depth, lines=lines and bool(names))
+        self._emit("}")
+        return value
+
+    def _array(self, depth: int) -> list[Any]:
+        count = self.draw(st.integers(0, 3))
+        value = []
+        lines = self.draw(st.booleans())
+        self._emit("[")
+        for index in range(count):
+            self._break(depth + 1, lines=lines)
+            value.append(self._value(("[]",), depth + 1))
+            self._comma(index == count - 1)
+        self._break(depth, lines=lines and count > 0)
+        self._emit("]")
+        return value
+
+    def _gap(self) -> None:
+        if self.neat:
+            self._emit(self.draw(st.sampled_from(["", " "])))
+        else:
+            self._blank()
+
+    def _comma(self, last: bool) -> None:
+        if not self.neat:
+            self._blank()
+        if not last or (self.comments and self.draw(st.integers(0, 2)) == 0):
+            self._emit(",")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@st.composite
+def json_documents(draw: st.DrawFn, *, comments: bool) -> Made:
+    return JsonMaker(draw, comments=comments).document()
+
+
+# ── TOML ─────────────────────────────────────────────────────────────────────────────────────────────
+
+TOML_LEAVES = st.sampled_from(
+    [
+        "1",
+        "0x1F",
+        "1_000",
+        "1.5e3",
+        "nan",
+        "-inf",
+        "true",
+        '"text"',
+        '"# no comment [x]"',
+        "'literal \\ text'",
+        '"""multi\nline "quoted" # x\n[not.a.table]"""',
+        "'''raw\n[mcp_servers.no]\n'''",
+        '""""quotes""""',
+        "1979-05-27T07:32:00Z",
+        "1979-05-27 07:32:00",
+        "1979-05-27",
+        "07:32:00",
+        "[1, 2, 3]",
+        "[]",
+        "[\n  1, # one\n  # two\n  2,\n]",
+        "[[1], ['a']]",
+        "{}",
+        "{ a = 1, b.c = 'x' }",
+        "{ a = { b = [1, { c = 2 }] } }",
+        '[{ a = 1 }, { a = "}" }]',
+    ]
+)
+TOML_KEYS = st.sampled_from(["a", "b", "c-d", "e_1", '"x y"', "'l.k'", "1", '"é"'])
+COMMENTS = st.sampled_from(["", "", "", "# comment\n", "# [mcp_servers.commented]\n", "\n", "  \n"])
+
+
+@st.composite
+def toml_documents(draw: st.DrawFn) -> str:
+    """Most draws are valid TOML; the tests ask tomllib and pass over the others."""
+    parts = [draw(COMMENTS)]
+    parts += _pairs(draw, draw(st.integers(0, 3)))
+    for _ in range(draw(st.integers(0, 5))):
+        parts += [draw(COMMENTS), draw(_headers()), *_pairs(draw, draw(st.integers(0, 3)))]
+    parts.append(draw(COMMENTS))
+    text = "".join(parts)
+    if draw(st.booleans()):
+        text = text.rstrip("\n")
+    if draw(st.booleans()):
+        text = text.replace("\n", "\r\n")
+    return draw(st.sampled_from(["", "\ufeff"])) + text
+
+
+def _pairs(draw: st.DrawFn, count: int) -> list[str]:
+    pairs = []
+    for _ in range(count):
+        key = ".".join(draw(st.lists(TOML_KEYS, min_size=1, max_size=2)))
+        if draw(st.integers(0, 5)) == 0:
+            key = draw(st.sampled_from(["mcp_servers.a.command", "mcp_servers.b", "mcp_servers . a . env.K"]))
+        indent = draw(st.sampled_from(["", "", "  ", "\t"]))
+        equals = draw(st.sampled_from([" = ", "=", "\t=  "]))
+        note = draw(st.sampled_from(["", "", " # note", "  # [x]"]))
+        pairs.append(f"{indent}{key}{equals}{draw(TOML_LEAVES)}{note}\n{draw(COMMENTS)}")
+    return pairs
+
+
+def _headers() -> st.SearchStrategy[str]:
+    return st.sampled_from(
+        [
+            "[mcp_servers.a]\n",
+            "[mcp_servers.b]  # note\n",
+            "[mcp_servers.b.env]\n",
+            '[ mcp_servers . "c d" ]\n',
+            "[mcp_servers]\n",
+            "[other]\n",
+            "  [other.deep.er]\n",
+            "[[list]]\n",
+            "[list.in]\n",
+            "[[mcp_servers.b.tools]]\n",
+            '[projects."/home/u/q"]\n',
+        ]
+    )

@@ -1,0 +1,165 @@
+"""Layouts that people and clients really write, and what an edit makes of them, character by character."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from counsel.configfiles.document import parse
+from counsel.configfiles.edits import MISSING, AddItem, Put
+from counsel.errors import ConfigInvalid
+
+NEW = {"command": "c", "args": []}
+
+JSON_ADDED = {
+    "two spaces": ('{\n  "s": {\n    "a": 1\n  }\n}', '{\n  "s": {\n    "a": 1,\n    "x": 2\n  }\n}'),
+    "tabs and CRLF": (
+        '{\r\n\t"s": {\r\n\t\t"a": 1\r\n\t}\r\n}\r\n',
+        '{\r\n\t"s": {\r\n\t\t"a": 1,\r\n\t\t"x": 2\r\n\t}\r\n}\r\n',
+    ),
+    "one line": ('{"s": {"a": 1}}', '{"s": {"a": 1, "x": 2}}'),
+    "compact": ('{"s":{"a":1}}', '{"s":{"a":1,"x":2}}'),
+    "empty": ('{\n    "s": {}\n}', '{\n    "s": {\n        "x": 2\n    }\n}'),
+    "missing": ('{\n  "t": 0\n}\n', '{\n  "t": 0,\n  "s": {\n    "x": 2\n  }\n}\n'),
+    "no file": ("", '{\n  "s": {\n    "x": 2\n  }\n}'),
+    "mark": ('\ufeff{"s": {}}', '\ufeff{"s": {"x": 2}}'),
+    "repeated key": ('{"s": {"b": 1}, "s": {"a": 1}}', '{"s": {"b": 1}, "s": {"a": 1, "x": 2}}'),
+}
+JSONC_ADDED = {
+    "note at the end of the line": (
+        '{\n  "s": {\n    "a": 1 // one\n  }\n}',
+        '{\n  "s": {\n    "a": 1, // one\n    "x": 2\n  }\n}',
+    ),
+    "trailing comma": ('{\n  "s": {\n    "a": 1,\n  },\n}', '{\n  "s": {\n    "a": 1,\n    "x": 2,\n  },\n}'),
+    "only a note": (
+        '{\n  "s": {\n    // none yet\n  }\n}',
+        '{\n  "s": {\n    // none yet\n    "x": 2\n  }\n}',
+    ),
+    "block note": ('{"s": {"a": 1 /* , */}}', '{"s": {"a": 1, /* , */ "x": 2}}'),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), JSON_ADDED.values(), ids=JSON_ADDED.keys())
+def test_json_is_added_in_the_neighbours_style(before: str, after: str) -> None:
+    assert parse(before, "json").set_member(("s", "x"), 2).text == after
+
+
+@pytest.mark.parametrize(("before", "after"), JSONC_ADDED.values(), ids=JSONC_ADDED.keys())
+def test_jsonc_is_added_in_the_neighbours_style(before: str, after: str) -> None:
+    assert parse(before, "jsonc").set_member(("s", "x"), 2).text == after
+
+
+def test_removing_keeps_notes_and_the_neighbours_lines() -> None:
+    before = '{\n  "a": 1, // one\n  // about x\n  "x": 2, // two\n  "b": 3\n}'
+    after = parse(before, "jsonc").remove_member(("x",)).text
+    assert after == '{\n  "a": 1, // one\n  // about x\n  // two\n  "b": 3\n}'
+
+
+def test_removing_a_repeated_key_removes_all_of_it() -> None:
+    assert parse('{"x": 1, "a": 0, "x": 2}', "json").remove_member(("x",)).text == '{"a": 0}'
+
+
+def test_several_edits_in_one_go_touch_only_their_members() -> None:
+    before = '{"s": {"a": {"k": 1, "big": 123456789012345678901234567890, "f": 1.0}}, "z": [ 1,2 ]}'
+    edits = [Put(("s", "a", "k"), "v"), AddItem(("s", "a", "list"), "i"), AddItem(("z",), 3)]
+    after = parse(before, "json").edited(edits).text
+    assert after == (
+        '{"s": {"a": {"k": "v", "big": 123456789012345678901234567890, "f": 1.0, "list": ["i"]}}, "z": [ 1,2,3 ]}'
+    )
+
+
+def test_an_equal_object_is_not_rewritten() -> None:
+    before = '{"a" :{"k" : 1 , "l":[ ]}}'
+    assert parse(before, "json").set_member(("a",), {"l": [], "k": 1}).text == before
+
+
+def test_huge_integers_are_kept_and_compared() -> None:
+    text = f'{{"n": {"9" * 5000}}}'
+    assert parse(text, "json").set_member(("x",), 1).text == f'{{"n": {"9" * 5000}, "x": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "line", "column"),
+    [
+        ('{\n  "a": 1,\n}', "json", 3, 1),
+        ("{\n  // note\n}", "json", 2, 3),
+        ('{"a": NaN}', "json", 1, 1),
+        ("{,}", "jsonc", 1, 2),
+        ('{"a": 1,,}', "jsonc", 1, 9),
+        ('{"a": 1} x', "jsonc", 1, 10),
+        ("[1]", "json", 1, 1),
+        ('{"a": "unclosed', "json", 1, 7),
+        ("a = 1\nb = \n", "toml", 2, 5),
+        ("[x]\na = 1\na = 2\n", "toml", 3, 6),
+    ],
+)
+def test_malformed_text_is_refused_with_its_place(text: str, kind: str, line: int, column: int) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        parse(text, kind)  # type: ignore[arg-type]
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_nesting_beyond_the_parser_is_refused() -> None:
+    with pytest.raises(ConfigInvalid):
+        parse('{"a":' * 100_000, "json")
+
+
+def toml(text: str) -> str:
+    return textwrap.dedent(text).lstrip("\n")
+
+
+def test_a_table_joins_its_family() -> None:
+    before = toml("""
+        # my comment
+        model = "gpt-5"   # trailing
+
+        [mcp_servers.old]   # kept
+        command = "echo"
+        args = [
+          "a", # first
+        ]
+        # env = { A = "1" }
+
+        # trusted
+        [projects."/home/u/q"]
+        trust_level = "trusted"
+    """)
+    new = '\n[mcp_servers."a b"]\ncommand = "c"\nargs = []\n'
+    after = parse(before, "toml").set_member(("mcp_servers", "a b"), NEW).text
+    assert after == before.replace('# env = { A = "1" }\n', f'# env = {{ A = "1" }}\n{new}')
+
+
+def test_dotted_keys_stay_dotted_and_nothing_moves() -> None:
+    before = 'mcp_servers.a.command="x"\nmodel="y"\n'
+    after = parse(before, "toml").set_member(("mcp_servers", "b"), NEW)
+    assert (
+        after.text
+        == 'mcp_servers.a.command="x"\nmcp_servers.b.command = "c"\nmcp_servers.b.args = []\nmodel="y"\n'
+    )
+    assert after.get(("model",)) == "y"
+
+
+def test_inline_tables_are_extended_inline() -> None:
+    before = 'mcp_servers = { a = { command = "x" } } # all\n'
+    after = parse(before, "toml").set_member(("mcp_servers", "a", "env"), {"K": "v"}).text
+    assert after == 'mcp_servers = { a = { command = "x", env = { K = "v" } } } # all\n'
+
+
+def test_crlf_and_a_byte_order_mark_are_kept() -> None:
+    before = '\ufeff[mcp_servers.a]\r\ncommand = "x"'
+    document = parse(before, "toml").set_member(("mcp_servers", "a", "enabled"), value=False)
+    assert document.text == '\ufeff[mcp_servers.a]\r\ncommand = "x"\r\nenabled = false'
+
+
+def test_a_removed_key_leaves_its_comment() -> None:
+    before = "[a]\nk = 1  # why\nl = [1, # one\n]\n"
+    after = parse(before, "toml").remove_member(("a", "k"))
+    assert after.text == "[a]\n# why\nl = [1, # one\n]\n"
+    assert after.get(("a", "k")) is MISSING
+
+
+def test_untouched_oddities_survive_a_toml_edit() -> None:
+    before = "n = nan\nbig = 1_000\n[[list]]\na = 1\n[[list]]\na = 2\n[list.in]\nb = 1979-05-27 07:32:00\n"
+    after = parse(before, "toml").set_member(("mcp_servers", "x"), NEW).text
+    assert after == f'{before}\n[mcp_servers.x]\ncommand = "c"\nargs = []\n'

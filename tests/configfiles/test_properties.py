@@ -1,0 +1,222 @@
+"""The promises of the editors, over generated documents.
+
+`make check` runs a few hundred cases, the `slow` marker several thousand; both from fixed seeds, so that a failure
+shows again. A case that once failed becomes a line of `test_layouts.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
+from hypothesis import strategies as st
+
+from configfiles.generated import Made, json_documents, toml_documents
+from counsel.configfiles.document import parse
+from counsel.configfiles.edits import MISSING, AddItem, DropItem, Put, intended, lookup
+from counsel.configfiles.tomlscan import scan
+from counsel.errors import ConfigInvalid
+
+CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+NEW_VALUES = st.sampled_from(
+    [
+        {"type": "stdio", "command": "c", "args": ["-m", "x"], "env": {}},
+        {"command": "c", "args": [], "env": {"A": "b"}},
+        {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Two": '"2"'}},
+        "é\\\x7f\t",
+        [],
+        ["a", 1],
+        1,
+        True,
+        {},
+    ]
+)
+
+
+def cases(few: int, many: int, *strategies: st.SearchStrategy[Any], seeds: tuple[int, ...] = (4, 44)) -> Any:
+    """One property as a quick test and as slow ones with more cases and other seeds."""
+    rows = [pytest.param(0, few, id="quick")]
+    rows += [pytest.param(number, many, id=f"seed{number}", marks=pytest.mark.slow) for number in seeds]
+
+    def wrap(check: Callable[..., None]) -> Any:
+        @pytest.mark.parametrize(("number", "count"), rows)
+        def test(number: int, count: int) -> None:
+            limits = settings(
+                max_examples=count,
+                deadline=None,
+                database=None,
+                suppress_health_check=CALM,
+                phases=[Phase.explicit, Phase.generate, Phase.shrink],
+            )
+            seed(number)(limits(given(*strategies)(check)))()
+
+        return test
+
+    return wrap
+
+
+def as_kind(made: Made, kind: str) -> Any:
+    document = parse(made.text, kind)  # type: ignore[arg-type]
+    assert document.value == made.value
+    return document
+
+
+def holders(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = [path]
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            found += holders(inner, (*path, key))
+    return found
+
+
+JSON_KINDS = st.sampled_from(["json", "jsonc"]).flatmap(
+    lambda kind: st.tuples(st.just(kind), json_documents(comments=kind == "jsonc"))
+)
+
+
+@cases(120, 2500, JSON_KINDS, NEW_VALUES, st.data())
+def test_adding_to_json_and_removing_again_gives_the_same_bytes(
+    case: tuple[str, Made], value: Any, data: st.DataObject
+) -> None:
+    kind, made = case
+    document = as_kind(made, kind)
+    home = data.draw(st.sampled_from(holders(made.value)))
+    path = (*home, "new")
+    added = document.set_member(path, value)
+    assert added.value == intended(made.value, [*_puts(path, value)])
+    assert added.remove_member(path).text == made.text
+
+
+@cases(80, 1500, JSON_KINDS, NEW_VALUES, st.data())
+def test_setting_a_member_changes_only_its_value(
+    case: tuple[str, Made], value: Any, data: st.DataObject
+) -> None:
+    kind, made = case
+    members = [path for path in made.spans if "[]" not in path and lookup(made.value, path) is not MISSING]
+    assume(members)
+    path = data.draw(st.sampled_from(members))
+    assume(not (isinstance(value, dict) and isinstance(lookup(made.value, path), dict)))
+    start, end = made.spans[path]
+    document = as_kind(made, kind)
+    after = document.set_member(path, value)
+    assert after.get(path) == value
+    assert after.text.startswith(made.text[:start])
+    assert after.text.endswith(made.text[end:])
+
+
+@cases(80, 1500, JSON_KINDS, st.data())
+def test_removing_a_member_keeps_every_comment_outside_it(
+    case: tuple[str, Made], data: st.DataObject
+) -> None:
+    kind, made = case
+    members = [path for path in made.spans if "[]" not in path and lookup(made.value, path) is not MISSING]
+    assume(members)
+    path = data.draw(st.sampled_from(members))
+    after = as_kind(made, kind).remove_member(path)
+    assert after.get(path) is MISSING
+    assert _bare(after.text) in _bare(made.text) or len(_bare(after.text)) < len(_bare(made.text))
+
+
+@cases(50, 1000, JSON_KINDS, st.data())
+def test_list_items_come_and_go(case: tuple[str, Made], data: st.DataObject) -> None:
+    kind, made = case
+    lists = [path for path in made.spans if "[]" not in path and isinstance(lookup(made.value, path), list)]
+    assume(lists)
+    path = data.draw(st.sampled_from(lists))
+    added = as_kind(made, kind).edited([AddItem(path, "an item")])
+    assert added.get(path) == [*lookup(made.value, path), "an item"]
+    assert added.edited([DropItem(path, "an item")]).text == made.text
+
+
+@cases(100, 500, json_documents(comments=False))
+def test_strict_json_is_read_as_the_standard_library_reads_it(made: Made) -> None:
+    assert parse(made.text, "json").value == json.loads(made.text.removeprefix("\ufeff"))
+
+
+@cases(
+    200,
+    4000,
+    toml_documents(),
+    st.sampled_from(["zz", "z y"]),
+    NEW_VALUES.filter(lambda value: isinstance(value, dict)),
+)
+def test_adding_to_toml_and_removing_again_gives_the_same_bytes(text: str, name: str, value: Any) -> None:
+    before = valid_toml(text)
+    assume(isinstance(before.get("mcp_servers", {}), dict))
+    document = parse(text, "toml")
+    path = ("mcp_servers", name)
+    added = document.set_member(path, value)
+    assert added.get(path) == value
+    assert _same_but(before, tomllib.loads(added.text.removeprefix("\ufeff")), path)
+    assert added.remove_member(path).text == text
+
+
+@cases(150, 2500, toml_documents(), NEW_VALUES, st.data())
+def test_fields_of_toml_tables_come_and_go(text: str, value: Any, data: st.DataObject) -> None:
+    before = valid_toml(text)
+    home = data.draw(st.sampled_from(holders(before)))
+    path = (*home, "new field")
+    document = parse(text, "toml")
+    added = document.set_member(path, value)
+    assert added.get(path) == value
+    removed = added.remove_member(path)
+    assert _sorted(removed.value) == _sorted(before)
+    if isinstance(value, dict) or not only_below_headers(text, home):
+        assert removed.text == text
+
+
+@cases(80, 1500, toml_documents(), st.data())
+def test_toml_members_can_be_replaced_and_removed(text: str, data: st.DataObject) -> None:
+    before = valid_toml(text)
+    members = [(*home, key) for home in holders(before) for key in lookup(before, home)]
+    assume(members)
+    path = data.draw(st.sampled_from(members))
+    document = parse(text, "toml")
+    assert document.set_member(path, "replaced").get(path) == "replaced"
+    assert document.remove_member(path).get(path) is MISSING
+
+
+def valid_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(ConfigInvalid):
+            parse(text, "toml")
+        assume(condition=False)
+        raise AssertionError from None
+
+
+def only_below_headers(text: str, home: tuple[str, ...]) -> bool:
+    """Whether `[a]` exists only through `[a.b]`: a field of `a` then brings a header of its own, which stays."""
+    family = [one for one in scan(text) if one.place[: len(home)] == home]
+    return all(
+        (one.kind != "pair" and one.place != home) or len(one.place) - len(one.keys) > len(home)
+        for one in family
+    )
+
+
+def _puts(path: tuple[str, ...], value: Any) -> list[Any]:
+    return [Put(path, value)]
+
+
+def _same_but(before: Any, after: Any, path: tuple[str, ...]) -> bool:
+    """Equal (by `repr`, since nan is not equal to itself) once the edited member is taken out of both."""
+    rest = {key: value for key, value in after.get(path[0], {}).items() if key != path[1]}
+    other = {**after, path[0]: rest}
+    if path[0] not in before and not rest:
+        del other[path[0]]
+    return _sorted(other) == _sorted(before)
+
+
+def _sorted(value: Any) -> str:
+    if isinstance(value, dict):
+        return repr(sorted((key, _sorted(inner)) for key, inner in value.items()))
+    return repr(value)
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split())

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counsel.configfiles import locks, safewrite
+from counsel.configfiles.edits import MISSING, Drop, Put
+from counsel.configfiles.journal import Journal
+from counsel.configfiles.safewrite import Change, Planned, Target, by_edits, plan
+from counsel.errors import ConfigInvalid, Conflict, CounselError, FileNotAllowed, FileTooLarge, NotFound
+
+
+def put(path: Path, key: str, value: object = 1, **options: object) -> Change:
+    return by_edits(Target(path, "json", **options), lambda _: [Put((key,), value)])  # type: ignore[arg-type]
+
+
+def write(change: Change, home: Path) -> list[Planned]:
+    return safewrite.write([plan(change)], home)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "counsel"
+
+
+def test_mode_is_kept_and_a_new_file_is_private(tmp_path: Path, home: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "deep" / "er" / "new.json"
+    old.write_text("{}")
+    old.chmod(0o640)
+    write(put(old, "a"), home)
+    write(put(new, "a"), home)
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    assert stat.S_IMODE(new.stat().st_mode) == 0o600
+    assert list(tmp_path.glob("**/*.counsel-tmp")) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_owner_is_kept(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("{}")
+    os.chown(file, 12345, 23456)
+    write(put(file, "a"), home)
+    assert (file.stat().st_uid, file.stat().st_gid) == (12345, 23456)
+
+
+def test_symbolic_links_are_followed(tmp_path: Path, home: Path) -> None:
+    real, link, dangling = tmp_path / "real.json", tmp_path / "link.json", tmp_path / "dangling.json"
+    real.write_text('{"b": 2}')
+    link.symlink_to(real)
+    dangling.symlink_to(tmp_path / "dotfiles" / "made.json")
+    write(put(link, "a"), home)
+    write(put(dangling, "a"), home)
+    assert link.is_symlink()
+    assert real.read_text() == '{"b": 2, "a": 1}'
+    assert (tmp_path / "dotfiles" / "made.json").exists()
+
+
+def test_an_edit_made_meanwhile_is_kept(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    planned = plan(put(file, "a"))
+    file.write_text('{"b": 3, "c": 4}')
+    written = safewrite.write([planned], home)
+    assert file.read_text() == '{"b": 3, "c": 4, "a": 1}' == (written[0].after or b"").decode()
+
+
+def test_a_writer_without_a_lock_between_staging_and_replacing_is_kept(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    safewrite.write([plan(put(file, "a"))], home, lambda _: file.write_text('{"other": true}') and None)
+    assert file.read_text() == '{"other": true, "a": 1}'
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _read_only(path: Path) -> None:
+    path.write_text('{"a": 0}')
+    path.chmod(0o444)
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(100 * 1024 * 1024)
+
+
+def _malformed(path: Path) -> None:
+    path.write_text('{"a": 1')
+    os.utime(path, (1, 1))
+
+
+def _binary(path: Path) -> None:
+    path.write_bytes(b'{"a": "\xff"}')
+    os.utime(path, (1, 1))
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (_loop, ConfigInvalid),
+        (_folder, ConfigInvalid),
+        (_fifo, ConfigInvalid),
+        (_read_only, FileNotAllowed),
+        (_large, FileTooLarge),
+        (_malformed, ConfigInvalid),
+        (_binary, ConfigInvalid),
+    ],
+)
+def test_what_cannot_be_edited_is_named_and_left(
+    spoil: Callable[[Path], None], error: type[CounselError], tmp_path: Path, home: Path
+) -> None:
+    file = tmp_path / "a.json"
+    spoil(file)
+    before = os.lstat(file)
+    with pytest.raises(error) as caught:
+        write(put(file, "b"), home)
+    assert caught.value.file == str(file)
+    assert caught.value.hint
+    after = os.lstat(file)
+    assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)
+    assert list(tmp_path.glob(".*.counsel-tmp")) == []
+
+
+def test_all_or_none(tmp_path: Path, home: Path) -> None:
+    """The second file turns into a folder after all was ready: the first is taken back, the third never made."""
+    first, second, third = (tmp_path / name / "f.json" for name in ("1", "2", "3"))
+    first.parent.mkdir()
+    first.write_text("{ }")
+    journal = Journal(home)
+    planned = [plan(put(path, "a")) for path in (first, second, third)]
+
+    def spoil(_: object) -> None:
+        second.mkdir()
+
+    with pytest.raises(CounselError):
+        safewrite.write(planned, home, spoil)
+    assert first.read_text() == "{ }"
+    assert not third.parent.exists()
+    assert journal.operations() == []
+
+
+# ── Claude Code's lock ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_held_lock_folder_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.json.lock").mkdir()
+    with pytest.raises(Conflict), locks.claude_lock(tmp_path / "c.json", patience=0.05):
+        pass
+    assert (tmp_path / "c.json.lock").exists()
+
+
+def test_a_stale_lock_folder_is_taken_over(tmp_path: Path) -> None:
+    folder = tmp_path / "c.json.lock"
+    folder.mkdir()
+    old = time.time() - locks.STALE - 1
+    os.utime(folder, (old, old))
+    with locks.claude_lock(tmp_path / "c.json", patience=1) as still_held:
+        assert still_held()
+    assert not folder.exists()
+
+
+def test_a_lock_that_was_taken_over_is_not_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "c.json.lock"
+    with locks.claude_lock(tmp_path / "c.json") as still_held:
+        os.utime(folder, (1, 1))
+        assert not still_held()
+    assert folder.exists()
+
+
+def test_the_lock_stands_while_we_write(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "c.json"
+    seen: list[bool] = []
+    planned = plan(put(file, "a", claude_lock=True))
+    safewrite.write([planned], home, lambda _: seen.append((tmp_path / "c.json.lock").is_dir()))
+    assert seen == [True]
+    assert not (tmp_path / "c.json.lock").exists()
+
+
+# ── undo ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def apply(journal: Journal, *changes: Change) -> str:
+    name = journal.apply([plan(change) for change in changes], "test")
+    assert name is not None
+    return name
+
+
+def test_undo_gives_the_old_bytes_back(tmp_path: Path, home: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text('{ "b":2 }')
+    journal = Journal(home)
+    apply(journal, put(old, "a"), put(new, "a"))
+    journal.undo()
+    assert old.read_text() == '{ "b":2 }'
+    assert not new.exists()
+    with pytest.raises(NotFound):
+        journal.undo()
+
+
+def test_undo_can_itself_be_undone_by_its_id(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("{}")
+    journal = Journal(home)
+    apply(journal, put(file, "a"))
+    _, undo = journal.undo()
+    journal.undo(undo)
+    assert file.read_text() == '{\n  "a": 1\n}'
+
+
+@pytest.mark.parametrize(
+    ("since", "restored"),
+    [
+        ('{"top": 0, "b": 2, "a": {"k": 1}}', '{"top": 0, "b": 2}'),
+        ('{"b": 2, "a": {"k": 1}, "end": 0}', '{"b": 2, "end": 0}'),
+        ('{"top": 0, "b": 2, "a": {"k": 1}, "end": 0}', '{"top": 0, "b": 2, "end": 0}'),
+        ('{"b": 2, "a": {"k": 1, "mine": 2}}', '{"b": 2, "a": {"mine": 2}}'),
+    ],
+)
+def test_undo_takes_back_only_our_change(since: str, restored: str, tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, put(file, "a", {"k": 1}))
+    assert file.read_text() == '{"b": 2, "a": {"k": 1}}'
+    file.write_text(since)
+    journal.undo()
+    assert file.read_text() == restored
+
+
+def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, put(file, "b", 3))
+    file.write_text('{"b": 4}')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert file.read_text() == '{"b": 4}'
+
+
+def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    text = '{\n  "s": {\n    "x": { // mine\n      "k": 1\n    }\n  }\n}'
+    file.write_text(text)
+    journal = Journal(home)
+    target = Target(file, "jsonc")
+    apply(journal, by_edits(target, lambda _: [Drop(("s", "x"))]))
+    file.write_text(file.read_text().replace("\n}", ',\n  "later": 1\n}'))
+    journal.undo()
+    assert file.read_text() == text.replace("\n}", ',\n  "later": 1\n}')
+
+
+def test_backups_are_private(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"secret": "s"}')
+    journal = Journal(home)
+    name = apply(journal, put(file, "a"))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (home / "backups" / name).iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE((home / "backups").stat().st_mode) == 0o700
+
+
+def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
+    assert safewrite.read(tmp_path / "none.json", "json") is None
+    (tmp_path / "empty.json").write_text("")
+    document = safewrite.read(tmp_path / "empty.json", "json")
+    assert document is not None
+    assert document.get(("a",)) is MISSING
