@@ -13,6 +13,8 @@ import pytest
 from counsel import doctor, settings
 from counsel.caller import Caller
 from counsel.doctor import Finding
+from counsel.types import Limits
+from fake import FakeAPI
 
 KEY = "sk-" + "k" * 40
 
@@ -120,6 +122,7 @@ def database(env: dict[str, str]) -> Path:
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA user_version=1")
         connection.execute("CREATE TABLE t (a)")
         connection.executemany("INSERT INTO t VALUES (?)", [("x" * 500,)] * 200)
     connection.close()
@@ -130,7 +133,7 @@ def test_a_sound_database(env):
     path = database(env)
     (found,) = examine(env, "database")
     assert found.level == "ok"
-    assert f"{path} is sound: schema 0" in found.what
+    assert f"{path} is sound: schema 1" in found.what
 
 
 def test_a_database_that_is_in_use_is_sound(env):
@@ -147,6 +150,13 @@ def test_a_damaged_database_is_a_problem(env, where):
     data[where : where + 3000] = b"\xee" * 3000
     path.write_bytes(data)
     assert "damaged" in only(examine(env, "database"), "problem").what
+
+
+def test_a_database_of_a_newer_counsel_is_a_problem(env):
+    with sqlite3.connect(database(env)) as connection:
+        connection.execute("PRAGMA user_version=9999")
+    connection.close()
+    assert "newer counsel" in only(examine(env, "database"), "problem").what
 
 
 def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
@@ -179,7 +189,7 @@ def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     shown = levels(examine(env, "agents"))
-    assert f"Codex: {program}" in shown
+    assert any(what.startswith(f"Codex: {program}") for what in shown)
     assert sum("no `" in what for what in shown) == 3
 
 
@@ -193,6 +203,66 @@ def test_a_check_that_breaks_is_a_finding_and_hides_nothing(env, monkeypatch):
     assert "RuntimeError" in only(findings, "problem").what
     assert KEY not in repr(findings)
     assert findings[-1].area == "agents"
+
+
+# ── --online ─────────────────────────────────────────────────────────────────────────────────────────
+
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "GOOGLE_API_KEY": "g" * 40,
+    "ANTHROPIC_API_KEY": "sk-ant-" + "a" * 40,
+    "OPENROUTER_API_KEY": "sk-or-v1-" + "b" * 64,
+}
+
+
+def online(env: dict[str, str], fake: FakeAPI, **more: str) -> Caller:
+    addresses = {
+        "OPENAI_BASE_URL": fake.v1,
+        "GOOGLE_GEMINI_BASE_URL": fake.url,
+        "ANTHROPIC_BASE_URL": fake.url,
+        "OPENROUTER_BASE_URL": fake.v1,
+    }
+    return Caller(settings=settings.load({**env, **KEYS, **addresses, **more}))
+
+
+async def test_every_provider_is_reached_with_its_key(env, fake_api):
+    findings = await doctor.reach(online(env, fake_api))
+    assert [finding.level for finding in findings] == ["ok"] * 4
+    assert all(finding.what.endswith("key accepted") for finding in findings)
+    paths = sorted(request.path for request in fake_api.log.requests)
+    assert paths == ["/v1/key", "/v1/models", "/v1/models", "/v1beta/models"]
+
+
+async def test_a_refused_key_is_a_problem_that_does_not_show_it(env, fake_api):
+    fake_api.keys = set(KEYS.values()) - {KEY}
+    findings = await doctor.reach(online(env, fake_api))
+    found = only(findings, "problem")
+    assert found.what == "OpenAI: the key is not accepted"
+    assert KEY not in repr(findings)
+
+
+async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reached(env, fake_api):
+    with socket.socket() as closed:  # bound and not listening: nobody else can take the port
+        closed.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        findings = await doctor.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
+    assert only(findings, "problem").what.startswith("Anthropic: ")
+    assert [finding.level for finding in findings].count("ok") == 3
+
+
+async def test_a_provider_that_never_answers_is_given_up(env, monkeypatch):
+    monkeypatch.setattr(doctor, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        caller = Caller(settings=settings.load({**env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": address}))
+        (found,) = await doctor.reach(caller)
+    assert found.level == "problem"
+
+
+async def test_nobody_to_reach(env):
+    assert "nobody" in (await doctor.reach(Caller(settings=settings.load(env))))[0].what
 
 
 # ── through the door ─────────────────────────────────────────────────────────────────────────────────
@@ -215,6 +285,13 @@ def test_the_command_says_it_to_people_and_to_programs(env):
     assert shown["counts"]["problem"] == 1
     assert KEY not in done.stdout + done.stderr
     assert next(row for row in shown["findings"] if row["level"] == "problem")["todo"]
+
+
+def test_online_through_the_door(env, fake_process):
+    more = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
+    done = counsel(env, "--online", **more)
+    assert done.returncode == 0, done.stdout
+    assert "OpenAI: reached in" in done.stdout
 
 
 def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env):

@@ -18,17 +18,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from counsel import __version__, logs
 from counsel import settings as settings_
-from counsel.agents.base import AGENTS
+from counsel.agents import installed, registry
+from counsel.agents.installed import Installed
 from counsel.caller import Caller
+from counsel.engine.store import schema
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.types import Endpoint, Json, Limits
 
 if TYPE_CHECKING:
     from counsel.models.catalog import Catalog, ProviderRow
+    from counsel.models.transport import Transport
 
 Level: TypeAlias = Literal["ok", "warn", "problem"]
 DEPENDENCIES = ("aiohttp", "click", "genai-prices", "mcp", "pillow", "rich", "tomlkit")
@@ -167,7 +170,7 @@ def database(caller: Caller) -> Iterator[Finding]:
     )
     try:
         with _connected(path) as connection:
-            version = _schema_version(connection, path)
+            version = schema.climbed(connection, path)
             sound = connection.execute("PRAGMA quick_check(5)").fetchall()
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
@@ -200,12 +203,6 @@ class _connected:  # noqa: N801 — reads as what it is
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
-
-
-def _schema_version(connection: sqlite3.Connection, path: Path) -> int:
-    if util.find_spec("counsel.engine.store"):
-        return int(import_module("counsel.engine.store.schema").climbed(connection, path))
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _socket(folder: Path) -> Path:
@@ -281,19 +278,25 @@ def _provider(row: ProviderRow) -> Finding:
 
 
 def agents(caller: Caller) -> Iterator[Finding]:
-    import shutil  # noqa: PLC0415 — rarely needed
-
-    for agent in AGENTS.values():
-        program = shutil.which(agent.command, path=caller.env.get("PATH", ""))
-        if program:
-            yield Finding("agents", "ok", f"{agent.label}: {program}")
+    for driver in registry.drivers().values():
+        label, found = driver.agent.label, _probed(driver, caller)
+        if found.path is None:
+            yield Finding("agents", "ok", f"{label}: no `{driver.agent.command}` on the PATH", found.reason)
+        elif found.logged_in is False:
+            yield Finding("agents", "warn", f"{label}: {_program(found)}", found.reason)
         else:
-            yield Finding(
-                "agents",
-                "ok",
-                f"{agent.label}: no `{agent.command}` on the PATH",
-                f"To get it: {agent.install}",
-            )
+            yield Finding("agents", "ok", f"{label}: {_program(found)} ({found.reason})")
+
+
+def _probed(driver: registry.Driver, caller: Caller) -> Installed:
+    try:
+        return driver.probe(caller)
+    except ModuleNotFoundError:  # an agent that counsel knows and cannot run yet
+        return installed.describe(driver.agent, caller, (None, "login not checked"))
+
+
+def _program(found: Installed) -> str:
+    return f"{found.path} {found.version or ''}".strip()
 
 
 CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
@@ -313,7 +316,8 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
 
 async def reach(caller: Caller) -> list[Finding]:
     """Ask every provider that is set up for its models, all at once: is it there, does it take the key?"""
-    Transport = import_module("counsel.models.transport").Transport  # noqa: N806 — aiohttp is for --online only
+    from counsel.models.transport import Transport  # noqa: PLC0415 — aiohttp is for --online only
+
     found = _catalog(caller)
     ready = [found.endpoint(row.provider.name) for row in found.providers() if row.available]
     if not ready:
@@ -325,7 +329,7 @@ async def reach(caller: Caller) -> list[Finding]:
         await transport.close()
 
 
-async def _reach(transport: Any, endpoint: Endpoint) -> Finding:
+async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
     provider = endpoint.provider
     began = time.monotonic()
     try:
@@ -347,5 +351,6 @@ async def _reach(transport: Any, endpoint: Endpoint) -> Finding:
 
 
 def _path(endpoint: Endpoint) -> str:
-    wires = import_module("counsel.models.wires").WIRES
-    return KEY_PATHS.get(endpoint.provider.name) or str(wires[endpoint.provider.wire].models_path)
+    from counsel.models.wires import WIRES  # noqa: PLC0415 — for --online only
+
+    return KEY_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path
