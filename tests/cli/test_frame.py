@@ -29,8 +29,8 @@ def probe(*, as_json: bool, kind: str) -> None:
         raise ModelNotFound("No model is called 'x'.", hint="Did you mean 'y'?", nearest=["y"])
     if kind == "interrupt":
         raise KeyboardInterrupt
-    if kind == "pipe":
-        raise BrokenPipeError
+    if kind == "defect":
+        raise ZeroDivisionError("by zero")
 
 
 @pytest.fixture
@@ -105,6 +105,19 @@ def test_a_failure_with_json_is_one_document_on_stdout(capsys: pytest.CaptureFix
 def test_an_interrupt_is_exit_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["probe", "--raise", "interrupt"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.usefixtures("with_probe")
+def test_a_defect_is_words_and_exit_1_and_a_trace_on_demand(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.run(["probe", "--json", "--raise", "defect"]) == 1
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["code"] == "INTERNAL"
+    assert "ZeroDivisionError" in shown.err
+    monkeypatch.setenv("LOG_LEVEL", "debug")
+    with pytest.raises(ZeroDivisionError):
+        cli.run(["probe", "--raise", "defect"])
 
 
 def test_a_reader_that_has_gone_is_no_failure() -> None:

@@ -17,7 +17,7 @@ import click
 
 from counsel import __version__
 from counsel.cli import output
-from counsel.errors import CounselError
+from counsel.errors import CounselError, Internal
 
 
 class Row(NamedTuple):
@@ -38,7 +38,6 @@ COMMANDS: dict[str, Row] = {
     ),
     "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
     "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
-    "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; what to do next."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
 }
@@ -106,26 +105,42 @@ def run(argv: Sequence[str]) -> int:
         with cli.make_context("counsel", list(argv), obj=state) as ctx:
             cli.invoke(ctx)
         sys.stdout.flush()
-    except click.exceptions.Exit as leaving:  # --help, --version, ctx.exit(code)
-        return leaving.exit_code
-    except click.ClickException as error:  # bad usage, or a file that click could not open
-        error.show(sys.stderr)
-        return error.exit_code
-    except CounselError as error:
-        return fail(error, as_json=state.json)
-    except (KeyboardInterrupt, click.Abort):
-        output.words("interrupted")
-        return 130
-    except BrokenPipeError:  # the reader has gone (`counsel models | head`): that is no failure of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place where one can become words
+        return _ended(error, state)
     return 0
 
 
-def fail(error: CounselError, *, as_json: bool = False) -> int:
+def _ended(error: BaseException, state: State) -> int:
+    code = 1
+    match error:
+        case click.exceptions.Exit():  # --help, --version, ctx.exit(code)
+            code = error.exit_code
+        case click.ClickException():  # bad usage, or a file that click could not open
+            error.show(sys.stderr)
+            code = error.exit_code
+        case KeyboardInterrupt() | click.Abort():
+            output.words("interrupted")
+            code = 130
+        case BrokenPipeError():  # the reader has gone (`counsel models | head`): that is no failure of ours
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 0
+        case CounselError():
+            fail(error, as_json=state.json)
+        case _:
+            _fail_by_defect(error, as_json=state.json)
+    return code
+
+
+def _fail_by_defect(error: BaseException, *, as_json: bool) -> None:
+    if os.environ.get("LOG_LEVEL", "").lower() == "debug":
+        raise error
+    words = f"counsel failed in a way that it should not: {type(error).__name__}: {error}"
+    fail(Internal(words, hint="LOG_LEVEL=debug shows where; please report it."), as_json=as_json)
+
+
+def fail(error: CounselError, *, as_json: bool = False) -> None:
     if as_json:
         output.document(error.as_dict())
     output.words(f"error: {error.message}")
     if error.hint:
         output.words(f"  {error.hint}")
-    return 1

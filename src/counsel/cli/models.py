@@ -2,14 +2,148 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
-from counsel.cli import json_option
-from counsel.errors import Internal
+from counsel import settings
+from counsel.cli import json_option, output
+from counsel.errors import CounselError, InvalidArgument
+from counsel.models import prices
+from counsel.models.catalog import Catalog, Row, discover
+from counsel.types import Model
+
+_ABILITIES = ("vision", "web_search", "tools", "verbosity")
 
 
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="Show those that cannot be reached, too.")
+@click.option("--provider", metavar="P", help="Show the models of one provider.")
+@click.option(
+    "--discover", "ask_servers", is_flag=True, help="Ask the providers that can say for their models."
+)
 @json_option
-def models(*, as_json: bool) -> None:  # noqa: ARG001
-    """List the models that counsel knows."""
-    raise Internal("The catalog is not built yet.")
+def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json: bool) -> None:
+    """List the models: available or not, window, price, aliases.
+
+    Prices are dollars per million tokens of input / output. With --json all are listed, available or not.
+    """
+    catalog = Catalog.load(settings.load())
+    provider = provider.strip().lower() if provider else None
+    rows = _wanted(catalog, provider)
+    problems = list(catalog.problems)
+    if ask_servers:
+        rows += _discovered(catalog, provider, problems)
+    if as_json:
+        output.document({"models": [_as_json(row) for row in rows], "problems": problems})
+        return
+    _show(rows, everything=everything or provider is not None)
+    for problem in problems:
+        output.words(f"problem: {problem}")
+
+
+def _wanted(catalog: Catalog, provider: str | None) -> list[Row]:
+    if provider and not catalog.has_provider(provider):
+        known = ", ".join(row.provider.name for row in catalog.providers())
+        raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"There are {known}.")
+    return catalog.models(provider)
+
+
+def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> list[Row]:
+    """What the servers have besides our rows; a server that does not answer is named."""
+    wanted = [
+        row.provider.name
+        for row in catalog.providers()
+        if row.available and (row.provider.discover if provider is None else row.provider.name == provider)
+    ]
+    found, failed = asyncio.run(_ask(catalog, wanted))
+    problems += failed
+    return [Row(model, available=True, reason="") for model in found if not model.listed]
+
+
+async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model], list[str]]:
+    from counsel.models.transport import Transport  # noqa: PLC0415 - aiohttp is only needed here
+
+    transport = Transport()
+    try:
+        answers = await asyncio.gather(
+            *(discover(transport, catalog, provider) for provider in providers), return_exceptions=True
+        )
+    finally:
+        await transport.close()
+    found: list[Model] = []
+    failed: list[str] = []
+    for provider, answer in zip(providers, answers, strict=True):
+        if isinstance(answer, CounselError):
+            failed.append(f"{provider} did not say which models it has: {answer}")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found += answer
+    return found, failed
+
+
+def _show(rows: Sequence[Row], *, everything: bool) -> None:
+    available = [row for row in rows if row.available]
+    shown = rows if everything or not available else available
+    output.table(
+        ("model", "provider", "available", "context", "output", "$ in / out", "abilities", "aliases"),
+        [_cells(row) for row in shown],
+    )
+    if hidden := len(rows) - len(shown):
+        output.words(f"{hidden} more cannot be reached: `counsel models --all` says what they need.")
+    for need in dict.fromkeys(f"{row.model.provider}: {row.reason}" for row in shown if row.reason):
+        output.words(need)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    model = row.model
+    price = prices.per_million(model)
+    return (
+        model.id,
+        model.provider,
+        "yes" if row.available else "no",
+        short(model.context),
+        short(model.output),
+        f"{price[0]:g} / {price[1]:g}" if price else "?",
+        " ".join(ability.replace("_", "-") for ability in (*_ABILITIES, "effort") if _has(row, ability)),
+        ", ".join(model.aliases),
+    )
+
+
+def _has(row: Row, ability: str) -> bool:
+    return bool(row.model.efforts if ability == "effort" else getattr(row.model, ability))
+
+
+def short(tokens: int) -> str:
+    """1_048_576 → 1M, 200_000 → 200K: as the vendors write windows."""
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.3g}M"
+    return f"{tokens // 1000}K" if tokens >= 1000 else str(tokens)
+
+
+def _as_json(row: Row) -> dict[str, Any]:
+    model = row.model
+    price = prices.per_million(model)
+    return {
+        "id": model.id,
+        "provider": model.provider,
+        "wire_id": model.wire_id,
+        "label": model.label,
+        "aliases": list(model.aliases),
+        "available": row.available,
+        "reason": row.reason,
+        "context": model.context,
+        "output": model.output,
+        "price_per_million": {"input": price[0], "output": price[1]} if price else None,
+        "vision": model.vision,
+        "web_search": model.web_search,
+        "tools": model.tools,
+        "verbosity": model.verbosity,
+        "media_resolution": model.media_resolution,
+        "temperature": list(model.temperature) if model.temperature else None,
+        "efforts": dict(model.efforts),
+        "listed": model.listed,
+    }

@@ -19,7 +19,7 @@ from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.models import rows as rows_
 from counsel.models.rows import Rows, fold
 from counsel.settings import Settings
-from counsel.types import Endpoint, Model, Provider
+from counsel.types import Endpoint, Limits, Model, Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,10 @@ class Catalog:
         model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
         return replace(model, **self._rows.default_fields(provider), **known)
 
+    def discovered(self, provider: str, identity: str, **known: Any) -> Model:
+        """A model that its provider's server named."""
+        return self._listed_at(provider, identity) or self.unlisted(provider, identity, **known)
+
     def _refuse_agent(self, name: str) -> None:
         if agent := agent_named(name):
             label = AGENTS[agent].label
@@ -141,15 +145,17 @@ class Catalog:
         provider, identity = head.strip().lower(), identity.strip()
         if not slash or not identity or provider not in self._rows.providers:
             return None
-        listed = self._rows.names.get(fold(identity))
-        if listed is not None and self._rows.models[listed].provider == provider:
-            return self._rows.models[listed]
-        by_wire_id = (
-            m for m in self._rows.models.values() if (m.provider, m.wire_id) == (provider, identity)
-        )
-        if (model := next(by_wire_id, None)) is not None:
+        if (model := self._listed_at(provider, identity)) is not None:
             return model
         return self.unlisted(provider, identity) if self._rows.providers[provider].open_models else None
+
+    def _listed_at(self, provider: str, identity: str) -> Model | None:
+        """A row of this provider, by id, alias or what is sent."""
+        named = self._rows.models.get(self._rows.names.get(fold(identity), ""))
+        if named is not None and named.provider == provider:
+            return named
+        rows = self._rows.models.values()
+        return next((row for row in rows if (row.provider, row.wire_id) == (provider, identity)), None)
 
     def _not_found(self, name: str) -> Model:
         nearest = self.nearest(name)
@@ -239,22 +245,36 @@ def _with_path(given: str, usual: str) -> str:
 class Fetches(Protocol):
     """The part of the transport that discovery needs."""
 
-    async def get_json(self, endpoint: Endpoint, path: str, *, timeout: float) -> Any: ...  # noqa: ASYNC109
+    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> Any: ...
 
 
-async def discover(
-    transport: Fetches, catalog: Catalog, provider: str, *, seconds: float = 5.0
-) -> list[Model]:
-    """The models that a server says it has. The caller keeps them."""
-    answer = await transport.get_json(catalog.endpoint(provider), "models", timeout=seconds)
+# wire → where its servers list their models, below the address
+MODELS_PATH = {
+    "openai_responses": "/models",
+    "openai_chat": "/models",
+    "anthropic": "/v1/models",
+    "gemini": "/v1beta/models",
+}
+_QUICK = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
+
+
+async def discover(transport: Fetches, catalog: Catalog, provider: str) -> list[Model]:
+    """The models that a server says it has, those of our rows with our facts. The caller keeps them."""
+    endpoint = catalog.endpoint(provider)
+    answer = await transport.get_json(endpoint, MODELS_PATH[endpoint.provider.wire], _QUICK)
     listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
-    named = [entry for entry in listed or () if isinstance(entry, dict) and entry.get("id")]
-    return [catalog.unlisted(provider, str(entry["id"]), **_window(entry)) for entry in named]
+    named = [(_id_of(entry), entry) for entry in listed or () if isinstance(entry, dict)]
+    return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]
+
+
+def _id_of(entry: dict[str, Any]) -> str:
+    return str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
 
 
 def _window(entry: dict[str, Any]) -> dict[str, int]:
-    """The context window, under the names that OpenRouter, vLLM and LM Studio give it."""
-    for name in ("context_length", "max_model_len", "max_context_length"):
+    """The context window, under the names that OpenRouter, vLLM, LM Studio, Anthropic and Google give it."""
+    names = ("context_length", "max_model_len", "max_context_length", "max_input_tokens", "inputTokenLimit")
+    for name in names:
         if isinstance(entry.get(name), int) and entry[name] > 0:
             return {"context": entry[name]}
     return {}

