@@ -18,6 +18,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 # file → "module:function" under tests/ or src/; the function gives the file's whole text
 generated: dict[str, str] = {
     "docs/doors.md": "doors.pages:doors",
+    "docs/errors.md": "pages:errors",
+    "docs/security.md": "pages:security",
+    "docs/settings.md": "pages:settings",
     "docs/tools.md": "doors.pages:tools",
     "src/counsel/doors/manifest.json": "doors.pages:manifest",
 }

@@ -66,38 +66,56 @@ class Refused(CounselError):
 
 
 class InvalidArgument(Refused):
+    """An argument is missing, unknown or wrong; the message says which and what is allowed."""
+
     code = "INVALID_ARGUMENT"
 
 
 class ModelNotFound(Refused):
+    """No model has this name. `nearest` holds the names that are most alike."""
+
     code = "MODEL_NOT_FOUND"
 
 
 class ContextLengthExceeded(Refused):
+    """The request is larger than the model's window."""
+
     code = "CONTEXT_LENGTH_EXCEEDED"
 
 
 class FileNotAllowed(Refused):
+    """A file is outside the allowed folders, looks like a secret, or cannot be read or written."""
+
     code = "FILE_NOT_ALLOWED"
 
 
 class FileTooLarge(Refused):
+    """A file or picture is over its limit of bytes or pixels."""
+
     code = "FILE_TOO_LARGE"
 
 
 class NotFound(Refused):
+    """A file, job or conversation of this name is not there (any more)."""
+
     code = "NOT_FOUND"
 
 
 class Conflict(Refused):
+    """Something of this name exists and is not ours, or was changed meanwhile."""
+
     code = "CONFLICT"
 
 
 class ConfigInvalid(Refused):
+    """A configuration file cannot be used as it is; it was left untouched."""
+
     code = "CONFIG_INVALID"
 
 
 class SelfConsultation(Refused):
+    """An agent asked for itself, or agents have asked agents too deep."""
+
     code = "SELF_CONSULTATION"
 
 
@@ -106,34 +124,50 @@ class Unavailable(CounselError):
 
 
 class ProviderUnavailable(Unavailable):
+    """A provider has no key, cannot be reached, or is overloaded."""
+
     code = "PROVIDER_UNAVAILABLE"
 
 
 class AgentUnavailable(Unavailable):
+    """An agent is not installed, not logged in, or did not start."""
+
     code = "AGENT_UNAVAILABLE"
 
 
 class RateLimited(Unavailable):
+    """A provider takes no more calls for now; `retry_after` says for how many seconds, if it told."""
+
     code = "RATE_LIMIT_EXCEEDED"
 
 
 class AuthenticationFailed(CounselError):
+    """A provider refused the key, or an agent its login."""
+
     code = "AUTHENTICATION_FAILED"
 
 
 class TimedOut(CounselError):
+    """A call did not answer in time. `partial` keeps what had arrived."""
+
     code = "TIMEOUT"
 
 
 class Cancelled(CounselError):
+    """Somebody stopped the call; it was stopped upstream, too."""
+
     code = "CANCELLED"
 
 
 class UpstreamError(CounselError):
+    """A provider answered with an error, or its answer broke off. `partial` keeps what had arrived."""
+
     code = "UPSTREAM_ERROR"
 
 
 class Internal(CounselError):
+    """A defect in counsel. The log has more; please report it."""
+
     code = "INTERNAL"
 
 

@@ -12,10 +12,11 @@ import os
 import re
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from counsel.settings import Settings, rows
 
@@ -101,13 +102,25 @@ def protect(settings: Settings) -> None:
     global _known  # noqa: PLW0603 — one process, one set of things not to write
     named = (value for name, value in settings.env.items() if _SECRET_NAME.search(name))
     own = (str(getattr(settings, row.name)) for row in rows() if row.metadata["secret"])
-    new = {value for value in (*named, *own) if len(value) >= 8} - _secrets.keys()
+    written = _secret_values(settings.tables)
+    new = {value for value in (*named, *own, *written) if len(value) >= 8} - _secrets.keys()
     if not new:
         return
     _secrets.update(dict.fromkeys(sorted(new)))
     while len(_secrets) > _MOST_SECRETS:
         _secrets.popitem(last=False)
     _known = re.compile("|".join(re.escape(value) for value in sorted(_secrets, key=len, reverse=True)))
+
+
+def _secret_values(table: Mapping[str, Any]) -> Iterator[str]:
+    """Keys and headers that the user wrote into config.toml's tables."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _secret_values(value)
+        elif isinstance(value, str) and re.search(
+            r"key\Z|token|secret|password|authorization", name, re.IGNORECASE
+        ):
+            yield value
 
 
 def redact(text: str) -> str:

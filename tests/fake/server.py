@@ -228,6 +228,8 @@ class FakeAPI:
             found, shown = "tokens", {"input_tokens": tokens, "totalTokens": tokens}
         elif request.method in {"GET", "HEAD"} and MODELS.search(request.path):
             found, shown = "models", self._listing(request, received)
+        elif request.path.endswith("/key"):  # OpenRouter's list of models is open to all; this is not
+            found, shown = "models", {"data": {"label": "fake"}}
         received.vendor, received.finished = found, True
         received.status = 200 if shown is not None else 404
         received.ended_at = asyncio.get_running_loop().time()

@@ -1,0 +1,356 @@
+"""What is set up, what is wrong, and what to do about it. Looks only: nothing is changed, no key is shown.
+
+A check is a function in `CHECKS`: it takes the caller and yields findings. A check that breaks becomes a finding
+itself, so one bad thing never hides the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import socket
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import import_module, metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from counsel import __version__, logs
+from counsel import settings as settings_
+from counsel.agents import installed, registry
+from counsel.agents.installed import Installed
+from counsel.caller import Caller
+from counsel.engine.store import schema
+from counsel.errors import AuthenticationFailed, CounselError, RateLimited
+from counsel.types import Endpoint, Json, Limits
+
+if TYPE_CHECKING:
+    from counsel.models.catalog import Catalog, ProviderRow
+    from counsel.models.transport import Transport
+
+Level: TypeAlias = Literal["ok", "warn", "problem"]
+DEPENDENCIES = ("aiohttp", "click", "genai-prices", "mcp", "pillow", "rich", "tomlkit")
+OLDEST_PYTHON = (3, 11)
+DATABASE = "counsel.db"
+DATABASE_SECONDS = 10.0
+ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
+# Where a key is proved when the list of models is open to everybody.
+KEY_PATHS = {"openrouter": "/key"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    area: str
+    level: Level
+    what: str
+    todo: str = ""
+
+    def as_dict(self) -> Json:
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def examine(caller: Caller, *, online: bool = False) -> list[Finding]:
+    """Every finding, in the order of the checks."""
+    logs.protect(caller.settings)
+    found = [finding for name, check in CHECKS.items() for finding in _careful(name, check, caller)]
+    return found + (asyncio.run(reach(caller)) if online else [])
+
+
+def worst(findings: list[Finding]) -> Level:
+    levels = {finding.level for finding in findings}
+    return "problem" if "problem" in levels else "warn" if "warn" in levels else "ok"
+
+
+def _careful(name: str, check: Callable[[Caller], Iterator[Finding]], caller: Caller) -> Iterator[Finding]:
+    try:
+        yield from check(caller)
+    except Exception as error:  # noqa: BLE001 — see the module's first lines
+        words = logs.redact(f"the check failed: {type(error).__name__}: {error}")
+        yield Finding(name, "problem", words, "Please report this.")
+
+
+# ── the program and its folder ───────────────────────────────────────────────────────────────────────
+
+
+def versions(_caller: Caller) -> Iterator[Finding]:
+    python = platform.python_version()
+    yield Finding(
+        "versions",
+        "ok",
+        f"counsel {__version__}, Python {python}, {sys.platform}, SQLite {sqlite3.sqlite_version}",
+    )
+    if sys.version_info < OLDEST_PYTHON:
+        yield Finding("versions", "problem", f"Python {python} is too old", "Install Python 3.11 or newer.")
+    known, missing = [], []
+    for name in DEPENDENCIES:
+        try:
+            known.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    yield Finding("versions", "ok", ", ".join(known))
+    if missing:
+        yield Finding("versions", "problem", f"missing: {', '.join(missing)}", "Install counsel again.")
+
+
+def settings(caller: Caller) -> Iterator[Finding]:
+    """What differs from the defaults, with where it was set."""
+    loaded = caller.settings
+    for row in settings_.rows():
+        if (source := loaded.source(row.name)) != "default":
+            value = "set" if row.metadata["secret"] else _value(getattr(loaded, row.name))
+            yield Finding("settings", "ok", f"{row.name} = {value} ({source})")
+    for problem in loaded.problems:
+        yield Finding(
+            "settings", "problem", problem, "Correct that line; docs/settings.md lists what can be set."
+        )
+
+
+def _value(value: object) -> str:
+    shown = ", ".join(value) if isinstance(value, tuple) else str(value)
+    return logs.redact(shown)
+
+
+def home(caller: Caller) -> Iterator[Finding]:
+    folder = caller.settings.home
+    if not folder.exists():
+        parent = next(above for above in folder.parents if above.exists())
+        if os.access(parent, os.W_OK):
+            yield Finding("home", "ok", f"{folder} (made at first use)")
+        else:
+            yield Finding(
+                "home",
+                "problem",
+                f"{folder} cannot be made",
+                "Set COUNSEL_HOME to a folder that can be written.",
+            )
+        return
+    if not folder.is_dir():
+        yield Finding("home", "problem", f"{folder} is not a folder", "Move it away, or set COUNSEL_HOME.")
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        todo = "Nothing is kept: no conversations, no jobs, no logs. Set COUNSEL_HOME to a folder that can be written."
+        yield Finding("home", "problem", f"{folder} cannot be written", todo)
+    else:
+        yield Finding("home", "ok", str(folder))
+    yield from _modes(folder)
+
+
+def _modes(folder: Path) -> Iterator[Finding]:
+    """Behind a private folder nobody sees how open its files are; behind an open one each counts."""
+    inside = [path for path in folder.rglob("*") if not path.is_symlink()]
+    for path in (path for path in [folder, *inside] if path.lstat().st_uid != os.geteuid()):
+        yield Finding(
+            "home", "problem", f"{path} belongs to another user", f"sudo chown -R {os.geteuid()} '{folder}'"
+        )
+        break
+    if not _open_to_others(folder):
+        return
+    for path in [folder, *sorted(filter(_open_to_others, inside))[:20]]:
+        mode, wanted = stat.S_IMODE(path.stat().st_mode), "700" if path.is_dir() else "600"
+        yield Finding(
+            "home", "problem", f"{path} is open to others (mode {mode:o})", f"chmod {wanted} '{path}'"
+        )
+
+
+def _open_to_others(path: Path) -> bool:
+    return bool(stat.S_IMODE(path.lstat().st_mode) & 0o077)
+
+
+def database(caller: Caller) -> Iterator[Finding]:
+    path = caller.settings.home / DATABASE
+    if not path.exists():
+        yield Finding("database", "ok", "none yet (made at the first question)")
+        return
+    todo = (
+        f"Stop counsel, move {path} away and start again; `sqlite3 {path} .recover` may save conversations."
+    )
+    try:
+        with _connected(path) as connection:
+            version = schema.climbed(connection, path)
+            sound = connection.execute("PRAGMA quick_check(5)").fetchall()
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error):
+            yield Finding("database", "warn", f"{path} was not checked within {DATABASE_SECONDS:.0f} s")
+        else:
+            yield Finding("database", "problem", f"{path}: {error}", "Check the disk and the file's mode.")
+    except sqlite3.DatabaseError as error:
+        yield Finding("database", "problem", f"{path} is damaged: {error}", todo)
+    except CounselError as error:
+        yield Finding("database", "problem", error.message, error.hint or "")
+    else:
+        if sound == [("ok",)]:
+            yield Finding(
+                "database", "ok", f"{path} is sound: schema {version}, {path.stat().st_size:,} bytes"
+            )
+        else:
+            yield Finding("database", "problem", f"{path} is damaged: {sound[0][0]}", todo)
+
+
+class _connected:  # noqa: N801 — reads as what it is
+    """A read-only connection that gives up in time."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)
+
+    def __enter__(self) -> sqlite3.Connection:
+        ends = time.monotonic() + DATABASE_SECONDS
+        self.connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
+        return self.connection
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+
+def _socket(folder: Path) -> Path:
+    if folder.is_dir() and util.find_spec("counsel.doors.place"):
+        return Path(import_module("counsel.doors.place").socket(str(folder)))
+    return folder / "run" / "daemon.sock"
+
+
+def daemon(caller: Caller) -> Iterator[Finding]:
+    """A socket that answers is a daemon; one that refuses is what a killed one left behind, and harmless."""
+    path = _socket(caller.settings.home)
+    if not path.exists():
+        yield Finding("daemon", "ok", "not running (it starts with the first agent window)")
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            yield Finding("daemon", "ok", "not running (the last one was ended from outside)")
+        except OSError as error:
+            todo = "`counsel daemon stop` ends it; the next window starts another."
+            yield Finding("daemon", "problem", f"{path} does not answer: {error.strerror or error}", todo)
+        else:
+            yield Finding("daemon", "ok", f"running ({path})")
+
+
+# ── who can be asked ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _catalog(caller: Caller) -> Catalog:
+    from counsel.models.catalog import Catalog  # noqa: PLC0415 — the other checks work without it
+
+    return Catalog.load(caller.settings)
+
+
+def catalog(caller: Caller) -> Iterator[Finding]:
+    found = _catalog(caller)
+    models = found.models()
+    available = sum(row.available for row in models)
+    yield Finding("models", "ok", f"{len(models)} known, {available} can be asked now")
+    for problem in found.problems:
+        todo = f"Correct it in {caller.settings.home / 'config.toml'} or the environment; the rest works."
+        yield Finding("models", "problem", logs.redact(problem), todo)
+
+
+def providers(caller: Caller) -> Iterator[Finding]:
+    rows = _catalog(caller).providers()
+    yield from map(_provider, rows)
+    if not any(row.available and row.provider.key_required for row in rows):
+        todo = "Set one of the variables above, e.g. OPENAI_API_KEY; `counsel demo` works without."
+        yield Finding("providers", "warn", "no provider has a key", todo)
+
+
+def _provider(row: ProviderRow) -> Finding:
+    label = row.provider.label
+    if not row.available:
+        return Finding("providers", "ok", f"{label}: not set up", row.reason)
+    where = (
+        ""
+        if row.base_url_source == "default"
+        else f", address {logs.redact(row.base_url)} ({row.base_url_source})"
+    )
+    if not row.key_well_formed:
+        todo = (
+            f"Compare it with the one at {row.provider.key_url}." if row.provider.key_url else "Compare it."
+        )
+        return Finding(
+            "providers", "warn", f"{label}: {row.key_source} does not look like one of its keys{where}", todo
+        )
+    key = f"key from {row.key_source}" if row.key_source else "no key needed"
+    return Finding("providers", "ok", f"{label}: {key}{where}")
+
+
+def agents(caller: Caller) -> Iterator[Finding]:
+    for driver in registry.drivers().values():
+        label, found = driver.agent.label, _probed(driver, caller)
+        if found.path is None:
+            yield Finding("agents", "ok", f"{label}: no `{driver.agent.command}` on the PATH", found.reason)
+        elif found.logged_in is False:
+            yield Finding("agents", "warn", f"{label}: {_program(found)}", found.reason)
+        else:
+            yield Finding("agents", "ok", f"{label}: {_program(found)} ({found.reason})")
+
+
+def _probed(driver: registry.Driver, caller: Caller) -> Installed:
+    try:
+        return driver.probe(caller)
+    except ModuleNotFoundError:  # an agent that counsel knows and cannot run yet
+        return installed.describe(driver.agent, caller, (None, "login not checked"))
+
+
+def _program(found: Installed) -> str:
+    return f"{found.path} {found.version or ''}".strip()
+
+
+CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
+    "versions": versions,
+    "settings": settings,
+    "home": home,
+    "database": database,
+    "daemon": daemon,
+    "models": catalog,
+    "providers": providers,
+    "agents": agents,
+}
+
+
+# ── --online ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def reach(caller: Caller) -> list[Finding]:
+    """Ask every provider that is set up for its models, all at once: is it there, does it take the key?"""
+    from counsel.models.transport import Transport  # noqa: PLC0415 — aiohttp is for --online only
+
+    found = _catalog(caller)
+    ready = [found.endpoint(row.provider.name) for row in found.providers() if row.available]
+    if not ready:
+        return [Finding("online", "ok", "nobody to reach: no provider is set up")]
+    transport = Transport()
+    try:
+        return list(await asyncio.gather(*(_reach(transport, endpoint) for endpoint in ready)))
+    finally:
+        await transport.close()
+
+
+async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
+    provider = endpoint.provider
+    began = time.monotonic()
+    try:
+        await transport.get_json(endpoint, _path(endpoint), ONLINE)
+    except AuthenticationFailed as error:
+        todo = (
+            f"Get a new key at {provider.key_url}." if provider.key_url else error.hint or "Set another key."
+        )
+        return Finding("online", "problem", f"{provider.label}: the key is not accepted", todo)
+    except RateLimited:
+        return Finding(
+            "online", "warn", f"{provider.label}: reached, and it limits this key now", "Wait a while."
+        )
+    except CounselError as error:
+        todo = error.hint or "Check the network and the provider's address."
+        return Finding("online", "problem", f"{provider.label}: {logs.redact(error.message)}", todo)
+    taken = ", key accepted" if endpoint.key else ""
+    return Finding("online", "ok", f"{provider.label}: reached in {time.monotonic() - began:.1f} s{taken}")
+
+
+def _path(endpoint: Endpoint) -> str:
+    from counsel.models.wires import WIRES  # noqa: PLC0415 — for --online only
+
+    return KEY_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path

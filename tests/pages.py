@@ -1,0 +1,69 @@
+"""The generated parts of docs/settings.md, docs/errors.md and docs/security.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from counsel import errors as errors_
+from counsel import settings as settings_
+from counsel.engine import secretfiles
+from generate import within
+
+
+def settings() -> str:
+    return within("docs/settings.md", settings="\n".join(_settings()))
+
+
+def _settings() -> Iterator[str]:
+    yield "| config.toml | environment or .env | default | what it does |"
+    yield "|---|---|---|---|"
+    for row in settings_.rows():
+        yield f"| `{row.name}` | `{row.metadata['env']}` | {_default(row)} | {row.metadata['words']}{_allowed(row)} |"
+
+
+def _default(row: dataclasses.Field[Any]) -> str:
+    if row.default in ("", ()):
+        return ""
+    return f"`{str(row.default).lower() if isinstance(row.default, bool) else row.default}`"
+
+
+def _allowed(row: dataclasses.Field[Any]) -> str:
+    low, high, choices = row.metadata["min"], row.metadata["max"], row.metadata["choices"]
+    if choices:
+        return f" One of {', '.join(f'`{choice}`' for choice in choices)}."
+    if low is not None and high is not None:
+        return f" {low} to {high}."
+    return " Never shown." if row.metadata["secret"] else ""
+
+
+def errors() -> str:
+    return within("docs/errors.md", errors="\n".join(_errors()))
+
+
+def _errors() -> Iterator[str]:
+    drawn = re.findall(r"([A-Z]\w+) +([A-Z_]{5,}) *(.*)", errors_.__doc__ or "")
+    yield "| code | in Python | when | fields |"
+    yield "|---|---|---|---|"
+    for name, code, fields in drawn:
+        kind = getattr(errors_, name)
+        shown = ", ".join(f"`{field}`" for field in re.split(r",\s*", fields.strip()) if field)
+        yield f"| `{code}` | `{name}` | {kind.__doc__} | {shown} |"
+
+
+def security() -> str:
+    return within("docs/security.md", secrets="\n".join(_secrets()))
+
+
+def _secrets() -> Iterator[str]:
+    yield "| refused because | files |"
+    yield "|---|---|"
+    for row in secretfiles.NAMES:
+        names = ", ".join(f"`{pattern}`" for pattern in row.patterns)
+        but = f" (not {', '.join(f'`{pattern}`' for pattern in row.except_)})" if row.except_ else ""
+        when = " (only when they hold one)" if row.content else ""
+        yield f"| {row.why} | {names}{but}{when} |"
+    for why, _ in secretfiles.CONTENTS:
+        yield f"| {why} | any name, found by content |"

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counsel import doctor, settings
+from counsel.caller import Caller
+from counsel.doctor import Finding
+from counsel.types import Limits
+from fake import FakeAPI
+
+KEY = "sk-" + "k" * 40
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    home = tmp_path / "counsel"
+    home.mkdir(mode=0o700)
+    return {"HOME": str(tmp_path), "COUNSEL_HOME": str(home), "PATH": str(tmp_path / "bin")}
+
+
+def examine(env: dict[str, str], area: str = "", **more: str) -> list[Finding]:
+    caller = Caller(cwd=Path(env["HOME"]), settings=settings.load({**env, **more}))
+    return [finding for finding in doctor.examine(caller) if area in {"", finding.area}]
+
+
+def levels(findings: list[Finding]) -> dict[str, str]:
+    return {finding.what: finding.level for finding in findings}
+
+
+def only(findings: list[Finding], level: str) -> Finding:
+    (found,) = (finding for finding in findings if finding.level == level)
+    assert found.todo
+    return found
+
+
+def test_a_fresh_install_has_no_problem_and_says_what_to_do(env):
+    findings = examine(env)
+    assert doctor.worst(findings) == "warn"
+    assert only(findings, "warn").what == "no provider has a key"
+    assert {finding.area for finding in findings} == set(doctor.CHECKS) - {"settings"}
+
+
+def test_looking_changes_nothing(env, tmp_path):
+    shutil.rmtree(env["COUNSEL_HOME"])
+    examine(env)
+    assert not list(tmp_path.iterdir())
+
+
+# ── settings and keys ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_settings_are_shown_with_their_source_and_secrets_are_not(env):
+    (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("max_attempts = 2\nnonsense = 1\n")
+    shown = levels(examine(env, "settings", COUNSEL_TOKEN="hush-hush-hush", COUNSEL_PORT="x"))
+    config = Path(env["COUNSEL_HOME"]) / "config.toml"
+    assert shown[f"max_attempts = 2 ({config}: max_attempts)"] == "ok"
+    assert shown["token = set (environment variable COUNSEL_TOKEN)"] == "ok"
+    assert sorted(shown.values()) == ["ok", "ok", "problem", "problem"]
+
+
+def test_a_key_is_named_by_its_source_alone(env):
+    findings = examine(
+        env, "providers", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"http://me:{KEY}@gate.example/v1"
+    )
+    (found,) = (finding.what for finding in findings if finding.what.startswith("OpenAI"))
+    assert found.startswith("OpenAI: key from OPENAI_API_KEY (environment), address http")
+    assert KEY not in repr(findings)
+    assert doctor.worst(findings) == "ok"
+
+
+def test_a_malformed_key_is_a_warning_that_does_not_show_it(env):
+    findings = examine(env, "providers", ANTHROPIC_API_KEY="my-password")
+    assert "ANTHROPIC_API_KEY" in only(findings, "warn").what
+    assert "my-password" not in repr(findings)
+
+
+def test_a_bad_row_of_the_users_catalog_is_a_problem(env):
+    (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("[providers.mine]\nwire = 'nonsense'\n")
+    assert "mine" in only(examine(env, "models"), "problem").what
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_folder_open_to_others_is_a_problem(env):
+    Path(env["COUNSEL_HOME"]).chmod(0o755)
+    found = only(examine(env, "home"), "problem")
+    assert "755" in found.what
+    assert found.todo == f"chmod 700 '{env['COUNSEL_HOME']}'"
+
+
+def test_files_matter_only_behind_an_open_folder(env):
+    path = Path(env["COUNSEL_HOME"]) / ".env"
+    path.write_text("A=1\n")
+    path.chmod(0o644)
+    assert doctor.worst(examine(env, "home")) == "ok"
+    Path(env["COUNSEL_HOME"]).chmod(0o750)
+    todos = [finding.todo for finding in examine(env, "home") if finding.level == "problem"]
+    assert todos == [f"chmod 700 '{env['COUNSEL_HOME']}'", f"chmod 600 '{path}'"]
+
+
+def test_a_file_in_the_place_of_the_folder_is_a_problem(env):
+    Path(env["COUNSEL_HOME"]).rmdir()
+    Path(env["COUNSEL_HOME"]).write_text("")
+    assert any("not a folder" in what for what in levels(examine(env, "home")))
+
+
+def test_a_folder_that_cannot_be_written_is_a_problem(env, monkeypatch):
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)  # root may write everywhere
+    assert "cannot be written" in only(examine(env, "home"), "problem").what
+
+
+def database(env: dict[str, str]) -> Path:
+    path = Path(env["COUNSEL_HOME"]) / "counsel.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA user_version=1")
+        connection.execute("CREATE TABLE t (a)")
+        connection.executemany("INSERT INTO t VALUES (?)", [("x" * 500,)] * 200)
+    connection.close()
+    return path
+
+
+def test_a_sound_database(env):
+    path = database(env)
+    (found,) = examine(env, "database")
+    assert found.level == "ok"
+    assert f"{path} is sound: schema 1" in found.what
+
+
+def test_a_database_that_is_in_use_is_sound(env):
+    with sqlite3.connect(database(env)) as writer:
+        writer.execute("INSERT INTO t VALUES (1)")
+        assert examine(env, "database")[0].level == "ok"
+    writer.close()
+
+
+@pytest.mark.parametrize("where", [0, 4096 * 3])
+def test_a_damaged_database_is_a_problem(env, where):
+    path = database(env)
+    data = bytearray(path.read_bytes())
+    data[where : where + 3000] = b"\xee" * 3000
+    path.write_bytes(data)
+    assert "damaged" in only(examine(env, "database"), "problem").what
+
+
+def test_a_database_of_a_newer_counsel_is_a_problem(env):
+    with sqlite3.connect(database(env)) as connection:
+        connection.execute("PRAGMA user_version=9999")
+    connection.close()
+    assert "newer counsel" in only(examine(env, "database"), "problem").what
+
+
+def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
+    monkeypatch.setattr(doctor, "DATABASE_SECONDS", -1.0)
+    path = Path(env["COUNSEL_HOME"]) / "counsel.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in range(200_000)))
+    connection.close()
+    (found,) = examine(env, "database")
+    assert found.level == "warn"
+
+
+def test_daemon_running_left_behind_and_none(env, monkeypatch):
+    assert "not running (it" in examine(env, "daemon")[0].what
+    run = Path(env["COUNSEL_HOME"]) / "run"
+    run.mkdir(mode=0o700, exist_ok=True)
+    monkeypatch.chdir(run)  # a socket's path must be short
+    monkeypatch.setattr(doctor, "_socket", lambda _home: Path("daemon.sock"))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("daemon.sock")
+        listening.listen()
+        assert examine(env, "daemon")[0].what.startswith("running")
+    assert "ended from outside" in examine(env, "daemon")[0].what
+
+
+def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
+    program = tmp_path / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    shown = levels(examine(env, "agents"))
+    assert any(what.startswith(f"Codex: {program}") for what in shown)
+    assert sum("no `" in what for what in shown) == 3
+
+
+def test_a_check_that_breaks_is_a_finding_and_hides_nothing(env, monkeypatch):
+    def broken(_caller):
+        raise RuntimeError(f"with {KEY}")
+        yield
+
+    monkeypatch.setitem(doctor.CHECKS, "home", broken)
+    findings = examine(env)
+    assert "RuntimeError" in only(findings, "problem").what
+    assert KEY not in repr(findings)
+    assert findings[-1].area == "agents"
+
+
+# ── --online ─────────────────────────────────────────────────────────────────────────────────────────
+
+KEYS = {
+    "OPENAI_API_KEY": KEY,
+    "GOOGLE_API_KEY": "g" * 40,
+    "ANTHROPIC_API_KEY": "sk-ant-" + "a" * 40,
+    "OPENROUTER_API_KEY": "sk-or-v1-" + "b" * 64,
+}
+
+
+def online(env: dict[str, str], fake: FakeAPI, **more: str) -> Caller:
+    addresses = {
+        "OPENAI_BASE_URL": fake.v1,
+        "GOOGLE_GEMINI_BASE_URL": fake.url,
+        "ANTHROPIC_BASE_URL": fake.url,
+        "OPENROUTER_BASE_URL": fake.v1,
+    }
+    return Caller(settings=settings.load({**env, **KEYS, **addresses, **more}))
+
+
+async def test_every_provider_is_reached_with_its_key(env, fake_api):
+    findings = await doctor.reach(online(env, fake_api))
+    assert [finding.level for finding in findings] == ["ok"] * 4
+    assert all(finding.what.endswith("key accepted") for finding in findings)
+    paths = sorted(request.path for request in fake_api.log.requests)
+    assert paths == ["/v1/key", "/v1/models", "/v1/models", "/v1beta/models"]
+
+
+async def test_a_refused_key_is_a_problem_that_does_not_show_it(env, fake_api):
+    fake_api.keys = set(KEYS.values()) - {KEY}
+    findings = await doctor.reach(online(env, fake_api))
+    found = only(findings, "problem")
+    assert found.what == "OpenAI: the key is not accepted"
+    assert KEY not in repr(findings)
+
+
+async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reached(env, fake_api):
+    with socket.socket() as closed:  # bound and not listening: nobody else can take the port
+        closed.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        findings = await doctor.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
+    assert only(findings, "problem").what.startswith("Anthropic: ")
+    assert [finding.level for finding in findings].count("ok") == 3
+
+
+async def test_a_provider_that_never_answers_is_given_up(env, monkeypatch):
+    monkeypatch.setattr(doctor, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        caller = Caller(settings=settings.load({**env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": address}))
+        (found,) = await doctor.reach(caller)
+    assert found.level == "problem"
+
+
+async def test_nobody_to_reach(env):
+    assert "nobody" in (await doctor.reach(Caller(settings=settings.load(env))))[0].what
+
+
+# ── through the door ─────────────────────────────────────────────────────────────────────────────────
+
+
+def counsel(env: dict[str, str], *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "counsel", "doctor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**env, **more})
+
+
+def test_the_command_says_it_to_people_and_to_programs(env):
+    done = counsel(env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "problems: 0, warnings: 1" in done.stdout
+    assert "\x1b" not in done.stdout
+    done = counsel(env, "--json", COUNSEL_PORT="x", XAI_API_KEY=KEY)
+    assert done.returncode == 1
+    shown = json.loads(done.stdout)
+    assert shown["level"] == "problem"
+    assert shown["counts"]["problem"] == 1
+    assert KEY not in done.stdout + done.stderr
+    assert next(row for row in shown["findings"] if row["level"] == "problem")["todo"]
+
+
+def test_online_through_the_door(env, fake_process):
+    more = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
+    done = counsel(env, "--online", **more)
+    assert done.returncode == 0, done.stdout
+    assert "OpenAI: reached in" in done.stdout
+
+
+def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env):
+    home = Path(env["COUNSEL_HOME"])
+    (home / "config.toml").write_text("port = = 3\n[providers.mine]\nwire = 1\n")
+    (home / "counsel.db").write_bytes(b"no database" * 100)
+    home.chmod(0o755)
+    shown = json.loads(counsel(env, "--json", OPENAI_API_KEY="bad").stdout)
+    assert {row["area"] for row in shown["findings"] if row["level"] == "problem"} == {
+        "settings",
+        "home",
+        "database",
+        "models",
+    }
