@@ -77,14 +77,14 @@ _SHAPES = re.compile(
     | \b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
     | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*   # JWT
-    | -----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY(?s:.*?)(?:-----END[^-]*-----|\Z)
+    | -----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?s:.*?)(?:-----END[^-]*-----|\Z)
     | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)                   # user:password in an address
     """,
     re.VERBOSE,
 )
 _NAMED = re.compile(
     r"""(?ix)
-    ( (?:authorization | proxy-authorization | (?:x-)?(?:goog-)?api[-_]?key | access[-_]?token | [?&]key | [a-z_]*_(?:api_key|token|secret) )
+    ( (?:authorization | proxy-authorization | (?:x-)?(?:goog-)?api[-_]?key | access[-_]?token | [?&]key | [a-z_]{0,40}_(?:api_key|token|secret) )
       ["']? \s* [:=] \s* ["']? (?: (?:bearer|basic) \s+ )?
     | \b bearer \s+ )
     (?!\[hidden\]) [^\s"'&,;)}\]]{6,}

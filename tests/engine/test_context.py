@@ -310,11 +310,14 @@ def test_the_number_of_files_is_limited(project, caller):
 
 
 def test_the_sum_of_all_files_is_limited(project, caller, monkeypatch):
-    monkeypatch.setattr(context, "MAX_TOTAL_BYTES", 10)
+    """What is sent counts, not what is read: numbers make a file of empty lines nine times as long."""
+    monkeypatch.setattr(context, "MAX_TOTAL", 1_000)
     for name in "ab":
-        (project / name).write_text("x" * 8)
+        (project / name).write_text("x" * 500)
+    (project / "c").write_text("\n" * 500)
     assert ask(caller(), "a")
     refused(FileTooLarge, caller(), "a", "b")
+    refused(FileTooLarge, caller(), "c")
 
 
 def test_every_bad_file_is_named_and_nothing_is_sent(project, caller):
@@ -446,6 +449,14 @@ def test_counsels_own_folder_is_refused(project, caller):
     (own / "config.toml").write_text("port = 1\n")
     error = refused(FileNotAllowed, caller(COUNSEL_HOME=str(own)), "counsel/config.toml")
     assert "own folder" in error.message
+
+
+@pytest.mark.parametrize("text", ["\n", " ", "-----BEGIN PRIVATE KEY-----", "client-key-data:\n", "\r"])
+def test_looking_for_secrets_takes_no_hostile_files_time(project, caller, text):
+    """Each of these once made a pattern of this kind run for hours."""
+    for name in ("big", ".pypirc", ".npmrc"):
+        (project / name).write_text(text * (200_000 // len(text)), newline="")
+        assert ask(caller(), name).sources[0].size
 
 
 def test_no_error_shows_content(project, caller):

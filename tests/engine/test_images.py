@@ -9,6 +9,9 @@ import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from counsel import settings
@@ -111,6 +114,7 @@ def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller):
         (url(b"<?xml version='1.0'?><svg/>", "image/svg+xml"), "SVG"),
         (url(b"%PDF-1.7"), "not a PNG"),
         (url(b""), "not a PNG"),
+        ("DATA:IMAGE/PNG;BASE64,AAAA", "not a PNG"),
         (url(picture()[:40]), "damaged"),
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
     ],
@@ -120,6 +124,22 @@ def test_what_is_no_picture_is_refused(caller, given, words):
         see(caller(), given)
     assert caught.value.hint
     assert len(str(caught.value)) < 500  # a data URL is not echoed
+
+
+@given(st.sampled_from(["PNG", "JPEG", "GIF", "WEBP", "BMP"]), st.data())
+@hypothesis_settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_damage_leads_to_anything_but_a_refusal(caller, form, data):
+    whole = bytearray(picture(form, (20, 20)))
+    for _ in range(data.draw(st.integers(1, 6))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    damaged = bytes(whole[: data.draw(st.integers(1, len(whole)))])
+    try:
+        (image,) = see(caller(), f"data:;base64,{base64.b64encode(damaged).decode()}")
+        images.fit(image, model(image_max_edge=10))
+    except (InvalidArgument, FileTooLarge):
+        pass
 
 
 def test_the_folder_rules_hold_for_pictures_too(caller, tmp_path):
@@ -135,9 +155,9 @@ def test_bytes_are_limited_before_they_are_decoded(caller):
     data = noise("PNG", (64, 64))
     limited = caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data) - 1))
     (limited.cwd / "a.png").write_bytes(data)
-    for given in ("a.png", url(data)):
+    for named in ("a.png", url(data)):
         with pytest.raises(FileTooLarge, match="bytes"):
-            see(limited, given)
+            see(limited, named)
     assert see(caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data))), "a.png", url(data))
 
 
@@ -157,8 +177,10 @@ def model(provider: str = "openai", **options) -> Model:
 
 
 def test_a_picture_that_fits_is_the_very_same():
-    image = Image("image/png", picture())
+    image = Image("image/png", picture(), width=8, height=6)
     assert images.fit(image, model()) is image
+    kept = images.fit(Image("image/png", picture()), model())  # from a conversation: its size is not known
+    assert (kept.data, kept.width, kept.height) == (image.data, 8, 6)
 
 
 def test_a_large_picture_is_scaled_to_the_models_edge():
@@ -169,17 +191,17 @@ def test_a_large_picture_is_scaled_to_the_models_edge():
 
 
 def test_every_vendor_gets_at_most_its_edge():
-    image = Image("image/jpeg", picture("JPEG", (4000, 4000)))
+    image = Image("image/jpeg", picture("JPEG", (4000, 40)))
     for vendor, take in images.FITS.items():
         fitted = images.fit(image, model(vendor))
         assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
 
 
 def test_bytes_are_brought_under_the_limit():
-    data = noise("PNG", (600, 600))
-    fitted = images.fit(Image("image/png", data), model(image_max_bytes=20_000))
+    data = noise("PNG", (300, 300))
+    fitted = images.fit(Image("image/png", data), model(image_max_bytes=9_000))
     assert fitted.media_type == "image/jpeg"
-    assert len(fitted.data) <= 20_000
+    assert len(fitted.data) <= 9_000
 
 
 def test_what_cannot_be_made_small_enough_is_refused():

@@ -21,7 +21,7 @@ from counsel.errors import CounselError, FileTooLarge, InvalidArgument
 from counsel.requests import Question
 from counsel.types import Image
 
-MAX_TOTAL_BYTES = 16 * 1024 * 1024  # more than any model's window holds
+MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any window holds
 T = TypeVar("T")
 
 
@@ -50,12 +50,12 @@ def build(question: Question, caller: Caller) -> Context:
     _check_count("images", question.images, caller.settings.max_images)
     folders = Folders.of(caller)
     bad: list[CounselError] = []
-    texts = list(_unique(_good((partial(_text, name, folders) for name in question.files), bad), _text_key))
+    reads = (partial(_text, name, folders) for name in question.files)
+    texts = list(_bounded(_unique(_good(reads, bad), _text_key)))
     loads = (partial(images.load, name, number, folders) for number, name in enumerate(question.images, 1))
     pictures = list(_unique(_good(loads, bad), _image_key))
     if bad:
         raise _all_of(bad)
-    _check_total(texts)
     return Context(
         prompt=_prompt(question.prompt, texts),
         plain=question.prompt,
@@ -110,13 +110,18 @@ def _check_count(what: str, given: tuple[str, ...], limit: int) -> None:
         )
 
 
-def _check_total(texts: list[TextFile]) -> None:
-    total = sum(text.source.size for text in texts)
-    if total > MAX_TOTAL_BYTES:
-        raise FileTooLarge(
-            f"The files hold {total:,} bytes together; {MAX_TOTAL_BYTES:,} may be sent.",
-            hint="Send fewer files, or ranges of lines such as path{10:50}.",
-        )
+def _bounded(texts: Iterator[TextFile]) -> Iterator[TextFile]:
+    """Stops at the file that is too much, before the rest is read."""
+    total = 0
+    for text in texts:
+        total += len(text.block)
+        if total > MAX_TOTAL:
+            raise FileTooLarge(
+                f"The files hold more than {MAX_TOTAL:,} characters together.",
+                hint="Send fewer files, or ranges of lines such as path{10:50}.",
+                file=text.source.name,
+            )
+        yield text
 
 
 def _prompt(prompt: str, texts: list[TextFile]) -> str:

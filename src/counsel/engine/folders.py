@@ -20,6 +20,7 @@ from counsel.caller import Caller
 from counsel.engine import secretfiles
 from counsel.errors import CounselError, FileNotAllowed, InvalidArgument, NotFound
 
+PRIVATE = {"Library"} if sys.platform == "darwin" else set()  # of the home folder, besides what is hidden
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -79,7 +80,7 @@ class Folders:
         """A window opened in the home folder works on documents there, not on ~/.mozilla or ~/.bash_history."""
         if not (self.home.is_relative_to(folder) and real.is_relative_to(self.home)):
             return False
-        return any(part.startswith(".") for part in real.relative_to(self.home).parts[:1])
+        return any(part.startswith(".") or part in PRIVATE for part in real.relative_to(self.home).parts[:1])
 
     def locate(self, name: str) -> Path:
         """Where a name points: absolute, or in the first of the caller's folders that has it."""

@@ -31,7 +31,9 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 )
 _ALIASES = {"image/jpg": "image/jpeg", "image/x-ms-bmp": "image/bmp", "image/x-png": "image/png"}
 _SVG = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml|<!--|<!DOCTYPE svg|<svg)", re.IGNORECASE)
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w.+=-]+)*),(.*)", re.DOTALL | re.ASCII).fullmatch
+_DATA_URL = re.compile(
+    r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w.+=-]+)*),(.*)", re.DOTALL | re.ASCII | re.IGNORECASE
+).fullmatch
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE).match
 
 
@@ -181,15 +183,16 @@ def limits(model: Model) -> Fit:
 
 
 def fit(image: Image, model: Model) -> Image:
-    """The picture as the model takes it; the very same one when nothing needs to change."""
+    """The picture as the model takes it; byte for byte the same when nothing needs to change. It blocks."""
     take = limits(model)
     with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as picture:
+        width, height = picture.size
         if (
-            max(picture.size) <= take.edge
+            max(width, height) <= take.edge
             and len(image.data) <= take.bytes
             and image.media_type in take.types
         ):
-            return image
+            return image if image.width else replace(image, width=width, height=height)
         for media_type, shrunk in _smaller(picture, image.media_type, take):
             data = _encoded(shrunk, media_type)
             if len(data) <= take.bytes:

@@ -50,10 +50,10 @@ NAMES: tuple[Row, ...] = (
     Row("it holds a registry's login", (".docker/config.json", ".config/containers/auth.json", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials")),
     Row("it holds a token", (".vault-token", ".terraform.d/credentials.tfrc.json", ".config/op/**", ".huggingface/token", ".cache/huggingface/token")),
     Row("it holds a package registry's token", (".npmrc", ".yarnrc", ".yarnrc.yml"), content=r"(?im)_authToken|_auth\s*=|_password|npmAuth(?:Token|Ident)"),
-    Row("it holds a package registry's password", (".pypirc", "pip.conf"), content=r"(?im)^\s*password\s*[=:]|://[^/\s:@]+:[^/\s@]+@"),
+    Row("it holds a package registry's password", (".pypirc", "pip.conf"), content=r"(?im)^[ \t]*password[ \t]*[=:]|://[^/\s:@]+:[^/\s@]+@"),
 )  # fmt: skip
 
-# Whatever the name. The body is asked for too: code that merely mentions the header is no key.
+# Whatever the name. `[ \t]*`, never `\s*`, after `^`: a megabyte of empty lines must not take an hour. The body is asked for too: code that merely mentions the header is no key.
 CONTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "it holds a private key",
@@ -63,7 +63,7 @@ CONTENTS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("it is a PuTTY private key", re.compile(r"\APuTTY-User-Key-File-\d")),
-    ("it holds a cluster's client key", re.compile(r"(?m)^\s*client-key-data:\s*[A-Za-z0-9+/]{32}")),
+    ("it holds a cluster's client key", re.compile(r"(?m)^[ \t]*client-key-data:[ \t]*[A-Za-z0-9+/]{32}")),
 )
 
 
