@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from counsel.caller import Caller, here
+from counsel.cli import output
 from counsel.requests import Engine
 
 T = TypeVar("T")
@@ -21,7 +22,10 @@ def caller(cwd: str | None = None, also: tuple[Path, ...] = ()) -> Caller:
     """The person at this shell. `also`: folders that the command line itself names."""
     from dataclasses import replace
 
-    return replace(here("cli", cwd=Path(cwd) if cwd else None), roots=also)
+    who = here("cli", cwd=Path(cwd) if cwd else None)
+    for problem in who.settings.problems:
+        output.words(f"warning: {problem}")
+    return replace(who, roots=also)
 
 
 @asynccontextmanager

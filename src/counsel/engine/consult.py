@@ -57,6 +57,7 @@ class Consultation:
         self.live = live
         self._database = database
         self._gate = gate
+        self._marked = False
         self._memo = jobs.replies(database, job.id) if job.attempt > 1 else {}
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
@@ -69,6 +70,7 @@ class Consultation:
         fold = Fold()
         try:
             async with self._gate.place(self.job.caller, route.provider), asyncio.timeout(limit):
+                self._mark_attempt()
                 await self._listen(slot, route.answer(call), fold)
         except BaseException as error:
             failure = self._failure(error, route, limit, fold)
@@ -82,6 +84,12 @@ class Consultation:
         self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
         self.live.settle(slot, "completed", **_told(reply))
         return reply
+
+    def _mark_attempt(self) -> None:
+        """Once per attempt after the first: a job that kills its process every time is given up some day."""
+        if self.job.attempt > 1 and not self._marked:
+            self._marked = True
+            self._database.soon(jobs.trying(self.fence))
 
     def recall(self, step: Step, reply: Reply) -> Reply:
         """An answer that was there already: shown like any other, asked for by nobody."""

@@ -36,7 +36,7 @@ log = logging.getLogger("counsel.runner")
 _TICK = 0.2  # seconds: text to the journal, cancels from other processes
 _ORPHANS = 2.0  # seconds between looks for jobs of dead processes
 _SWEEP = 3600.0
-_STUCK = 5  # times a job may be taken over without a call having finished in between
+_STUCK = 25  # attempts in a row in which calls went out and none finished
 _CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
 _KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run}
 
@@ -423,7 +423,7 @@ class Runner:
 
 def _gave_up(row: sqlite3.Row) -> CounselError:
     return Internal(
-        f"Job {row['id']} was interrupted {row['stuck'] + 1} times without getting further.",
+        f"Job {row['id']} was interrupted {row['stuck']} times without getting further.",
         hint="Ask again; `counsel doctor` and the logs may say why the process ended.",
     )
 

@@ -99,7 +99,7 @@ def store_blobs(blobs: Iterable[tuple[str, str, bytes]]) -> Work[None]:
 def adopt(job_id: str, dead_owner: str, owner: str) -> Work[bool]:
     def work(db: sqlite3.Connection) -> bool:
         done = db.execute(
-            "UPDATE jobs SET owner = ?, attempt = attempt + 1, stuck = stuck + 1 "
+            "UPDATE jobs SET owner = ?, attempt = attempt + 1 "
             "WHERE id = ? AND owner = ? AND status = 'processing'",
             (owner, job_id, dead_owner),
         )
@@ -118,6 +118,15 @@ def remember(fence: Fence, key: str, slot: str, reply: Reply, entry: tuple[Any, 
         db.execute("DELETE FROM events WHERE job = ? AND slot = ? AND kind = 'text'", (fence.job, slot))
         db.execute("UPDATE jobs SET stuck = 0 WHERE id = ?", (fence.job,))
         db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", entry)
+
+    return work
+
+
+def trying(fence: Fence) -> Work[None]:
+    """A call of this attempt goes out; `remember` takes the mark back when one has finished."""
+
+    def work(db: sqlite3.Connection) -> None:
+        db.execute(f"UPDATE jobs SET stuck = stuck + 1 WHERE {_MINE}", fence.values)  # noqa: S608
 
     return work
 

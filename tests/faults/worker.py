@@ -1,0 +1,34 @@
+"""An engine in a process that may be killed: it submits jobs by key (the same key is the same job) and waits for all."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from counsel.caller import here
+from counsel.engine.engine import open_engine
+from counsel.requests import ConsensusRequest
+
+MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
+
+
+async def main(count: int) -> None:
+    caller = here("worker")
+    engine = await open_engine(caller.settings.home)
+    submitted = [
+        await engine.submit(
+            ConsensusRequest(prompt=f"question {n:04d}.", models=MODELS),
+            caller,
+            background=True,
+            key=f"job-{n}",
+        )
+        for n in range(count)
+    ]
+    print("submitted", flush=True)  # noqa: T201
+    for job in submitted:
+        await engine.wait(job)
+    await engine.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1])))
