@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 generated: dict[str, str] = {
     "docs/doors.md": "doors.pages:doors",
     "docs/errors.md": "pages:errors",
+    "docs/files.md": "pages:files",
     "docs/security.md": "pages:security",
     "docs/settings.md": "pages:settings",
     "docs/tools.md": "doors.pages:tools",

@@ -1,4 +1,4 @@
-"""The generated parts of docs/settings.md, docs/errors.md and docs/security.md."""
+"""The generated parts of docs/settings.md, docs/errors.md, docs/security.md and docs/files.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from counsel import errors as errors_
 from counsel import settings as settings_
-from counsel.engine import secretfiles
+from counsel.engine import images, secretfiles
 from generate import within
 
 
@@ -67,3 +67,15 @@ def _secrets() -> Iterator[str]:
         yield f"| {row.why} | {names}{but}{when} |"
     for why, _ in secretfiles.CONTENTS:
         yield f"| {why} | any name, found by content |"
+
+
+def files() -> str:
+    return within("docs/files.md", fits="\n".join(_fits()))
+
+
+def _fits() -> Iterator[str]:
+    yield "| provider | longest edge | bytes | types |"
+    yield "|---|---|---|---|"
+    for name, fit in {**images.FITS, "others": images.Fit()}.items():
+        types = ", ".join(kind.removeprefix("image/").upper() for kind in fit.types)
+        yield f"| {name} | {fit.edge} | {fit.bytes // 1024 // 1024} MiB | {types} |"

@@ -7,6 +7,7 @@ itself, so one bad thing never hides the others.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import platform
 import socket
@@ -141,23 +142,25 @@ def home(caller: Caller) -> Iterator[Finding]:
 
 def _modes(folder: Path) -> Iterator[Finding]:
     """Behind a private folder nobody sees how open its files are; behind an open one each counts."""
-    inside = [path for path in folder.rglob("*") if not path.is_symlink()]
-    for path in (path for path in [folder, *inside] if path.lstat().st_uid != os.geteuid()):
-        yield Finding(
-            "home", "problem", f"{path} belongs to another user", f"sudo chown -R {os.geteuid()} '{folder}'"
-        )
-        break
-    if not _open_to_others(folder):
+    entries = list(_entries(folder))
+    foreign = next((path for path, about in entries if about.st_uid != os.geteuid()), None)
+    if foreign:
+        todo = f"sudo chown -R {os.geteuid()} '{folder}'"
+        yield Finding("home", "problem", f"{foreign} belongs to another user", todo)
+    loose = [(path, about.st_mode) for path, about in entries if stat.S_IMODE(about.st_mode) & 0o077]
+    if not loose or loose[0][0] != folder:
         return
-    for path in [folder, *sorted(filter(_open_to_others, inside))[:20]]:
-        mode, wanted = stat.S_IMODE(path.stat().st_mode), "700" if path.is_dir() else "600"
-        yield Finding(
-            "home", "problem", f"{path} is open to others (mode {mode:o})", f"chmod {wanted} '{path}'"
-        )
+    for path, mode in loose[:20]:
+        todo = f"chmod {'700' if stat.S_ISDIR(mode) else '600'} '{path}'"
+        yield Finding("home", "problem", f"{path} is open to others (mode {stat.S_IMODE(mode):o})", todo)
 
 
-def _open_to_others(path: Path) -> bool:
-    return bool(stat.S_IMODE(path.lstat().st_mode) & 0o077)
+def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The folder, then all inside; what a running daemon takes away meanwhile is left out."""
+    for path in (folder, *sorted(folder.rglob("*"))):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISLNK((about := path.lstat()).st_mode):
+                yield path, about
 
 
 def database(caller: Caller) -> Iterator[Finding]:
@@ -190,19 +193,13 @@ def database(caller: Caller) -> Iterator[Finding]:
             yield Finding("database", "problem", f"{path} is damaged: {sound[0][0]}", todo)
 
 
-class _connected:  # noqa: N801 — reads as what it is
+@contextlib.contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """A read-only connection that gives up in time."""
-
-    def __init__(self, path: Path) -> None:
-        self.connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)
-
-    def __enter__(self) -> sqlite3.Connection:
-        ends = time.monotonic() + DATABASE_SECONDS
-        self.connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
-        return self.connection
-
-    def __exit__(self, *_: object) -> None:
-        self.connection.close()
+    ends = time.monotonic() + DATABASE_SECONDS
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
+        yield connection
 
 
 def _socket(folder: Path) -> Path:
