@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
+from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.models import prices, select
 from counsel.models.catalog import Catalog, Target
@@ -46,6 +47,8 @@ class Router:
 
     def route(self, name: str, caller: Caller) -> Route:
         """The one that this name means. Raises `ModelNotFound`, or `Unavailable` with what to do."""
+        if driver := registry.resolve(name):
+            return _to_agent(driver, caller)
         return self._to_model(self.catalog(caller).resolve(name), caller)
 
     def auto(self, caller: Caller, needs: select.Needs) -> list[Route]:
@@ -65,6 +68,13 @@ class Router:
             return self.transport.stream(call, way.model, way.endpoint, limits)
 
         return Route(model.id, model.provider, answer, lambda usage: prices.cost(model, usage), model)
+
+
+def _to_agent(driver: registry.Driver, caller: Caller) -> Route:
+    limits = limits_of(caller.settings)
+    return Route(
+        driver.name, driver.agent.name, lambda call: driver.answer(call, caller, limits), lambda _: None
+    )
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,19 @@ class Task:
         )
 
     def dump(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps({name: getattr(self, name) for name in _TASK_FIELDS}, ensure_ascii=False)
 
     @classmethod
     def load(cls, text: str) -> Task:
         held = json.loads(text)
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: _frozen(value) for name, value in held.items() if name in known})
+        return cls(**{name: _frozen(value) for name, value in held.items() if name in _TASK_FIELDS})
 
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+_TASK_FIELDS = tuple(field.name for field in fields(Task))
 _NO_USAGE = Usage()
 
 
@@ -92,13 +92,19 @@ class Reply:
     cached: bool = False
 
     def dump(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        held = {name: getattr(self, name) for name in _REPLY_FIELDS}
+        held["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
+        return json.dumps(held, ensure_ascii=False)
 
     @classmethod
     def load(cls, text: str) -> Reply:
         held = json.loads(text)
         held["usage"] = Usage(**held["usage"])
         return cls(**{name: _frozen(value) for name, value in held.items()})
+
+
+_REPLY_FIELDS = tuple(field.name for field in fields(Reply))
+_USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 
 
 def caller_dump(caller: Caller) -> str:
