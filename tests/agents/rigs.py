@@ -44,6 +44,10 @@ class Rig:
     env: dict[str, str]
     writes: dict[str, object] = field(default_factory=dict)  # a tool call that would write `touched`
 
+    @property
+    def reports_usage(self) -> bool:
+        return self.name != "cursor"  # its interface has none
+
     def caller(self, **env: str) -> Caller:
         return here(self.name, {**self.env, **env}, self.project)
 

@@ -7,6 +7,8 @@ sessions that are lost, limits, partial text, honest failures.
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Pr
 from counsel.caller import Caller
 from counsel.errors import CounselError, NotFound
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text
+
+_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before an agent that was busy is started again
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,13 @@ class Ask:
     def images(self) -> tuple[Image, ...]:
         return prompt.images(self.call, history=self.history)
 
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Whose values must not be repeated: what the agent got, and what only counsel knows."""
+        return {**self.caller.env, **self.env, "CODEX_API_KEY": self.caller.settings.codex_api_key}
+
     def fail(self, words: str, status: int | None = None) -> CounselError:
-        return failures.by_status(self.agent, status, failures.clean(words, self.env))
+        return failures.by_status(self.agent, status, failures.clean(words, self.secrets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +81,29 @@ class Reader(Protocol):
 
     done: bool
 
+    def heard(self, line: str) -> bool:  # noqa: ARG002
+        """A line of stderr. True: there is nothing to wait for, the agent is ended."""
+        return False
+
     def feed(self, line: Json) -> list[Step]: ...
     def finish(self, ended: Exit) -> list[Step]:
         """The process has ended: the last events, or the failure that its end means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """One way to ask an agent: how it is started and how it is read."""
+
+    command: Callable[[Ask], Command]
+    reader: Callable[[Ask], Reader]
+
+
+class NotSpoken(Exception):
+    """This release of the agent does not offer the way that was tried; nothing was asked yet."""
+
+
+class Busy(Exception):
+    """The agent could not start just now, because another one was starting; nothing was asked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +116,12 @@ class Room:
     login: Callable[[Caller], tuple[bool | None, str]]  # logged in?, and how or why not
     takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it can be told
     env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
+    fallback: Road | None = None  # for releases that do not speak the first way
+
+    @property
+    def roads(self) -> tuple[Road, ...]:
+        first = Road(self.command, self.reader)
+        return (first, self.fallback) if self.fallback else (first,)
 
     def probe(self, caller: Caller) -> Installed:
         return installed.describe(self.agent, caller, self.login(caller))
@@ -148,10 +183,27 @@ def _left_out(knobs: Knobs, takes: frozenset[str]) -> list[str]:
 
 
 async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
+    roads, pauses = list(room.roads), list(_PAUSES)
+    while roads:
+        try:
+            async with aclosing(_travel(roads[0], ask)) as events:
+                async for event in events:
+                    yield event
+        except NotSpoken:
+            roads.pop(0)
+        except Busy:
+            if not pauses:
+                break
+            await asyncio.sleep(pauses.pop(0) * random.uniform(0.5, 1.5))  # noqa: S311 - to part those that met
+        else:
+            return
+    raise failures.upstream(ask.agent, "it could not be started in any way that counsel knows")
+
+
+async def _travel(road: Road, ask: Ask) -> AsyncGenerator[Event]:
     said: list[str] = []
-    reader = room.reader(ask)
     try:
-        async with aclosing(_events(room.command(ask), reader, ask.limits)) as events:
+        async with aclosing(_events(road.command(ask), road.reader(ask), ask.limits)) as events:
             async for event in events:
                 if isinstance(event, Text):
                     said.append(event.delta)
@@ -166,7 +218,7 @@ async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
 
 
 async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGenerator[Event]:
-    async with Process(command, limits) as process, aclosing(process.lines()) as lines:
+    async with Process(command, limits, reader.heard) as process, aclosing(process.lines()) as lines:
         async for line in lines:
             for step in reader.feed(line):
                 if isinstance(step, Send):
@@ -191,7 +243,7 @@ def finished_or_fail(ask: Ask, finished: Finished | None, ended: Exit) -> list[S
     if finished is not None:
         return [finished]
     if ended.code == 127:
-        words = failures.clean(ended.stderr, ask.env)
+        words = failures.clean(ended.stderr, ask.secrets)
         raise failures.not_startable(ask.agent, words)
     how = (
         f"it was ended by signal {-ended.code}" if ended.code < 0 else f"it ended with exit code {ended.code}"

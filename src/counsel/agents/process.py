@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -49,8 +49,10 @@ class OutputTooLarge(Exception):
 class Process:
     """`async with Process(command, limits) as agent`: leaving the block ends the agent and all it started."""
 
-    def __init__(self, command: Command, limits: Limits) -> None:
+    def __init__(self, command: Command, limits: Limits, heard: Callable[[str], bool] | None = None) -> None:
+        """`heard` gets each line of stderr; True ends the agent at once."""
         self.command = command
+        self._heard = heard or (lambda _: False)
         self.garbage = 0
         self._limits = limits
         self._tail: deque[bytes] = deque()
@@ -166,12 +168,16 @@ class Process:
 
     async def _keep_tail(self) -> None:
         assert self._process.stderr is not None  # noqa: S101
-        kept = 0
+        kept, rest = 0, ""
         while chunk := await self._process.stderr.read(_CHUNK):
             self._tail.append(chunk)
             kept += len(chunk)
             while kept - len(self._tail[0]) >= STDERR_TAIL:
                 kept -= len(self._tail.popleft())
+            *lines, rest = (rest + chunk.decode(errors="replace")).split("\n")
+            rest = rest[-_CHUNK:]
+            if any(self._heard(line) for line in lines):
+                self._cut_lifeline()
 
     async def _drain(self) -> None:
         """Throw away what is left of stdout: an agent that waits for a reader cannot end."""

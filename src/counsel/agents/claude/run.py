@@ -88,7 +88,7 @@ def _message(ask: Ask) -> Json:
     return {"type": "user", "message": {"role": "user", "content": content}}
 
 
-class Reader:
+class Reader(driver.Reader):
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
         self.done = False

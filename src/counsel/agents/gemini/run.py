@@ -1,0 +1,179 @@
+"""Asking Gemini CLI: `gemini -o stream-json`, the prompt through stdin.
+
+Measured with 0.61.0:
+- the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no way to log in, 42: bad input, which
+  a lost session is, too; a bad key is a 400 that says so;
+- it tries a 429 ten times with growing pauses and tells so on stderr only: after our own number of tries it is ended;
+- it refuses folders that it was not told to trust; `--skip-trust` lets it in for this one run;
+- in headless mode tools that would need a question are left away; an admin policy makes that certain;
+- pictures and files that git ignores are refused by its reading tool (images.py has the way around it).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from counsel.agents import driver, failures, images, prompt
+from counsel.agents.base import AGENTS, place
+from counsel.agents.driver import Ask, Step, finished_or_fail
+from counsel.agents.failures import LostSession
+from counsel.agents.installed import Installed, first_set, read_json
+from counsel.agents.process import Command, Exit
+from counsel.agents.sandbox import Level
+from counsel.caller import Caller
+from counsel.types import (
+    Call,
+    Event,
+    Finished,
+    Json,
+    Limits,
+    Notice,
+    Text,
+    ToolCall,
+    ToolUse,
+    Usage,
+    UsageReport,
+)
+
+_POLICY = str(Path(__file__).with_name("read_only.toml"))
+LEVELS: dict[Level, tuple[str, ...]] = {
+    "read-only": ("--approval-mode", "default", "--admin-policy", _POLICY),
+    "workspace-write": ("--approval-mode", "auto_edit"),
+    "danger-full-access": ("--approval-mode", "yolo"),
+}
+NO_LOGIN, BAD_INPUT = 41, 42
+_RETRY = re.compile(r"Attempt (\d+) failed with status (\d+)").search
+_BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.IGNORECASE).search
+
+
+def command(ask: Ask) -> Command:
+    argv = [str(ask.program), "-o", "stream-json", "--skip-trust", *LEVELS[ask.level]]
+    if ask.model:
+        argv += ["--model", ask.model]
+    if ask.session:
+        argv += ["--resume", ask.session]
+    outside = {str(path.parent) for path in ask.call.files if not path.is_relative_to(ask.cwd)}
+    for folder in sorted(outside):
+        argv += ["--include-directories", folder]
+    words = ask.prompt
+    if pictures := images.paths(ask):
+        words = f"{words}\n\n{prompt.images_block(pictures)}"
+    return Command(tuple(argv), ask.cwd, ask.env, words.encode())
+
+
+class Reader(driver.Reader):
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.done = False
+        self._session: str | None = ask.session
+        self._model: str | None = None
+        self._finished: Finished | None = None
+        self._error: str | None = None
+        self._status: int | None = None
+        self._spoke = self._worked = False
+
+    def heard(self, line: str) -> bool:
+        found = _RETRY(line)
+        if found is None or int(found[1]) < self.ask.limits.attempts:
+            return False
+        self._status = int(found[2])
+        return True
+
+    def feed(self, line: Json) -> list[Step]:
+        kind = line.get("type")
+        if kind == "init":
+            self._session, self._model = line.get("session_id"), line.get("model")
+        elif kind == "message" and line.get("role") == "assistant":
+            return self._text(str(line.get("content") or ""))
+        elif kind == "tool_use":
+            self._worked = True
+            call = ToolCall(
+                str(line.get("tool_id")), str(line.get("tool_name")), dict(line.get("parameters") or {})
+            )
+            return [ToolUse(call)]
+        elif kind == "error" and line.get("severity") == "warning":
+            return [Notice("warning", failures.clean(str(line.get("message", "")), self.ask.secrets))]
+        elif kind == "result":
+            return self._result(line)
+        return []
+
+    def finish(self, ended: Exit) -> list[Step]:
+        if self.ask.session and ended.code == BAD_INPUT and self._error is None:
+            raise LostSession
+        if self._status is not None and self._finished is None:
+            raise self.ask.fail(f"HTTP status {self._status}, again and again", self._status)
+        if self._error is not None:
+            raise self.ask.fail(self._error, 401 if _BAD_KEY(self._error) else _status(ended.code))
+        if ended.code == NO_LOGIN:
+            raise failures.not_logged_in(self.ask.agent)
+        return finished_or_fail(self.ask, self._finished if ended.code == 0 else None, ended)
+
+    def _text(self, words: str) -> list[Step]:
+        """Words after a tool's work are set off from those before it."""
+        gap = "\n\n" if self._spoke and self._worked else ""
+        self._spoke, self._worked = True, False
+        return [Text(gap + words)] if words else []
+
+    def _result(self, line: Json) -> list[Step]:
+        if line.get("status") != "success":
+            self._error = str((line.get("error") or {}).get("message") or "it did not say why")
+            return []
+        stats: Mapping[str, Any] = line.get("stats") or {}
+        models = stats.get("models") or {}
+        if models:
+            self._model = max(models, key=lambda name: int(models[name].get("output_tokens") or 0))
+        self._finished = Finished("stop", self._model, session=self._session)
+        used = Usage(
+            input=int(stats.get("input_tokens") or 0),
+            output=int(stats.get("output_tokens") or 0),
+            cache_read=int(stats.get("cached") or 0),
+        )
+        return [UsageReport(used)]
+
+
+def _status(code: int) -> int | None:
+    status = code + 256
+    return status if 400 <= status < 512 else None
+
+
+# ── is it logged in ──────────────────────────────────────────────────────────────────────────────────
+
+
+def login(caller: Caller) -> tuple[bool | None, str]:
+    env = caller.env
+    home = place(env, caller.cwd).gemini_dir()
+    settings = read_json(home / "settings.json")
+    chosen = ((settings.get("security") or {}).get("auth") or {}).get("selectedType")
+    if chosen == "oauth-personal" or (chosen is None and env.get("GOOGLE_GENAI_USE_GCA") == "true"):
+        return (True, "its own login") if (home / "oauth_creds.json").exists() else (False, "")
+    if chosen == "gemini-api-key" and not env.get("GEMINI_API_KEY"):
+        return None, "its key may be in the system's keychain"
+    name = first_set(env, "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT")
+    if chosen is None and env.get("GOOGLE_GENAI_USE_VERTEXAI") != "true" and name != "GEMINI_API_KEY":
+        return False, ""
+    return (True, name) if name else (False, "")
+
+
+def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
+    return {"NO_BROWSER": "true"}  # a login that wants a browser fails at once instead of waiting
+
+
+ROOM = driver.Room(
+    agent=AGENTS["gemini"],
+    command=command,
+    reader=Reader,
+    login=login,
+    takes=frozenset({"web_search"}),  # its search tool is always there
+    env=environment,
+)
+
+
+def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
+    return driver.answer(ROOM, call, caller, limits, model)
+
+
+def probe(caller: Caller) -> Installed:
+    return ROOM.probe(caller)
