@@ -335,6 +335,9 @@ class _Stream:
         self._received.status = 200
         await self._response.prepare(self._request)
         chosen, sent = self._chosen, 0
+        if chosen.raw is not None:
+            await self._bytes(chosen.raw.encode())
+            return await self._end([])
         await self._steps.at(0)
         for frame in vendor.frames(made):
             if chosen.error_after == sent:
