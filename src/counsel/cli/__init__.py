@@ -39,6 +39,7 @@ COMMANDS: dict[str, Row] = {
     "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
     "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
     "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; what to do next."),
+    "skills": Row("counsel.cli.skills:skills", "Find, understand and share the agents' skills."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
 }
