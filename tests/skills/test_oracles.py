@@ -89,10 +89,29 @@ def _codex_kind(message: str) -> str:
 
 def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     said = [one for one in oracles.gemini(home, cwd, **env) if not one.builtin]
-    found = [skill for skill in ours("gemini", home, cwd, **env) if skill.state in {"loaded", "disabled"}]
-    assert sorted(
-        (str(skill.path), _last_line(skill.name), skill.state == "loaded") for skill in found
-    ) == sorted((one.location, one.name, one.enabled) for one in said)
+    found = ours("gemini", home, cwd, **env)
+    # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
+    doubled = {(skill.name, skill.folder.parent) for skill in found if skill.state == "shadowed"}
+    assert {
+        (
+            _last_line(skill.name),
+            _place(skill.path, (skill.name, skill.folder.parent) in doubled),
+            skill.accepted,
+        )
+        for skill in found
+        if skill.state in {"loaded", "disabled"}
+    } == {
+        (
+            one.name,
+            _place(Path(one.location), (one.name, Path(one.location).parents[1]) in doubled),
+            one.enabled,
+        )
+        for one in said
+    }
+
+
+def _place(path: Path, doubled: bool) -> Path:
+    return path.parents[1] if doubled else path
 
 
 def _last_line(name: str) -> str:

@@ -82,7 +82,10 @@ def _roots(place: Place, shelf: Shelf) -> Iterator[Root]:
 
 
 def _in_order(root: Root, shelf: Shelf) -> Iterator[Found]:
-    """Gemini meets the folder's own SKILL.md first and then the subfolders from last to first."""
+    """As Gemini usually meets them: the folder's own SKILL.md first, then the subfolders from last to first.
+
+    Its search runs in parallel, so which of two equal names in one folder wins can differ from start to start.
+    """
     found = list(shelf.search(root.path, TWO_LEVELS))
     own = [one for one in found if os.path.dirname(one.path) == str(root.path)]  # noqa: PTH120
     yield from own
