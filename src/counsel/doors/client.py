@@ -62,7 +62,7 @@ class RemoteEngine:
             return link.existing()
         try:
             async with asyncio.timeout(PATIENCE):
-                while (connection := link.attempt()) is None:
+                while (connection := link.attempt()) is None:  # noqa: ASYNC110 - another process starts it
                     await asyncio.sleep(RETRY)
         except (TimeoutError, OSError) as error:
             link.release()

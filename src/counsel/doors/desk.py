@@ -33,10 +33,12 @@ def request_to_json(request: Request) -> Json:
 
 
 def request_from_json(shown: Json) -> Request:
-    kind = {"ChatRequest": ChatRequest, "ConsensusRequest": ConsensusRequest}[shown["kind"]]
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in shown.items()}
-    del given["kind"]
-    return kind(**given)
+    kinds: dict[str, type[ChatRequest | ConsensusRequest]] = {
+        "ChatRequest": ChatRequest,
+        "ConsensusRequest": ConsensusRequest,
+    }
+    given: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in shown.items()}
+    return kinds[given.pop("kind")](**given)
 
 
 def caller_to_json(caller: Caller) -> Json:

@@ -12,10 +12,11 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from counsel import __version__, settings
+from counsel import __version__, logs, settings
 from counsel.doors import place
 from counsel.doors.socket import Visit
 from counsel.requests import Engine
@@ -34,7 +35,7 @@ class Occupied(Exception):
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
     home = Path(place.home(os.environ))
-    _start_logs(home)
+    logs.setup(settings.load(), stderr=False)
     try:
         with lease(home):
             asyncio.run(_serve(home, ready, open_engine or default_engine))
@@ -44,19 +45,8 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
 
 
 async def default_engine(home: Path) -> Engine:
-    from counsel.engine.engine import open_engine  # noqa: PLC0415 - tests bring an engine of their own
-
-    engine: Engine = await open_engine(home)
+    engine: Engine = await import_module("counsel.engine.engine").open_engine(home)
     return engine
-
-
-def _start_logs(home: Path) -> None:
-    try:
-        from counsel import logs  # noqa: PLC0415
-
-        logs.start(settings.load(), "daemon")
-    except ImportError:
-        logging.basicConfig(level=logging.INFO, filename=home / "daemon.log")
 
 
 @contextlib.contextmanager
@@ -100,8 +90,7 @@ def _answers(home: Path) -> bool:
 def listen(path: str) -> socket.socket:
     """Bind under another name, then rename: nobody ever sees a socket that does not listen, or not ours alone."""
     fresh = f"{path}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(fresh)
+    Path(fresh).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -109,7 +98,7 @@ def listen(path: str) -> socket.socket:
     finally:
         os.umask(before)
     listener.listen(BACKLOG)
-    os.replace(fresh, path)
+    Path(fresh).replace(path)
     return listener
 
 
@@ -127,10 +116,14 @@ async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine)
         why = await house.over()
         log.info("daemon ends: %s", why)
     finally:
-        os.unlink(path)  # first of all, so that no door comes to one that is leaving
+        _remove(path)  # first of all, so that no door comes to one that is leaving
         server.close()
         await house.close()
         await engine.close()
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
 
 
 class House:

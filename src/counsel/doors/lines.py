@@ -97,6 +97,7 @@ class McpLines:
         self._is_full = is_full
         self._announce = announce  # what the front is told ahead of a line
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
         session.ask = self._send
 
     def line(self, data: bytes, key: str | None = None) -> None:
@@ -169,7 +170,12 @@ class McpLines:
     # ── out ──
 
     def _finish(self, request_id: Any, response: Any) -> None:
-        """The front must know that a request is answered, or that it never will be."""
+        """The front must know that a request is answered, or that it never will be.
+
+        One that we leave unanswered because we end is for the next daemon.
+        """
+        if self._closing:
+            return
         note = self._announce({"done": request_id, "answered": response is not None})
         self._write(note if response is None else note + encode(response))
 
@@ -191,6 +197,7 @@ class McpLines:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 
     async def close(self, why: Leaving = "gone") -> None:
+        self._closing = True
         await self.session.close(why)
         while self._tasks:
             await asyncio.wait(set(self._tasks))

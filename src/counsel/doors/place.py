@@ -20,11 +20,12 @@ LONGEST = (
 
 def home(env: Mapping[str, str]) -> str:
     if given := env.get("COUNSEL_HOME"):
-        return os.path.abspath(os.path.expanduser(given))  # noqa: PTH100, PTH111 - pathlib costs milliseconds
+        return os.path.join(os.getcwd(), os.path.expanduser(given))  # noqa: PTH109, PTH111, PTH118 - pathlib is slow
     user = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if sys.platform == "darwin":
         return f"{user}/Library/Application Support/counsel"
-    return f"{env.get('XDG_DATA_HOME') or user + '/.local/share'}/counsel"
+    data = env.get("XDG_DATA_HOME", "")
+    return f"{data if data.startswith('/') else user + '/.local/share'}/counsel"
 
 
 def run_folder(of: str) -> str:

@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 import struct
-import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,20 +119,16 @@ def _note(message: Json) -> bytes:
 
 
 def _shake(session: Session, params: Json) -> None:
-    """The front has answered `initialize`; here it is only known. The roots can be asked for at once."""
-    try:
+    """The front has answered `initialize`, with a refusal if it was one; here it is only known."""
+    with suppress(RpcError):
         session.talk.initialize(params)
-    except RpcError:
-        return  # the front gave the client the same refusal
-    session.notified({"method": "notifications/initialized"})
 
 
 def peer_uid(pipe: LinePipe) -> int:
     assert pipe.transport is not None  # noqa: S101 - lines come from it
     connection: Any = pipe.transport.get_extra_info("socket")
-    if sys.platform == "linux":
+    if hasattr(socket, "SO_PEERCRED"):
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[1])
     # macOS and the BSDs: struct xucred {version, uid, …} at SOL_LOCAL (0), LOCAL_PEERCRED (1)
-    credentials = connection.getsockopt(0, 1, 76)
-    return int(struct.unpack_from("2I", credentials)[1])
+    return int(struct.unpack_from("2I", connection.getsockopt(0, 1, 76))[1])

@@ -34,6 +34,7 @@ Speak MCP on stdin and stdout: what an agent starts as its MCP server.
   --as AGENT     who is calling: claude, codex, gemini or cursor (else by the client's name)
   --standalone   run the engine in this process instead of using the daemon
 """
+READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 CHUNK = 1 << 16
 WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without blocking
 LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
@@ -86,7 +87,7 @@ def _manifest() -> list[Json]:
 class Pending:
     """A request that the daemon has to answer."""
 
-    __slots__ = ("deaths", "job", "key", "line", "request_id")
+    __slots__ = ("cancelled", "deaths", "job", "key", "line", "request_id")
 
     def __init__(self, request_id: Any, line: bytes) -> None:
         self.request_id = request_id
@@ -94,6 +95,7 @@ class Pending:
         self.key = os.urandom(16).hex()
         self.job = ""
         self.deaths = 0
+        self.cancelled = b""  # the client's notification, for the next daemon once it has found the job
 
     def sent(self) -> bytes:
         return b'@{"key":"%s"}\n%s\n' % (self.key.encode(), self.line)
@@ -114,7 +116,8 @@ class Front:
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
         self.give_up_at = 0.0
         self.ends_at = 0.0  # stdin is closed: when to leave whatever is still unanswered
-        self.initialized: Json | None = None
+        self.initialized: Json | None = None  # what the client said in `initialize`
+        self.ready = False  # it has sent `notifications/initialized`: each daemon is told
         self.waiting: dict[str, Pending] = {}  # by the JSON of their id (of a batch: of all ids)
         self.queue: list[bytes] = []  # notifications and answers for a daemon that is not there yet
         self.answering: str | None = None  # the next line from the daemon answers this
@@ -197,8 +200,21 @@ class Front:
             return
         if is_request(message):
             self._requested(message, line)
+        elif message.get("method") == "notifications/initialized":
+            self.ready = True
+            if self.greeted:
+                self._up(READY)
+        elif message.get("method") == "notifications/cancelled":
+            self._cancelled(message, line)
         else:
             self._forward(line)
+
+    def _cancelled(self, message: Json, line: bytes) -> None:
+        pending = self.waiting.get(json.dumps((message.get("params") or {}).get("requestId")))
+        if pending is not None:
+            pending.cancelled = line
+            if self.greeted:
+                self._up(line)
 
     def _requested(self, message: Json, line: bytes) -> None:
         try:
@@ -315,6 +331,8 @@ class Front:
         elif "job" in note:
             if pending := self.waiting.get(json.dumps(note["id"])):
                 pending.job = str(note["job"])
+                if pending.cancelled:
+                    self._up(pending.cancelled)
         elif "hello" in note:
             self._greeted(str(note["hello"].get("version")))
         elif "refused" in note:
@@ -331,6 +349,8 @@ class Front:
             self._up(b'@{"handover":true}')  # it ends; then ours is started
             return
         self.greeted = True
+        if self.ready:
+            self._up(READY)
         for pending in self.waiting.values():
             self.up += pending.sent()
         for line in self.queue:
