@@ -15,7 +15,7 @@ import pytest
 
 from counsel import settings
 from counsel.doors import environment, place, protocol
-from counsel.doors.client import connect
+from counsel.doors.client import find
 from counsel.doors.mcp import listing
 from doors.window import FRONT, Window, daemon_pid, gone
 
@@ -56,7 +56,7 @@ async def test_twenty_windows_at_once_start_one_daemon(home: Path) -> None:
     assert texts == [f"echo {at}" for at in range(20)]
     jobs = (await windows[0].call("check_status"))["structuredContent"]["content"]["jobs"]
     assert len(jobs) == 10  # all in one engine
-    engine = await connect({"COUNSEL_HOME": str(home)}, start=False)
+    engine = await find({"COUNSEL_HOME": str(home)})
     assert engine is not None
     status = await engine.daemon_status()
     assert len(status["clients"]) == 20
@@ -135,7 +135,7 @@ async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_anoth
         await window.initialize()
         await window.text("echo")
         first = daemon_pid(home)
-        engine = await connect(window.env, start=False)
+        engine = await find(window.env)
         assert engine is not None
         await engine.daemon_stop()
         await gone(home)

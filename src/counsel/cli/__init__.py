@@ -41,6 +41,7 @@ COMMANDS: dict[str, Row] = {
     "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; what to do next."),
     "skills": Row("counsel.cli.skills:skills", "Find, understand and share the agents' skills."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
+    "daemon": Row("counsel.cli.daemon:daemon", "Is the daemon running; stop it."),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
 }
 

@@ -26,10 +26,17 @@ PATIENCE = 20.0  # seconds for a daemon to start
 _TRIES = 5  # daemons that may die under one question
 
 
-async def connect(env: Mapping[str, str] | None = None, *, start: bool = True) -> RemoteEngine | None:
-    """The daemon of this environment's COUNSEL_HOME. `start=False`: None when none runs."""
+async def connect(caller: Caller | None = None) -> RemoteEngine:
+    """The daemon of this caller's COUNSEL_HOME; it is started if none runs."""
+    engine = RemoteEngine(os.environ if caller is None else caller.env, caller)
+    await engine.open()
+    return engine
+
+
+async def find(env: Mapping[str, str] | None = None) -> RemoteEngine | None:
+    """The daemon if one runs."""
     engine = RemoteEngine(os.environ if env is None else env)
-    return engine if await engine.open(start=start) else None
+    return engine if await engine.open(start=False) else None
 
 
 class _Lost(Exception):
@@ -37,11 +44,15 @@ class _Lost(Exception):
 
 
 class RemoteEngine:
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], caller: Caller | None = None) -> None:
         self._env = env
+        self._caller = caller  # each daemon meets it: a job can only go on with its caller's keys
         self._pipe: LinePipe | None = None
         self._hello: asyncio.Future[Json] | None = None
         self._waiting: dict[int, asyncio.Queue[Json]] = {}
+        self._submitted: dict[
+            str, Json
+        ] = {}  # jobs that we wait for: the next daemon is asked to go on with them
         self._number = 0
         self._opening = asyncio.Lock()
 
@@ -76,7 +87,8 @@ class RemoteEngine:
         pipe = LinePipe(self._line, self._lost)
         self._hello = asyncio.get_running_loop().create_future()
         await asyncio.get_running_loop().create_unix_connection(lambda: pipe, sock=connection)
-        pipe.write(b"@" + encode({"hello": {"role": "engine", "version": __version__}}))
+        caller = desk.caller_to_json(self._caller) if self._caller else None
+        pipe.write(b"@" + encode({"hello": {"role": "engine", "version": __version__, "caller": caller}}))
         try:
             hello = await self._hello
         except _Lost:
@@ -111,6 +123,10 @@ class RemoteEngine:
         if self._pipe is not None and self._pipe.transport is not None:
             self._pipe.transport.close()
 
+    def meet(self, caller: Caller) -> None:
+        """The next daemon meets this caller first; the present one when it submits."""
+        self._caller = caller
+
     # ── questions ──
 
     async def _messages(self, method: str, params: Json) -> AsyncIterator[Json]:
@@ -141,18 +157,29 @@ class RemoteEngine:
                 async for message in self._messages(method, params):
                     return message["result"]
             except _Lost:
-                continue
+                await self._reclaim(params.get("job_id"))
         raise _gone()
+
+    async def _reclaim(self, job_id: str | None) -> None:
+        """A synchronous job goes on in the next daemon when its caller comes back with its key."""
+        if job_id in self._submitted:
+            await self._ask("submit", **self._submitted[job_id])
 
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
+        self.meet(caller)
         key = key or secrets.token_urlsafe(16)
         shown = {"request": desk.request_to_json(request), "caller": desk.caller_to_json(caller)}
-        return str(await self._ask("submit", background=background, key=key, **shown))
+        params = {"background": background, "key": key, **shown}
+        job = str(await self._ask("submit", **params))
+        if not background:
+            self._submitted[job] = params
+        return job
 
     async def wait(self, job_id: str) -> Json:
         result: Json = await self._ask("wait", job_id=job_id)
+        self._submitted.pop(job_id, None)
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
@@ -164,8 +191,9 @@ class RemoteEngine:
                         after = event.seq
                         yield event
             except _Lost:
-                continue
-            return
+                await self._reclaim(job_id)
+            else:
+                return
         raise _gone()
 
     async def accepted(self, job_id: str) -> Json:

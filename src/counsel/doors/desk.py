@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from counsel.caller import Caller
 from counsel.doors import environment
+from counsel.doors.calls import Leaving
 from counsel.doors.lines import encode
 from counsel.doors.visitor import Visitor
 from counsel.errors import CounselError, Internal
@@ -66,7 +67,7 @@ def caller_from_json(shown: Json) -> Caller:
 
 
 class Desk:
-    """Serves one program. What it waits for ends with it; its jobs go on unless it cancels them."""
+    """Serves one program. Synchronous calls that it leaves behind are stopped; background jobs go on."""
 
     def __init__(
         self, engine: Engine, write: _Write, status: Callable[[], Json], end: Callable[[str], None]
@@ -76,9 +77,10 @@ class Desk:
         self._status = status
         self._end = end
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that have not ended
         self._methods: dict[str, Callable[[int, Json], Awaitable[Any]]] = {
             "submit": self._submit,
-            "wait": lambda _, params: engine.wait(params["job_id"]),
+            "wait": self._wait,
             "follow": self._follow,
             "accepted": lambda _, params: engine.accepted(params["job_id"]),
             "cancel": lambda _, params: engine.cancel(params["any_id"]),
@@ -114,7 +116,21 @@ class Desk:
 
     async def _submit(self, _: int, params: Json) -> str:
         request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
-        return await self.engine.submit(request, caller, background=params["background"], key=params["key"])
+        background: bool = params["background"]
+        job = await self.engine.submit(request, caller, background=background, key=params["key"])
+        if not background:
+            self._awaited[job] = caller
+        return job
+
+    async def _wait(self, _: int, params: Json) -> Json:
+        job: str = params["job_id"]
+        try:
+            result = await self.engine.wait(job)
+        except CounselError:
+            self._awaited.pop(job, None)
+            raise
+        self._awaited.pop(job, None)
+        return result
 
     async def _follow(self, number: int, params: Json) -> None:
         async for event in self.engine.follow(params["job_id"], params["after"]):
@@ -127,10 +143,18 @@ class Desk:
         asyncio.get_running_loop().call_soon(self._end, "stop")
         return {"stopped": True}
 
-    async def close(self) -> None:
+    async def close(self, why: Leaving) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
+        if why != "handover":
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        for job, caller in self._awaited.items():
+            if not caller.settings.keep_abandoned:
+                with suppress(CounselError):
+                    await self.engine.cancel(job)

@@ -172,7 +172,7 @@ class House:
             self.end("idle")
 
     async def _busy(self) -> bool:
-        jobs = (await self.engine.recent(1_000)).get("jobs", [])
+        jobs = (await self.engine.recent(1_000))["content"]["jobs"]
         return any(job.get("status") == "processing" for job in jobs)
 
     def status(self) -> Json:

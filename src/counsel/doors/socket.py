@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from counsel import __version__
 from counsel.doors.calls import Leaving
-from counsel.doors.desk import Desk
+from counsel.doors.desk import Desk, caller_from_json
 from counsel.doors.lines import LinePipe, McpLines, encode
 from counsel.doors.mcp import Session
 from counsel.doors.protocol import RpcError
@@ -84,6 +84,8 @@ class Visit:
         if self.role == "mcp":
             self._mcp = self._open_mcp(hello)
         else:
+            if hello.get("caller"):
+                self.house.engine.meet(caller_from_json(hello["caller"]))
             self._desk = Desk(self.house.engine, self.pipe.write, self.house.status, self.house.end)
         self.pipe.write(_note({"hello": {"version": __version__, "pid": os.getpid()}}))
 
@@ -91,6 +93,7 @@ class Visit:
         env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.house.home)}
         visitor = Visitor(env=env, cwd=Path(str(hello.get("cwd") or "/")), agent=hello.get("agent"))
         session = Session(self.house.engine, visitor)
+        self.house.engine.meet(visitor.caller("stdio"))
         lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_note)
         if hello.get("initialize"):
             _shake(session, hello["initialize"])
@@ -108,7 +111,7 @@ class Visit:
         if self._mcp is not None:
             await self._mcp.close(why)
         if self._desk is not None:
-            await self._desk.close()
+            await self._desk.close(why)
         if self.pipe.transport is not None:
             self.pipe.transport.close()
         self.house.leave(self)
