@@ -126,7 +126,7 @@ class Catalog:
     def unlisted(self, provider: str, identity: str, **known: Any) -> Model:
         """A model that the rows do not know, with its provider's defaults."""
         model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
-        return replace(model, **self._rows.default_fields(provider), **known)
+        return replace(model, **{**self._rows.default_fields(provider), **known})
 
     def discovered(self, provider: str, identity: str, **known: Any) -> Model:
         """A model that its provider's server named."""
