@@ -38,6 +38,8 @@ COMMANDS: dict[str, Row] = {
     ),
     "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
     "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
+    "agents": Row("counsel.cli.agents:agents", "List the coding agents: version, login, servers, skills."),
+    "images": Row("counsel.cli.images:images", "Keep pictures in the project for agents to see."),
     "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; what to do next."),
     "skills": Row("counsel.cli.skills:skills", "Find, understand and share the agents' skills."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
