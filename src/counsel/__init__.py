@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing would cost every start of `counsel stdio` milliseconds
-if TYPE_CHECKING:
-    from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
     from counsel.api import Answer, Consensus, Counsel
     from counsel.errors import CounselError
 

@@ -275,8 +275,9 @@ def test_backups_are_private(tmp_path: Path, home: Path) -> None:
 
 
 def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
-    assert safewrite.read(tmp_path / "none.json", "json") is None
+    reader = safewrite.Reader()
+    assert reader.read(Target(tmp_path / "none.json", "json")) is None
     (tmp_path / "empty.json").write_text("")
-    document = safewrite.read(tmp_path / "empty.json", "json")
+    document = reader.read(Target(tmp_path / "empty.json", "json"))
     assert document is not None
     assert document.get(("a",)) is MISSING

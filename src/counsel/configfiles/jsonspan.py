@@ -287,6 +287,8 @@ def _put(plain: Plain, holder: Container, path: Path, value: Any, style: Style) 
 
 def _insert(plain: Plain, holder: Container, key: str | None, value: Any, style: Style) -> list[Splice]:
     near = style.near(plain.original, holder)
+    if not holder.slots and "\n" in plain.original[holder.start : holder.close]:
+        near = near.on_lines()  # empty, but on two lines: whatever its parent does
     indent = near.member_indent(plain.original, holder)
     member = near.member(key, value, indent)
     gap = near.newline + indent if near.indented else near.gap

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-_INDENTED = re.compile(r"[{\[,][^\n\"]*\n([ \t]+)[\"{\[]")
+_INDENTED = re.compile(r'\n([ \t]+)"')
 _COLON = re.compile(r'"([ \t]*:[ \t]*)')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -43,7 +43,7 @@ def line_indent(text: str, offset: int) -> str:
 
 
 def first_indent(text: str) -> str:
-    """One step of indentation: the first indented line of a JSON file is one level deep."""
+    """One step of indentation: the first line that starts with a key is one level deep."""
     found = _INDENTED.search(text, 0, 20_000)
     return found[1] if found else "  "
 
@@ -62,6 +62,9 @@ class Style:
 
     def one_line(self) -> Style:
         return replace(self, indented=False)
+
+    def on_lines(self) -> Style:
+        return replace(self, indented=True)
 
     def multiline(self, text: str, holder: _Container) -> bool:
         """Whether members stand on lines of their own; an empty object is as its parent is."""

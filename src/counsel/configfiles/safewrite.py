@@ -123,31 +123,58 @@ def document(data: bytes | None, kind: Kind, path: Path) -> Document:
         ) from None
 
 
-def read(path: Path, kind: Kind) -> Document | None:
-    """A file's document, or None when there is no such file. A writer caught in the middle is waited for."""
-    while True:
-        seen = snapshot(path)
-        if seen.data is None:
-            return None
-        try:
-            return document(seen.data, kind, path)
-        except ConfigInvalid:
-            if not _may_be_half_written(seen):
-                raise
-            time.sleep(_PAUSE)
-
-
 def _may_be_half_written(seen: Snapshot) -> bool:
     """Gemini CLI truncates and writes in place: for a moment its file is empty or cut."""
     age = time.time() - (seen.identity[3] / 1e9 if seen.identity else 0)
     return 0 <= age < _FRESH
 
 
-def by_edits(target: Target, edits: Callable[[Document], Sequence[Edit]]) -> Change:
+class Reader:
+    """The documents of one operation: each file is read and parsed once, however often it is looked at."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[bytes, Document]] = {}
+
+    def read(self, target: Target) -> Document | None:
+        """A file's document, or None when there is no such file. A writer caught in the middle is waited for."""
+        if target.path in self._known:
+            return self._known[target.path][1]
+        while True:
+            seen = snapshot(target.path)
+            if seen.data is None:
+                return None
+            try:
+                return self.parsed(seen.data, target)
+            except ConfigInvalid:
+                if not _may_be_half_written(seen):
+                    raise
+                time.sleep(_PAUSE)
+
+    def quiet(self, target: Target) -> Document | None:
+        """The same, silent about a file that cannot be read: whoever lists that file names the problem."""
+        try:
+            return self.read(target)
+        except CounselError:
+            return None
+
+    def parsed(self, data: bytes | None, target: Target) -> Document:
+        known = self._known.get(target.path)
+        if known is not None and known[0] == data:
+            return known[1]
+        found = document(data, target.kind, target.path)
+        if data is not None:
+            self._known[target.path] = data, found
+        return found
+
+
+def by_edits(
+    target: Target, edits: Callable[[Document], Sequence[Edit]], reader: Reader | None = None
+) -> Change:
     """A change made of edits, which are worked out anew when the file turns out to have changed."""
+    reader = reader or Reader()
 
     def rewrite(data: bytes | None) -> bytes | None:
-        before = document(data, target.kind, target.path)
+        before = reader.parsed(data, target)
         wanted = edits(before)
         return before.edited(wanted).text.encode() if wanted else data
 

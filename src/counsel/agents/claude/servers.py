@@ -1,0 +1,158 @@
+"""Claude Code's MCP servers: `~/.claude.json` (user, local) and `.mcp.json` (project)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.base import Place
+from counsel.agents.jsonservers import read_entry, write_entry
+from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable
+from counsel.configfiles.document import Document
+from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
+from counsel.configfiles.safewrite import Reader, Target
+
+_OWN = {"timeout": "timeout"}
+# What the client writes around the first thing that it keeps about a project (golden/claude/stdio-local).
+_PROJECT: dict[str, Any] = {
+    "allowedTools": [],
+    "mcpContextUris": [],
+    "mcpServers": {},
+    "enabledMcpjsonServers": [],
+    "disabledMcpjsonServers": [],
+    "hasTrustDialogAccepted": False,
+    "hasClaudeMdExternalIncludesApproved": False,
+    "hasClaudeMdExternalIncludesWarningShown": False,
+}
+
+
+def read(name: str, entry: Entry) -> Server:
+    server = read_entry(name, entry, references.CLAUDE, _OWN)
+    if server.transport != "stdio" and not entry.get("type"):
+        raise Unreadable("Claude Code refuses a url without a type")
+    return server
+
+
+def write(server: Server) -> dict[str, Any]:
+    return write_entry(server, references.CLAUDE, _OWN, _layout)
+
+
+def _layout(server: Server) -> dict[str, Any]:
+    if server.transport == "stdio":
+        return {
+            "type": "stdio",
+            "command": server.command,
+            "args": list(server.args),
+            "env": dict(server.env),
+        }
+    entry: dict[str, Any] = {"type": server.transport, "url": server.url}
+    return {**entry, "headers": dict(server.headers)} if server.headers else entry
+
+
+def homes(place: Place) -> list[Home]:
+    user = _user_file(place)
+    local = ("projects", str(project_key(place.project)), "mcpServers")
+    found = [
+        Home("claude", "user", user, ("mcpServers",)),
+        Home("claude", "local", user, local, frame=_PROJECT),
+        Home("claude", "project", Target(place.project / ".mcp.json", "json", 0o644), ("mcpServers",)),
+    ]
+    above = [folder / ".mcp.json" for folder in place.project.parents]
+    return found + [
+        Home("claude", "project", Target(file, "json", 0o644), ("mcpServers",), writable=False)
+        for file in above
+        if file.is_file()
+    ]
+
+
+def _user_file(place: Place) -> Target:
+    return Target(place.claude_json(), "json", 0o600, claude_lock=True)
+
+
+def project_key(folder: Path) -> Path:
+    """Claude Code keeps a project's things under its git root, found from any folder inside it."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+
+
+# ── on and off: by lists of names, always for one project ────────────────────────────────────────────
+
+
+def _switches(place: Place, home: Home) -> list[Switch]:
+    key = str(project_key(place.project))
+    lists = ("disabledMcpServers", "disabledMcpjsonServers")[: 2 if home.scope == "project" else 1]
+
+    def edits(document: Document, name: str, enabled: bool) -> list[Edit]:
+        project = ("projects", key)
+        return _on(document, name, project, lists) if enabled else _off(document, name, project)
+
+    note = f"Claude Code switches servers per project: this is about {key}."
+    found = [Switch(_user_file(place), edits, note)]
+    return [*found, Switch(_local_settings(place), _switch_settings)] if home.scope == "project" else found
+
+
+def _on(document: Document, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
+    held = [one for one in lists if name in _names(document.get((*project, one)))]
+    return [DropItem((*project, one), name) for one in held]
+
+
+def _off(document: Document, name: str, project: tuple[str, ...]) -> list[Edit]:
+    if name in _names(document.get((*project, "disabledMcpServers"))):
+        return []
+    if document.get(project) is MISSING:
+        return [Put(project, {**_PROJECT, "disabledMcpServers": [name]})]
+    return [AddItem((*project, "disabledMcpServers"), name)]
+
+
+def _switch_settings(document: Document, name: str, enabled: bool) -> list[Edit]:
+    """Only takes back what was switched off here; switching off needs one list, not two."""
+    path = ("disabledMcpjsonServers",)
+    return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []
+
+
+def _local_settings(place: Place) -> Target:
+    return Target(place.project / ".claude" / "settings.local.json", "json", 0o644)
+
+
+def _disabled(place: Place, home: Home, reader: Reader) -> frozenset[str]:
+    found: set[str] = set()
+    project = ("projects", str(project_key(place.project)))
+    if document := reader.quiet(_user_file(place)):
+        found |= _names(document.get((*project, "disabledMcpServers")))
+        if home.scope == "project":
+            found |= _names(document.get((*project, "disabledMcpjsonServers")))
+    if home.scope == "project" and (settings := reader.quiet(_local_settings(place))):
+        found |= _names(settings.get(("disabledMcpjsonServers",)))
+    return frozenset(found)
+
+
+def _names(value: Any) -> set[str]:
+    return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
+
+
+def _notes(_place: Place, home: Home, _reader: Reader) -> list[str]:
+    if home.scope != "project":
+        return []
+    return ["Claude Code asks for approval before it uses a project's servers."]
+
+
+FORMAT = Format(
+    agent="claude",
+    read=read,
+    write=write,
+    homes=homes,
+    syntax=references.CLAUDE,
+    names=re.compile(r"[A-Za-z0-9_-]+"),
+    names_words="letters, digits, - and _",
+    precedence=("local", "project", "user"),
+    reserved=frozenset({"workspace", "__proto__"}),
+    lacks={
+        "cwd": "Claude Code ignores a working folder: the server starts in the project's folder",
+        "include_tools": "Claude Code has no list of allowed tools per server",
+        "exclude_tools": "Claude Code has no list of forbidden tools per server",
+    },
+    switches=_switches,
+    disabled=_disabled,
+    notes=_notes,
+)

@@ -1,0 +1,192 @@
+"""Codex's MCP servers: `config.toml` of the user and of the project.
+
+One bad entry breaks every codex command (command and url together, neither, `env` with a url, an inline bearer token),
+so nothing is written that is not exactly one of its two forms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.base import Place
+from counsel.agents.references import Untranslatable
+from counsel.agents.serverform import (
+    Entry,
+    Format,
+    Home,
+    Server,
+    Switch,
+    Unreadable,
+    number,
+    optional_texts,
+    text,
+    text_map,
+    texts,
+    translated,
+)
+from counsel.configfiles.document import Document
+from counsel.configfiles.edits import Drop, Edit, Put, lookup
+from counsel.configfiles.safewrite import Reader, Target
+
+_KNOWN = frozenset(
+    [
+        "command",
+        "args",
+        "env",
+        "env_vars",
+        "cwd",
+        "url",
+        "bearer_token_env_var",
+        "http_headers",
+        "env_http_headers",
+        "enabled",
+        "tool_timeout_sec",
+        "enabled_tools",
+        "disabled_tools",
+    ]
+)
+
+
+def read(name: str, entry: Entry) -> Server:
+    if not isinstance(entry, Mapping):
+        raise Unreadable("the entry must be a table")
+    _refuse_what_breaks_codex(entry)
+    return Server(
+        name=name,
+        transport="stdio" if "command" in entry else "http",
+        command=text(entry.get("command"), "command"),
+        args=texts(entry.get("args"), "args"),
+        env={**text_map(entry.get("env"), "env"), **_forwarded(entry.get("env_vars"))},
+        cwd=text(entry.get("cwd"), "cwd") or None,
+        url=text(entry.get("url"), "url"),
+        headers={**text_map(entry.get("http_headers"), "http_headers"), **_header_references(entry)},
+        token_env=text(entry.get("bearer_token_env_var"), "bearer_token_env_var") or None,
+        timeout=number(entry.get("tool_timeout_sec"), "tool_timeout_sec"),
+        enabled=entry.get("enabled") is not False,
+        include_tools=optional_texts(entry, "enabled_tools"),
+        exclude_tools=optional_texts(entry, "disabled_tools"),
+        extras={key: value for key, value in entry.items() if key not in _KNOWN},
+    )
+
+
+def _refuse_what_breaks_codex(entry: Entry) -> None:
+    if ("command" in entry) == ("url" in entry):
+        raise Unreadable("an entry needs a command or a url, and not both: this breaks every codex command")
+    if "url" in entry and ("env" in entry or "bearer_token" in entry):
+        raise Unreadable("`env` or `bearer_token` with a url breaks every codex command")
+
+
+def _forwarded(value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, list):
+        raise Unreadable("env_vars must be a list")
+    names = [item.get("name") if isinstance(item, Mapping) else item for item in value]
+    return {name: f"${{{name}}}" for name in names if isinstance(name, str)}
+
+
+def _header_references(entry: Entry) -> dict[str, str]:
+    found = text_map(entry.get("env_http_headers"), "env_http_headers")
+    return {header: f"${{{name}}}" for header, name in found.items()}
+
+
+def write(server: Server) -> dict[str, Any]:
+    """In Codex's own order; `env` and the header tables are sorted, as Codex does."""
+    entry = _stdio(server) if server.transport == "stdio" else _remote(server)
+    if not server.enabled:
+        entry["enabled"] = False
+    if server.timeout is not None:
+        entry["tool_timeout_sec"] = server.timeout
+    if server.include_tools is not None:
+        entry["enabled_tools"] = list(server.include_tools)
+    if server.exclude_tools is not None:
+        entry["disabled_tools"] = list(server.exclude_tools)
+    return {**entry, **server.extras}
+
+
+def _stdio(server: Server) -> dict[str, Any]:
+    forwarded = [name for name, value in server.env.items() if references.whole(value) == name]
+    fixed = {name: value for name, value in server.env.items() if name not in forwarded}
+    for name, value in fixed.items():
+        if other := references.names(value):
+            raise Untranslatable(
+                f"Codex passes variables on under their own name only: {name} cannot be made from ${{{other[0]}}}"
+            )
+    plain = translated(replace(server, env=fixed), references.CODEX.write)
+    entry: dict[str, Any] = {"command": plain.command}
+    if plain.args:
+        entry["args"] = list(plain.args)
+    if fixed:
+        entry["env"] = dict(sorted(fixed.items()))
+    if forwarded:
+        entry["env_vars"] = forwarded
+    return {**entry, "cwd": plain.cwd} if plain.cwd else entry
+
+
+def _remote(server: Server) -> dict[str, Any]:
+    referring = {
+        header: name
+        for header, value in server.headers.items()
+        if (name := references.whole(value)) is not None
+    }
+    fixed = {header: value for header, value in server.headers.items() if header not in referring}
+    plain = translated(replace(server, headers=fixed), references.CODEX.write)
+    entry: dict[str, Any] = {"url": plain.url}
+    if server.token_env:
+        entry["bearer_token_env_var"] = server.token_env
+    if fixed:
+        entry["http_headers"] = dict(sorted(plain.headers.items()))
+    if referring:
+        entry["env_http_headers"] = dict(sorted(referring.items()))
+    return entry
+
+
+def homes(place: Place) -> list[Home]:
+    keys = ("mcp_servers",)
+    user = Target(place.codex_dir() / "config.toml", "toml", 0o600)
+    project = Target(place.project / ".codex" / "config.toml", "toml", 0o644)
+    return [Home("codex", "user", user, keys), Home("codex", "project", project, keys)]
+
+
+def _switches(_place: Place, home: Home) -> list[Switch]:
+    def edits(document: Document, name: str, enabled: bool) -> list[Edit]:
+        path = (*home.keys, name, "enabled")
+        if not enabled:
+            return [Put(path, value=False)]
+        return [Drop(path)] if lookup(document.value, path) is False else []
+
+    return [Switch(home.target, edits)]
+
+
+def _notes(place: Place, home: Home, reader: Reader) -> list[str]:
+    if home.scope != "project" or _trusted(place, reader):
+        return []
+    table = f'[projects."{place.project}"] trust_level = "trusted"'
+    return [f"Codex reads a project's servers only when {place.codex_dir() / 'config.toml'} has {table}."]
+
+
+def _trusted(place: Place, reader: Reader) -> bool:
+    document = reader.quiet(Target(place.codex_dir() / "config.toml", "toml"))
+    folders = [str(folder) for folder in (place.project, *place.project.parents)]
+    return document is not None and any(
+        document.get(("projects", folder, "trust_level")) == "trusted" for folder in folders
+    )
+
+
+FORMAT = Format(
+    agent="codex",
+    read=read,
+    write=write,
+    homes=homes,
+    syntax=references.CODEX,
+    names=re.compile(r"[A-Za-z0-9_:@/.-]+"),
+    names_words="letters, digits and - _ : @ / .",
+    precedence=("project", "user"),
+    transports=frozenset({"stdio", "http"}),
+    switches=_switches,
+    notes=_notes,
+)

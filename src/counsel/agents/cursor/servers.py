@@ -1,0 +1,60 @@
+"""Cursor's MCP servers: `.cursor/mcp.json` of the user and of the project."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.base import Place
+from counsel.agents.jsonservers import read_entry, write_entry
+from counsel.agents.serverform import Entry, Format, Home, Server
+from counsel.configfiles.safewrite import Target
+
+_OWN = {"include_tools": "enabledTools"}
+
+
+def read(name: str, entry: Entry) -> Server:
+    return read_entry(name, entry, references.CURSOR, _OWN)
+
+
+def write(server: Server) -> dict[str, Any]:
+    return write_entry(server, references.CURSOR, _OWN, _layout)
+
+
+def _layout(server: Server) -> dict[str, Any]:
+    """No `type`, as the seed has it; but a bare `url` is streamable HTTP, so sse must say its name."""
+    if server.transport == "stdio":
+        entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
+        if server.env:
+            entry["env"] = dict(server.env)
+        return {**entry, "cwd": server.cwd} if server.cwd else entry
+    entry = {"type": "sse", "url": server.url} if server.transport == "sse" else {"url": server.url}
+    return {**entry, "headers": dict(server.headers)} if server.headers else entry
+
+
+def homes(place: Place) -> list[Home]:
+    user = Target(place.cursor_dir() / "mcp.json", "jsonc", 0o600)
+    project = Target(place.project / ".cursor" / "mcp.json", "jsonc", 0o644)
+    return [
+        Home("cursor", "user", user, ("mcpServers",)),
+        Home("cursor", "project", project, ("mcpServers",)),
+    ]
+
+
+FORMAT = Format(
+    agent="cursor",
+    read=read,
+    write=write,
+    homes=homes,
+    syntax=references.CURSOR,
+    names=re.compile(r"[^\x00-\x1f]+"),
+    names_words="any text",
+    precedence=(),
+    reserved=frozenset({"__proto__"}),
+    lacks={
+        "timeout": "Cursor has no time limit per server",
+        "exclude_tools": "Cursor has no list of forbidden tools per server",
+    },
+    no_switch="Cursor keeps its switches inside the application (Settings, MCP) and ignores `disabled` in its files",
+)

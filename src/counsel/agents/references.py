@@ -1,0 +1,97 @@
+"""References to environment variables inside values, and the agents' ways to write them.
+
+Between agents a reference is `${NAME}` or `${NAME:-default}`, Claude Code's way. An agent's format says how it reads and
+writes one; what it cannot say is raised as `Untranslatable`, never written as if it could.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+REFERENCE = re.compile(rf"\$\{{({_NAME})(?::-([^}}]*))?\}}")
+BEARER = re.compile(rf"[Bb]earer \$\{{({_NAME})\}}")
+_BARE = re.compile(rf"\$({_NAME})")
+_BARE_CAPITALS = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
+_PREFIXED = re.compile(rf"\$\{{env:({_NAME})\}}")
+# Cursor's own words in `${…}`: they name folders, not variables of the environment.
+_CURSOR_WORDS = frozenset({"userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"})
+
+
+class Untranslatable(ValueError):
+    """`str(error)` says which text cannot be said, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """How an agent writes references. `read` gives ours, `write` gives the agent's."""
+
+    read: Callable[[str], str]
+    write: Callable[[str], str]
+    example: str  # how a person writes a reference to NAME
+
+
+def names(text: str) -> list[str]:
+    """The variables that a value (in our form) refers to."""
+    return [found[1] for found in REFERENCE.finditer(text)]
+
+
+def whole(text: str) -> str | None:
+    """The variable's name when the value is nothing but one plain reference."""
+    found = REFERENCE.fullmatch(text)
+    return found[1] if found and found[2] is None else None
+
+
+def from_person(text: str) -> str:
+    """What a person types or pastes: any agent's syntax. `$name` in small letters is left alone: it may be text."""
+    return _BARE_CAPITALS.sub(r"${\1}", _PREFIXED.sub(r"${\1}", text))
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _from_gemini(text: str) -> str:
+    return _BARE.sub(r"${\1}", text)
+
+
+def _to_gemini(text: str) -> str:
+    """Gemini CLI expands `$NAME` too: text that only looks like it would change its meaning there."""
+    if found := _BARE.search(text):
+        raise Untranslatable(f"Gemini CLI would read {found[0]} in {shown(text)} as a variable")
+    return text
+
+
+def _from_cursor(text: str) -> str:
+    return _PREFIXED.sub(r"${\1}", text)
+
+
+def _to_cursor(text: str) -> str:
+    return REFERENCE.sub(lambda found: found[0] if found[2] is not None else f"${{env:{found[1]}}}", text)
+
+
+def _from_codex(text: str) -> str:
+    return text
+
+
+def _to_codex(text: str) -> str:
+    if found := REFERENCE.search(text):
+        raise Untranslatable(f"Codex expands no variables, so {found[0]} would be taken literally")
+    return text
+
+
+def cursor_word(text: str) -> str | None:
+    """A Cursor word such as `${workspaceFolder}` in a value read from Cursor's file: no other agent knows it."""
+    return next((name for name in names(text) if name in _CURSOR_WORDS), None)
+
+
+def shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:37]}…")
+
+
+CLAUDE = Syntax(_same, _same, "${NAME}")
+GEMINI = Syntax(_from_gemini, _to_gemini, "${NAME}")
+CURSOR = Syntax(_from_cursor, _to_cursor, "${env:NAME}")
+CODEX = Syntax(_from_codex, _to_codex, "env_vars, bearer_token_env_var or env_http_headers")

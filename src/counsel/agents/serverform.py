@@ -1,0 +1,167 @@
+"""An MCP server in no agent's form, and what an agent's module says about its own form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeAlias
+
+from counsel.agents.base import AgentName, Place, Scope
+from counsel.agents.references import Syntax
+from counsel.configfiles.document import Document
+from counsel.configfiles.edits import Edit
+from counsel.configfiles.edits import Path as Keys
+from counsel.configfiles.safewrite import Reader, Target
+
+Entry: TypeAlias = Mapping[str, Any]
+TRANSPORTS = ("stdio", "http", "sse")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """References to variables inside the values are `${NAME}` or `${NAME:-default}` (references.py)."""
+
+    name: str
+    transport: str = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_env: str | None = None  # the variable that holds a bearer token
+    timeout: float | None = None  # seconds for one tool call
+    enabled: bool = True
+    include_tools: tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict, repr=False)  # one agent's own fields, verbatim
+
+    def means(self) -> dict[str, Any]:
+        """What is compared between agents: what runs, not how one agent switches or filters it."""
+        kept = (
+            ("transport", "command", "args", "env", "cwd")
+            if self.transport == "stdio"
+            else ("transport", "url", "headers", "token_env")
+        )
+        return {name: getattr(self, name) for name in kept}
+
+    def without(self, *names: str) -> Server:
+        blank = {one.name: getattr(Server(""), one.name) for one in fields(Server)}
+        return replace(self, **{name: blank[name] for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """One place where an agent keeps servers: a file, and the table in it."""
+
+    agent: AgentName
+    scope: Scope
+    target: Target
+    keys: Keys
+    writable: bool = True  # False: read by the agent, written by somebody else (a parent folder's file)
+    # What a client puts around the first server of such a place.
+    frame: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """How an agent turns a server on and off: edits of one file. `note` is said to the user."""
+
+    target: Target
+    edits: Callable[[Document, str, bool], list[Edit]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One agent's way to keep MCP servers."""
+
+    agent: AgentName
+    read: Callable[[str, Entry], Server]
+    write: Callable[[Server], dict[str, Any]]
+    homes: Callable[[Place], list[Home]]
+    syntax: Syntax
+    names: re.Pattern[str]
+    names_words: str
+    # Which of two servers with one name is used, the strongest first; empty: both are started.
+    precedence: tuple[Scope, ...]
+    reserved: frozenset[str] = frozenset()
+    transports: frozenset[str] = frozenset(TRANSPORTS)
+    # Neutral fields that the agent does not have, and what that means; they are left out with these words.
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    # Keys whose other spelling an entry may have; an update keeps the spelling that is there.
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    switches: Callable[[Place, Home], list[Switch]] = lambda _place, _home: []
+    disabled: Callable[[Place, Home, Reader], frozenset[str]] = lambda _place, _home, _reader: frozenset()
+    no_switch: str = ""  # why servers cannot be turned off
+    # Said when a server is added here.
+    notes: Callable[[Place, Home, Reader], list[str]] = lambda _place, _home, _reader: []
+    warns: Callable[[Server], list[str]] = lambda _server: []
+
+
+class Unreadable(ValueError):
+    """An entry that the agent itself could not use; `str(error)` says why."""
+
+
+def texts(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise Unreadable(f"{what} must be a list of texts")
+    return tuple(value)
+
+
+def text_map(value: Any, what: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Unreadable(f"{what} must be an object")
+    return {
+        key: item if isinstance(item, str) else _plain(item, f"{what}.{key}") for key, item in value.items()
+    }
+
+
+def _plain(value: Any, what: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise Unreadable(f"{what} must be text")
+
+
+def text(value: Any, what: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise Unreadable(f"{what} must be text")
+    return value
+
+
+def number(value: Any, what: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unreadable(f"{what} must be a number")
+    return value
+
+
+def optional_texts(entry: Entry, key: str) -> tuple[str, ...] | None:
+    return texts(entry[key], key) if entry.get(key) is not None else None
+
+
+def read_references(server: Server, syntax: Syntax) -> Server:
+    """Every value with the agent's references in our form."""
+    return translated(server, syntax.read)
+
+
+def translated(server: Server, change: Callable[[str], str]) -> Server:
+    return replace(
+        server,
+        command=change(server.command),
+        args=tuple(map(change, server.args)),
+        env={key: change(value) for key, value in server.env.items()},
+        cwd=None if server.cwd is None else change(server.cwd),
+        url=change(server.url),
+        headers={key: change(value) for key, value in server.headers.items()},
+    )

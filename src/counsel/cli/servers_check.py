@@ -1,0 +1,52 @@
+"""The words of `counsel servers check`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from counsel.agents.base import AGENTS
+from counsel.cli import output
+from counsel.servers.check import Checked, check
+from counsel.servers.service import Servers
+
+_MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off"}
+
+
+def run(
+    here: Servers,
+    name: str | None,
+    agents: Sequence[str],
+    scope: str | None,
+    timeout: float,
+    *,
+    as_json: bool,
+) -> bool:
+    """Whether every server that is switched on answered."""
+    rows = list(here.find(name, agents, scope) if name else here.listing(agents, scope).servers)
+    if name is None:
+        rows = [row for row in rows if row.shadowed_by is None]
+    if sys.stderr.isatty() and not as_json:
+        output.words(f"Connecting to {len(rows)} servers …")
+    results = asyncio.run(check(rows, here.place, timeout, None if as_json else _print))
+    if as_json:
+        output.document({"checks": [result.as_dict() for result in results]})
+    elif not rows:
+        output.words("No agent has an MCP server here.")
+    return all(result.status in {"ok", "disabled"} for result in results)
+
+
+def _print(result: Checked) -> None:
+    found = result.found
+    head = f"{_MARKS[result.status]:8}{found.server.name} ({AGENTS[found.agent].label}, {found.scope})"
+    if result.status == "ok":
+        tools = ", ".join(result.tools) or "no tools"
+        sys.stdout.write(f"{head}: {result.latency_ms} ms, protocol {result.protocol_version}, {tools}\n")
+    else:
+        sys.stdout.write(f"{head}{f': {result.error}' if result.error else ''}\n")
+    for name in result.unset:
+        sys.stdout.write(f"        {name} is not set\n")
+    for line in result.stderr:
+        sys.stdout.write(f"        stderr: {line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,161 @@
+"""What is there: every agent's servers, scope by scope, with what shadows and what differs. Nothing is started."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from counsel.agents.base import AgentName, Place, Scope
+from counsel.agents.serverform import Entry, Home, Server, Unreadable
+from counsel.configfiles.edits import MISSING
+from counsel.configfiles.safewrite import Reader
+from counsel.errors import CounselError
+from counsel.servers import secrets
+from counsel.servers.formats import FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A server where an agent keeps it."""
+
+    server: Server
+    home: Home
+    entry: Entry = field(repr=False)  # as it stands in the file
+    shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
+    drift: tuple[str, ...] = ()  # fields that are not the same in all agents that use this name
+
+    @property
+    def agent(self) -> AgentName:
+        return self.home.agent
+
+    @property
+    def scope(self) -> Scope:
+        return self.home.scope
+
+    def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
+        server = self.server if reveal else secrets.masked_server(self.server)
+        return {
+            "name": server.name,
+            "agent": self.agent,
+            "scope": self.scope,
+            "path": str(self.home.target.path),
+            **server_dict(server),
+            "shadowed_by": self.shadowed_by,
+            "drift": list(self.drift),
+            "writable": self.home.writable,
+        }
+
+
+def server_dict(server: Server) -> dict[str, Any]:
+    return {
+        "transport": server.transport,
+        "enabled": server.enabled,
+        "command": server.command or None,
+        "args": list(server.args),
+        "env": dict(server.env),
+        "cwd": server.cwd,
+        "url": server.url or None,
+        "headers": dict(server.headers),
+        "token_env": server.token_env,
+        "timeout": server.timeout,
+        "include_tools": None if server.include_tools is None else list(server.include_tools),
+        "exclude_tools": None if server.exclude_tools is None else list(server.exclude_tools),
+        "extras": dict(server.extras),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    servers: tuple[Found, ...]
+    problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read: which, why, where
+
+    def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
+        return {
+            "servers": [found.as_dict(reveal=reveal) for found in self.servers],
+            "problems": list(self.problems),
+        }
+
+
+def listing(
+    place: Place, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
+) -> Listing:
+    found: list[Found] = []
+    problems: list[dict[str, Any]] = []
+    for agent, form in FORMATS.items():
+        if agent not in agents:
+            continue
+        rows: list[Found] = []
+        for home in form.homes(place):
+            rows += _at(place, home, reader, problems)
+        found += _shadowed(rows, form.precedence)
+    kept = [one for one in _drifted(found) if scope is None or one.scope == scope]
+    return Listing(tuple(kept), tuple(problems))
+
+
+def _at(place: Place, home: Home, reader: Reader, problems: list[dict[str, Any]]) -> list[Found]:
+    about = {"agent": home.agent, "scope": home.scope, "path": str(home.target.path)}
+    try:
+        document = reader.read(home.target)
+    except CounselError as error:
+        if not any(known["path"] == about["path"] for known in problems):
+            problems.append({**about, **error.as_dict()})
+        return []
+    entries = MISSING if document is None else document.get(home.keys)
+    if entries is MISSING:
+        return []
+    if not isinstance(entries, Mapping):
+        words = f"{'.'.join(home.keys)} is not an object"
+        problems.append({**about, "error": words, "code": "CONFIG_INVALID"})
+        return []
+    disabled = FORMATS[home.agent].disabled(place, home, reader)
+    rows = []
+    for name, entry in entries.items():
+        try:
+            server = FORMATS[home.agent].read(name, entry)
+        except Unreadable as error:
+            problems.append({**about, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
+            continue
+        rows.append(Found(replace(server, enabled=server.enabled and name not in disabled), home, entry))
+    return rows
+
+
+def _shadowed(rows: list[Found], precedence: tuple[Scope, ...]) -> list[Found]:
+    """The strongest scope is used; of a project's files, the nearest."""
+    best: dict[str, Found] = {}
+    for row in rows:
+        held = best.get(row.server.name)
+        if held is None or _rank(row, precedence) < _rank(held, precedence):
+            best[row.server.name] = row
+    if not precedence:
+        return rows
+    return [
+        row if best[row.server.name] is row else replace(row, shadowed_by=best[row.server.name].scope)
+        for row in rows
+    ]
+
+
+def _rank(row: Found, precedence: tuple[Scope, ...]) -> int:
+    return precedence.index(row.scope) if row.scope in precedence else 0
+
+
+def _drifted(rows: list[Found]) -> list[Found]:
+    by_name: dict[str, list[Found]] = defaultdict(list)
+    for row in rows:
+        if row.shadowed_by is None:
+            by_name[row.server.name].append(row)
+    drift = {name: _differences(same) for name, same in by_name.items()}
+    return [row if row.shadowed_by else replace(row, drift=drift[row.server.name]) for row in rows]
+
+
+def _differences(rows: list[Found]) -> tuple[str, ...]:
+    """Fields that differ between agents, leaving out what one of the agents does not have at all."""
+    lacking = {name for row in rows for name in FORMATS[row.agent].lacks}
+    meant = [row.server.means() for row in rows]
+    fields = dict.fromkeys(name for one in meant for name in one)
+    return tuple(
+        name
+        for name in fields
+        if name not in lacking and any(one.get(name) != meant[0].get(name) for one in meant)
+    )

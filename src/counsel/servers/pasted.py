@@ -1,0 +1,111 @@
+"""Servers as people paste them: JSON, JSONC or TOML, in any agent's form, whole files or just the entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.jsonservers import with_token
+from counsel.agents.serverform import Server, Unreadable, translated
+from counsel.configfiles.document import parse
+from counsel.errors import ConfigInvalid, InvalidArgument
+from counsel.servers.formats import FORMATS
+
+_TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
+_ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
+# Keys that only one agent's form has.
+_TELLS: dict[str, frozenset[str]] = {
+    "codex": frozenset(
+        [
+            "env_vars",
+            "bearer_token_env_var",
+            "http_headers",
+            "env_http_headers",
+            "enabled",
+            "startup_timeout_sec",
+            "tool_timeout_sec",
+            "enabled_tools",
+            "disabled_tools",
+            "required",
+        ]
+    ),
+    "gemini": frozenset({"httpUrl", "includeTools", "excludeTools", "trust", "description"}),
+    "cursor": frozenset({"envFile", "enabledTools", "startupTimeoutSec", "auth"}),
+}
+
+
+def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
+    """The servers in a pasted text, and the agent whose form it is. `name` names a bare entry, or picks one."""
+    value = _parsed(text)
+    entries = _entries(value, name)
+    if not entries:
+        raise InvalidArgument(
+            "The pasted text holds no server.",
+            hint='Expected {"mcpServers": {"NAME": {…}}} or, with a name, one entry.',
+        )
+    agent = next((_form(entry) for entry in entries.values() if _form(entry)), None) or "claude"
+    return [_read(key, entry, agent) for key, entry in entries.items()], agent
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
+    stripped = text.strip().lstrip("\ufeff")
+    if not stripped:
+        raise InvalidArgument("The pasted text is empty.")
+    candidates = [(stripped, "jsonc")]
+    if stripped.startswith('"'):
+        candidates.append((f"{{{stripped.rstrip(',')}}}", "jsonc"))
+    if not stripped.startswith("{"):
+        candidates.append((stripped, "toml"))
+    errors = []
+    for candidate, kind in candidates:
+        try:
+            value = parse(candidate, kind).value  # type: ignore[arg-type]
+        except ConfigInvalid as error:
+            errors.append(error)
+        else:
+            return dict(value)
+    last = errors[-1]
+    raise ConfigInvalid(f"The pasted text cannot be read. {last.message}", **last.fields)
+
+
+def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
+    for table in _TABLES:
+        if isinstance(value.get(table), Mapping) and not _ENTRY & value.keys():
+            return _picked(value[table], name)
+    if isinstance(value.get("mcp"), Mapping):
+        return _entries(value["mcp"], name)
+    if _ENTRY & value.keys():
+        if name is None:
+            raise InvalidArgument(
+                "The pasted entry has no name.", hint="Give one: `counsel servers add NAME --from …`."
+            )
+        return {name: value}
+    if all(isinstance(entry, Mapping) for entry in value.values()):
+        return _picked(value, name)
+    return {}
+
+
+def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
+    if name is None or name in table:
+        return {key: entry for key, entry in table.items() if name in (None, key)}
+    if len(table) == 1:  # one server under another name: the name that was asked for wins
+        return {name: next(iter(table.values()))}
+    raise InvalidArgument(f"The pasted text has no server {name!r}.", hint=f"It has: {', '.join(table)}.")
+
+
+def _form(entry: Any) -> str | None:
+    if not isinstance(entry, Mapping):
+        return None
+    return next((agent for agent, keys in _TELLS.items() if keys & entry.keys()), None)
+
+
+def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
+    if agent == "claude" and isinstance(entry, Mapping) and "url" in entry and "type" not in entry:
+        entry = {"type": entry.get("transport", "http"), **entry}
+    form = next(form for form in FORMATS.values() if form.agent == agent)
+    try:
+        return with_token(translated(form.read(name, entry), references.from_person))
+    except Unreadable as error:
+        raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None

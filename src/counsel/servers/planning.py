@@ -1,0 +1,355 @@
+"""What would change: for every agent and scope the refusals and warnings first, then the edits as planned writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from counsel.agents.base import AGENTS, Place
+from counsel.agents.references import Untranslatable, cursor_word
+from counsel.agents.serverform import TRANSPORTS, Entry, Format, Home, Server, Unreadable
+from counsel.configfiles import safewrite
+from counsel.configfiles.document import Document
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, patch
+from counsel.configfiles.safewrite import Planned, Reader, Target
+from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
+from counsel.servers import secrets
+from counsel.servers.diff import unified
+from counsel.servers.formats import FORMATS
+from counsel.servers.listing import Found
+
+EditsOf = Callable[[Document], list[Edit]]
+
+
+@dataclass(slots=True)
+class Result:
+    """What happens at one place."""
+
+    agent: str
+    scope: str
+    path: str
+    name: str
+    action: str  # added, replaced, updated, removed, enabled, disabled, unchanged, absent, refused
+    warnings: list[str] = field(default_factory=list)
+    error: CounselError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "agent": self.agent,
+            "scope": self.scope,
+            "path": self.path,
+            "name": self.name,
+            "action": self.action,
+            "warnings": self.warnings,
+        }
+        return {**shown, "error": self.error.as_dict()} if self.error else shown
+
+
+@dataclass(slots=True)
+class Plan:
+    """All of a command: a result per place, and the writes. `what` goes into the journal: no values, only names."""
+
+    what: str
+    results: list[Result]
+    writes: list[Planned]
+
+    def refuse_if_any_refused(self) -> None:
+        refused = [result for result in self.results if result.error is not None]
+        if not refused:
+            return
+        shown = [result.as_dict() for result in self.results]
+        first = refused[0].error
+        assert first is not None  # noqa: S101 - filtered above
+        if len(self.results) == 1:
+            raise first
+        names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refused}))
+        raise type(first)(
+            f"Nothing was written: {names} cannot take it. {first.message}",
+            hint=first.hint or "Name the other agents with --agent.",
+            results=shown,
+        )
+
+    def diffs(self) -> list[dict[str, str]]:
+        return [{"path": str(one.path), "diff": unified(one)} for one in self.writes if one.changes]
+
+    def as_dict(self, *, dry_run: bool, operation: str | None = None) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "dry_run": dry_run,
+            "id": operation,
+            "results": [one.as_dict() for one in self.results],
+        }
+        return {**shown, "diffs": self.diffs()} if dry_run else shown
+
+
+class Planner:
+    """Collects steps, joins those of one file into one write."""
+
+    def __init__(self, place: Place, reader: Reader) -> None:
+        self.place = place
+        self.reader = reader
+        self._results: list[Result] = []
+        self._edits: dict[Target, list[EditsOf]] = {}
+
+    def step(
+        self,
+        home: Home,
+        name: str,
+        action: str,
+        edits: Mapping[Target, EditsOf],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        """One place's step; its edits are tried at once, so that a refusal is known before anything is written."""
+        result = Result(home.agent, home.scope, str(home.target.path), name, action, list(warnings))
+        self._results.append(result)
+        try:
+            changed = [self._try(target, make) for target, make in edits.items()]
+        except CounselError as error:
+            result.action, result.error = "refused", error
+            return
+        if not any(changed):
+            result.action = "unchanged"
+            result.warnings = []
+        for target, make in edits.items():
+            self._edits.setdefault(target, []).append(make)
+
+    def _try(self, target: Target, make: EditsOf) -> bool:
+        document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
+        return bool(make(document))
+
+    def refuse(self, home: Home, name: str, error: CounselError) -> None:
+        path = str(home.target.path)
+        self._results.append(Result(home.agent, home.scope, path, name, "refused", error=error))
+
+    def note(self, home: Home, name: str, action: str) -> None:
+        self._results.append(Result(home.agent, home.scope, str(home.target.path), name, action))
+
+    def plan(self, what: str) -> Plan:
+        plan = Plan(what, self._results, [])
+        if not any(result.error for result in self._results):
+            plan.writes = [self._write(target, makers) for target, makers in self._edits.items()]
+        return plan
+
+    def _write(self, target: Target, makers: list[EditsOf]) -> Planned:
+        def edits(document: Document) -> list[Edit]:
+            return [edit for make in makers for edit in make(document)]
+
+        return safewrite.plan(safewrite.by_edits(target, edits, self.reader))
+
+
+# ── adding ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def add(
+    planner: Planner, home: Home, server: Server, *, replaces: bool = False, origin: str | None = None
+) -> None:
+    """`origin` is the agent whose own fields (`extras`) the server carries; other agents do not get these."""
+    form = FORMATS[home.agent]
+    try:
+        fitted, warnings = fit(form, home, server, origin)
+        entry = form.write(fitted)
+    except Untranslatable as error:
+        planner.refuse(home, server.name, untranslatable(home, server.name, error))
+        return
+    except CounselError as error:
+        planner.refuse(home, server.name, error)
+        return
+    warnings += form.notes(planner.place, home, planner.reader)
+    present = _entry_at(planner, home, server.name)
+    action = "added" if present is MISSING else "replaced"
+    edits = {home.target: _adder(home, server.name, entry, replaces=replaces)}
+    planner.step(home, server.name, action, edits, warnings)
+
+
+def _entry_at(planner: Planner, home: Home, name: str) -> Any:
+    document = planner.reader.quiet(home.target)
+    return MISSING if document is None else document.get((*home.keys, name))
+
+
+def _adder(home: Home, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
+    def edits(document: Document) -> list[Edit]:
+        held = _held(document, home)
+        old = held.get(name, MISSING)
+        if old is not MISSING and alike(old, entry):
+            return []
+        if old is not MISSING and not replaces:
+            raise Conflict(
+                f"{AGENTS[home.agent].label} already has a server {name!r} ({home.scope}, {home.target.path}).",
+                hint="`counsel servers update` changes it, --replace puts the new one in its place.",
+                file=str(home.target.path),
+            )
+        if home.frame is not None and document.get(home.keys[:-1]) is MISSING:
+            return [Put(home.keys[:-1], {**home.frame, home.keys[-1]: {name: entry}})]
+        return [Put((*home.keys, name), entry)]
+
+    return edits
+
+
+def _held(document: Document, home: Home) -> Mapping[str, Any]:
+    held: Mapping[str, Any] = {}
+    for depth in range(1, len(home.keys) + 1):
+        inner = document.get(home.keys[:depth])
+        if inner is MISSING:
+            return {}
+        if not isinstance(inner, Mapping):
+            raise ConfigInvalid(
+                f"{home.target.path}: {'.'.join(home.keys[:depth])} is not an object; nothing was written.",
+                hint="Correct it by hand and try again.",
+                file=str(home.target.path),
+            )
+        held = inner
+    return held
+
+
+def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> tuple[Server, list[str]]:
+    """The server as this agent can have it, and what must be said about it; refused when it cannot have it."""
+    label = AGENTS[form.agent].label
+    _refuse_name(form, label, server.name)
+    if server.transport not in TRANSPORTS and origin != form.agent:
+        raise InvalidArgument(f"{label} cannot be given the transport {server.transport!r}.")
+    if server.transport in TRANSPORTS and server.transport not in form.transports:
+        raise InvalidArgument(
+            f"{label} does not speak {server.transport}.",
+            hint="Use the server's streamable HTTP address (--transport http), or leave this agent out.",
+        )
+    warnings = []
+    for name, words in form.lacks.items():
+        if getattr(server, name) not in (None, ()):
+            warnings.append(f"{words}; left out.")
+            server = server.without(name)
+    if server.transport != "stdio" and (server.env or server.cwd):
+        warnings.append(f"{label}: env and cwd are for servers that are started; left out.")
+        server = server.without("env", "cwd")
+    if not server.enabled and form.agent != "codex":
+        warnings.append(f"It is switched on in {label}; `counsel servers disable` switches it off.")
+        server = replace(server, enabled=True)
+    if server.extras and origin != form.agent:
+        warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
+        server = server.without("extras")
+    if origin == "cursor" and form.agent != "cursor":
+        _refuse_cursor_words(server)
+    return server, warnings + [f"{words}." for words in form.warns(server)] + secret_warnings(
+        form, home, server
+    )
+
+
+def _refuse_name(form: Format, label: str, name: str) -> None:
+    if name in form.reserved:
+        raise InvalidArgument(f"{label} keeps the name {name!r} for itself.", hint="Choose another name.")
+    if not form.names.fullmatch(name):
+        raise InvalidArgument(
+            f"{label} does not take the name {name!r}.", hint=f"Names are made of {form.names_words}."
+        )
+
+
+def _refuse_cursor_words(server: Server) -> None:
+    values = (
+        server.command,
+        server.url,
+        server.cwd or "",
+        *server.args,
+        *server.env.values(),
+        *server.headers.values(),
+    )
+    for value in values:
+        if word := cursor_word(value):
+            raise InvalidArgument(
+                f"Only Cursor knows ${{{word}}}.",
+                hint="Write the folder's path in its place (`counsel servers add`).",
+            )
+
+
+def untranslatable(home: Home, name: str, error: Untranslatable) -> InvalidArgument:
+    label = AGENTS[home.agent].label
+    return InvalidArgument(
+        f"{name!r} cannot be written for {label}: {error}.",
+        hint=f"{label}'s way to refer to a variable: {FORMATS[home.agent].syntax.example}.",
+    )
+
+
+def secret_warnings(form: Format, home: Home, server: Server) -> list[str]:
+    example = form.syntax.example
+    warnings = []
+    if places := secrets.in_command_line(server):
+        where = " and ".join(places)
+        warnings.append(
+            f"A literal secret in {where} can be read by every process; use a variable ({example})."
+        )
+    if home.scope == "project" and (held := secrets.in_file(server)):
+        warnings.append(
+            f"{', '.join(held)}: a literal secret in a file that is shared with the project; "
+            f"use a variable ({example})."
+        )
+    return warnings
+
+
+# ── changing ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -> None:
+    """Only the fields whose written form changes are touched; all others stay as they stand."""
+    form, home = FORMATS[found.agent], found.home
+    old = form.read(found.server.name, found.entry)
+    try:
+        wanted = change(old)
+        fitted, warnings = fit(form, home, wanted, origin=form.agent)
+        delta = patch((), form.write(old), form.write(fitted))
+    except Untranslatable as error:
+        planner.refuse(home, old.name, untranslatable(home, old.name, error))
+        return
+    except CounselError as error:
+        planner.refuse(home, old.name, error)
+        return
+
+    def edits(document: Document) -> list[Edit]:
+        entry = document.get((*home.keys, old.name))
+        if entry is MISSING:
+            raise NotFound(f"{old.name!r} is no longer in {home.target.path}.", file=str(home.target.path))
+        return [
+            placed for edit in delta if (placed := _placed(edit, form, home, old.name, entry)) is not None
+        ]
+
+    planner.step(home, old.name, "updated", {home.target: edits}, warnings)
+
+
+def _placed(edit: Edit, form: Format, home: Home, name: str, entry: Entry) -> Edit | None:
+    key, rest = edit.path[0], edit.path[1:]
+    key = next((alias for alias in form.aliases.get(key, ()) if alias in entry), key)
+    path = (*home.keys, name, key, *rest)
+    if isinstance(edit, Drop):
+        return Drop(path) if key in entry else None
+    assert isinstance(edit, Put)  # noqa: S101 - `patch` makes no other
+    return Put(path, edit.value)
+
+
+def remove(planner: Planner, home: Home, name: str) -> None:
+    def edits(document: Document) -> list[Edit]:
+        return [Drop((*home.keys, name))] if name in _held(document, home) else []
+
+    planner.step(home, name, "removed", {home.target: edits})
+
+
+def switch(planner: Planner, found: Found, *, enabled: bool) -> None:
+    form, home, name = FORMATS[found.agent], found.home, found.server.name
+    if form.no_switch:
+        planner.refuse(
+            home, name, InvalidArgument(f"{form.no_switch}.", hint="Switch it there, or remove the server.")
+        )
+        return
+    switches = form.switches(planner.place, home)
+    edits = {one.target: _switcher(one.edits, name, enabled=enabled) for one in switches}
+    notes = [one.note for one in switches if one.note]
+    planner.step(home, name, "enabled" if enabled else "disabled", edits, notes)
+
+
+def _switcher(make: Callable[[Document, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditsOf:
+    return lambda document: make(document, name, enabled)
+
+
+def readable(found: Found) -> Server:
+    """The server as its agent reads it, `enabled` as listed."""
+    try:
+        server = FORMATS[found.agent].read(found.server.name, found.entry)
+    except Unreadable as error:
+        raise ConfigInvalid(f"{found.server.name!r} in {found.home.target.path}: {error}.") from None
+    return replace(server, enabled=found.server.enabled)

@@ -1,0 +1,145 @@
+"""What looks like a secret, and how it is shown: `ab…yz`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from counsel.agents.references import REFERENCE
+from counsel.agents.serverform import Server
+
+_NAMES = re.compile(
+    r"(?:^|[_\-.])(?:key|keys|apikey|token|secret|password|passwd|pass|pwd|pat|auth|authorization|credentials?|bearer|"
+    r"cookie|session|dsn|private)(?:$|[_\-.])|api_?key|access_?key|token$|secret|password",
+    re.IGNORECASE,
+)
+_VALUES = re.compile(
+    r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{10,}"
+    r"|\bxox[abposr]-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\bya29\.[\w.-]{10,}|\bhf_[A-Za-z0-9]{10,}"
+    r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bBearer\s+\S+|\bBasic\s+[A-Za-z0-9+/=]{8,}",
+    re.IGNORECASE,
+)
+_RANDOM = re.compile(r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{32,}")
+_FLAG = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+_QUERY = re.compile(r"([?&;])([^=&;#]+)=([^&;#]*)")
+_LOGIN = re.compile(r"(://[^/@:]*:)([^/@]+)@")
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
+_PREFIX = re.compile(r"((?:Bearer|Basic|Token)\s+)(.*)", re.IGNORECASE | re.DOTALL)
+MASK = "…"
+
+
+def named(name: str) -> bool:
+    return bool(_NAMES.search(name))
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a literal stands there that should not be shown; a reference to a variable is none."""
+    literal = REFERENCE.sub("", value).strip()
+    rest = _PREFIX.sub(r"\2", literal).strip() if _PREFIX.match(literal) else literal
+    if not rest or rest.lower() in {"bearer", "basic", "token"}:
+        return False
+    return named(name) or bool(_VALUES.search(literal) or _RANDOM.fullmatch(literal))
+
+
+def masked(value: str) -> str:
+    if found := _PREFIX.fullmatch(value):
+        return found[1] + masked(found[2])
+    if REFERENCE.fullmatch(value):
+        return value
+    return f"{value[:2]}{MASK}{value[-2:]}" if len(value) >= 10 else MASK
+
+
+def masked_map(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: masked(value) if looks_secret(name, value) else value for name, value in values.items()}
+
+
+def masked_args(args: Iterable[str]) -> tuple[str, ...]:
+    """`--api-key VALUE`, `--api-key=VALUE`, `NAME=VALUE`, and values that look like keys by themselves."""
+    shown: list[str] = []
+    flag = ""
+    for arg in args:
+        shown.append(masked(arg) if flag and looks_secret(flag, arg) else _masked_arg(arg))
+        found = _FLAG.fullmatch(arg)
+        flag = found[1] if found and found[2] is None else ""
+    return tuple(shown)
+
+
+def _masked_arg(arg: str) -> str:
+    found = _FLAG.fullmatch(arg)
+    if found and found[2] is not None and looks_secret(found[1], found[2]):
+        return f"{found[1]}={masked(found[2])}"
+    pair = _ASSIGNED.fullmatch(arg)
+    if pair and looks_secret(pair[1], pair[2]):
+        return f"{pair[1]}={masked(pair[2])}"
+    if "://" in arg:
+        return masked_url(arg)
+    return _VALUES.sub(lambda hit: masked(hit[0]), arg) if not _RANDOM.fullmatch(arg) else masked(arg)
+
+
+def masked_url(url: str) -> str:
+    def query(found: re.Match[str]) -> str:
+        secret = looks_secret(found[2], found[3])
+        return f"{found[1]}{found[2]}={masked(found[3]) if secret else found[3]}"
+
+    shown = _LOGIN.sub(rf"\g<1>{MASK}@", _QUERY.sub(query, url))
+    parts = urlsplit(url) if shown.count("/") > 2 else None
+    for piece in parts.path.split("/") if parts else []:
+        if _VALUES.search(piece) or _RANDOM.fullmatch(piece):
+            shown = shown.replace(piece, masked(piece))
+    return shown
+
+
+def masked_any(value: Any, name: str = "") -> Any:
+    """An agent's own fields: masked by their names, however deep."""
+    if isinstance(value, Mapping):
+        return {key: masked_any(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [masked_any(item, name) for item in value]
+    return masked(value) if isinstance(value, str) and looks_secret(name, value) else value
+
+
+def masked_server(server: Server) -> Server:
+    return replace(
+        server,
+        args=masked_args(server.args),
+        env=masked_map(server.env),
+        url=masked_url(server.url),
+        headers=masked_map(server.headers),
+        extras=masked_any(server.extras),
+    )
+
+
+def literals(server: Server) -> list[str]:
+    """Every literal secret of a server, to be taken out of words that other programs wrote."""
+    found = [
+        value for name, value in (*server.env.items(), *server.headers.items()) if looks_secret(name, value)
+    ]
+    found += [old for old, new in zip(server.args, masked_args(server.args), strict=True) if old != new]
+    found += [_PREFIX.sub(r"\2", value) for value in found]
+    return sorted({one for one in found if len(one) > 3}, key=len, reverse=True)
+
+
+def redacted(text: str, server: Server) -> str:
+    for secret in literals(server):
+        text = text.replace(secret, masked(secret))
+    return _VALUES.sub(lambda hit: masked(hit[0]), text)
+
+
+def in_command_line(server: Server) -> list[str]:
+    """Where a literal secret stands in the arguments or the address: everybody on the machine can read these."""
+    places = [
+        f"argument {number}"
+        for number, (old, new) in enumerate(zip(server.args, masked_args(server.args), strict=True), 1)
+        if old != new
+    ]
+    return places + (["the url"] if masked_url(server.url) != server.url else [])
+
+
+def in_file(server: Server) -> list[str]:
+    """Which variables and headers hold a literal secret."""
+    return [name for name, value in server.env.items() if looks_secret(name, value)] + [
+        name for name, value in server.headers.items() if looks_secret(name, value)
+    ]

@@ -1,0 +1,246 @@
+"""The operations on MCP servers, for every door: plan first, then write all or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import AGENTS, Place, place
+from counsel.agents.serverform import Home, Server
+from counsel.configfiles.journal import Journal, Operation
+from counsel.configfiles.safewrite import Reader
+from counsel.errors import InvalidArgument, NotFound
+from counsel.servers import planning
+from counsel.servers.formats import FORMATS, format_of
+from counsel.servers.listing import Found, Listing
+from counsel.servers.listing import listing as list_servers
+from counsel.servers.planning import Plan, Planner
+from counsel.settings import default_home
+
+EVERY_AGENT: tuple[str, ...] = tuple(FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A plan and the id of what was written (None: nothing needed writing, or a dry run)."""
+
+    plan: Plan
+    id: str | None
+    dry_run: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.plan.as_dict(dry_run=self.dry_run, operation=self.id)
+
+
+class Servers:
+    """The agents' MCP servers as seen from one project, in one environment.
+
+    Every changing method plans for all named agents, raises if one of them cannot take the change, and else writes
+    all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` is what would be written.
+    """
+
+    def __init__(self, place: Place, home: Path) -> None:
+        self.place = place
+        self.home = home
+        self.journal = Journal(home)
+
+    @classmethod
+    def here(cls, project: Path | None = None, env: Mapping[str, str] | None = None) -> Servers:
+        """For this process: its environment, and the current folder unless another is named."""
+        env = os.environ if env is None else env
+        folder = Path(os.path.abspath(project or Path.cwd()))  # noqa: PTH100 - links stay, as clients see them
+        return cls(place(env, folder), default_home(env))
+
+    def listing(self, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> Listing:
+        _known(agents, scope)
+        return list_servers(self.place, Reader(), agents, scope)
+
+    def find(self, name: str, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> list[Found]:
+        """Every place that has a server of this name; `NotFound` when none has."""
+        return self._find(Reader(), name, agents, scope)
+
+    def add(
+        self,
+        servers: Sequence[Server],
+        agents: Sequence[str] = EVERY_AGENT,
+        scope: str = "user",
+        *,
+        origin: str | None = None,
+        replace: bool = False,
+        dry_run: bool = False,
+    ) -> Applied:
+        planner = self._planner()
+        for server in servers:
+            for home in self._homes(agents, scope):
+                planning.add(planner, home, server, replaces=replace, origin=origin)
+        return self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
+
+    def update(
+        self,
+        name: str,
+        change: Callable[[Server], Server],
+        agents: Sequence[str] | None = None,
+        scope: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Applied:
+        """`change` gets the server as it is and gives it as it shall be; `dataclasses.replace` will do."""
+        planner = self._planner()
+        for found in self._chosen(planner.reader, name, agents, scope):
+            planning.update(planner, found, change)
+        return self._apply(planner, f"update {name}", dry_run=dry_run)
+
+    def remove(
+        self,
+        name: str,
+        agents: Sequence[str] | None = None,
+        scope: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Applied:
+        planner = self._planner()
+        for home in self._removable(planner.reader, name, agents, scope):
+            planning.remove(planner, home, name)
+        return self._apply(planner, f"remove {name}", dry_run=dry_run)
+
+    def copy(
+        self,
+        name: str,
+        source: tuple[str, str | None],
+        to: Sequence[tuple[str, str]],
+        *,
+        replace: bool = False,
+        dry_run: bool = False,
+    ) -> Applied:
+        """From (agent, scope or None: where it is used) to each (agent, scope)."""
+        planner = self._planner()
+        found = self._one(planner.reader, name, *source)
+        server = planning.readable(found)
+        for agent, scope in to:
+            for home in self._homes([agent], scope):
+                planning.add(planner, home, server, replaces=replace, origin=found.agent)
+        return self._apply(planner, f"copy {name} from {source[0]}", dry_run=dry_run)
+
+    def switch(
+        self,
+        name: str,
+        enabled: bool,
+        agents: Sequence[str] | None = None,
+        scope: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Applied:
+        planner = self._planner()
+        for found in self._chosen(planner.reader, name, agents, scope):
+            planning.switch(planner, found, enabled=enabled)
+        return self._apply(planner, f"{'enable' if enabled else 'disable'} {name}", dry_run=dry_run)
+
+    def history(self) -> Sequence[Operation]:
+        """What was written and can be undone, newest first."""
+        return self.journal.operations()
+
+    def undo(
+        self, operation: str | None = None, *, dry_run: bool = False
+    ) -> tuple[Operation, Plan, str | None]:
+        """Take back the last change, or one by its id; `Conflict` when it was changed again since."""
+        found = self.journal.find(operation)
+        writes = self.journal.undo_plan(found)
+        plan = Plan(f"undo {found.id}", [], writes)
+        if dry_run:
+            return found, plan, None
+        what = f"undo of {found.id}: {found.what}"
+        return found, plan, self.journal.apply(writes, what, undoes=found.id)
+
+    # ── choosing places ──────────────────────────────────────────────────────────────────────────────
+
+    def _planner(self) -> Planner:
+        return Planner(self.place, Reader())
+
+    def _apply(self, planner: Planner, what: str, *, dry_run: bool) -> Applied:
+        plan = planner.plan(what)
+        plan.refuse_if_any_refused()
+        done = None if dry_run else self.journal.apply(plan.writes, what)
+        return Applied(plan, done, dry_run)
+
+    def _homes(self, agents: Sequence[str], scope: str) -> list[Home]:
+        _known(agents, scope)
+        found: list[Home] = []
+        for agent in dict.fromkeys(agents):
+            homes = [one for one in format_of(agent).homes(self.place) if one.scope == scope and one.writable]
+            if not homes:
+                raise InvalidArgument(
+                    f"{AGENTS[agent].label} has no scope {scope!r}.",
+                    hint=f"It has: {', '.join(AGENTS[agent].scopes)}.",
+                )
+            found += homes
+        return found
+
+    def _find(self, reader: Reader, name: str, agents: Sequence[str], scope: str | None) -> list[Found]:
+        _known(agents, scope)
+        seen = list_servers(self.place, reader, agents, scope)
+        found = [one for one in seen.servers if one.server.name == name]
+        if found:
+            return found
+        broken = [one for one in seen.problems if one.get("name") in (None, name)]
+        hint = f"{broken[0]['path']}: {broken[0]['error']}" if broken else "`counsel servers list` shows all."
+        raise NotFound(f"No agent has a server {name!r}{_where(agents, scope)}.", hint=hint)
+
+    def _chosen(
+        self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
+    ) -> list[Found]:
+        """The places that are meant: the named agents', or the only one there is."""
+        found = [one for one in self._find(reader, name, agents or EVERY_AGENT, scope) if one.home.writable]
+        if not found:
+            raise InvalidArgument(
+                f"{name!r} is kept in a parent folder's file.", hint="Name that folder with --project."
+            )
+        if agents is None and len(found) > 1:
+            places = "; ".join(f"{one.agent} {one.scope}" for one in found)
+            raise InvalidArgument(
+                f"{name!r} is in several places: {places}.", hint="Say --agent and --scope, or --everywhere."
+            )
+        return found
+
+    def _removable(
+        self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
+    ) -> list[Home]:
+        """Entries that the agent could not read can be removed, too."""
+        seen = list_servers(self.place, reader, agents or EVERY_AGENT, scope)
+        broken = {
+            (one["agent"], one["scope"], one["path"]) for one in seen.problems if one.get("name") == name
+        }
+        homes = [
+            home
+            for agent in agents or EVERY_AGENT
+            for home in format_of(agent).homes(self.place)
+            if home.writable and (home.agent, home.scope, str(home.target.path)) in broken
+            if scope in (None, home.scope)
+        ]
+        if homes and agents is not None:
+            held = [one for one in seen.servers if one.server.name == name and one.home.writable]
+            return homes + [one.home for one in held]
+        return homes or [one.home for one in self._chosen(reader, name, agents, scope)]
+
+    def _one(self, reader: Reader, name: str, agent: str, scope: str | None) -> Found:
+        found = self._find(reader, name, [agent], scope)
+        used = [one for one in found if one.shadowed_by is None]
+        return (used or found)[0]
+
+
+def _known(agents: Sequence[str], scope: str | None) -> None:
+    for agent in agents:
+        format_of(agent)
+    if scope not in (None, "user", "local", "project"):
+        raise InvalidArgument(f"There is no scope {scope!r}.", hint="Scopes: user, local, project.")
+
+
+def _where(agents: Sequence[str], scope: str | None) -> str:
+    named = f" for {', '.join(agents)}" if tuple(agents) != EVERY_AGENT else ""
+    return f"{named} in scope {scope}" if scope else named
+
+
+def _names(servers: Sequence[Server]) -> str:
+    return ", ".join(server.name for server in servers)

@@ -1,0 +1,75 @@
+"""A home and a project of their own, and `counsel` run in them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel import cli
+from counsel.agents.base import Place
+from counsel.servers import Servers
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+AGENT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "CLIENT_CWD", "CLAUDE_PROJECT_DIR")
+
+
+@dataclass
+class World:
+    home: Path
+    project: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def counsel(self, *args: str, code: int = 0) -> str:
+        """Run `counsel servers …`; its stdout."""
+        got = cli.run(["servers", *args])
+        shown = self.capsys.readouterr()
+        assert got == code, f"exit {got}: {shown.out}{shown.err}"
+        self.err = shown.err
+        return shown.out
+
+    def json(self, *args: str, code: int = 0) -> Any:
+        return json.loads(self.counsel(args[0], "--json", *args[1:], code=code))
+
+    def servers(self, project: str | Path | None = None) -> Servers:
+        place = Place(self.home, {"HOME": str(self.home)}, Path(project or self.project))
+        return Servers(place, self.home / "counsel")
+
+    def file(self, name: str) -> Path:
+        return {
+            "claude": self.home / ".claude.json",
+            "codex": self.home / ".codex" / "config.toml",
+            "gemini": self.home / ".gemini" / "settings.json",
+            "cursor": self.home / ".cursor" / "mcp.json",
+            "claude project": self.project / ".mcp.json",
+            "codex project": self.project / ".codex" / "config.toml",
+            "gemini project": self.project / ".gemini" / "settings.json",
+            "cursor project": self.project / ".cursor" / "mcp.json",
+        }[name]
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.file(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, newline="")
+        return path
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> World:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("COUNSEL_HOME", str(home / "counsel"))
+    for name in AGENT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(project)
+    return World(home, project, capsys)
+
+
+def golden(client: str, case: str, *parts: str) -> str:
+    with GOLDEN.joinpath(client, case, *parts).open(newline="") as file:
+        return file.read()

@@ -1,0 +1,444 @@
+"""`counsel servers …` as a person or a script uses it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from servers.conftest import World
+
+SECRET = "sk-live-abcdefghijklmnop1234"
+
+
+def test_everywhere_adds_to_every_agent_and_remove_everywhere_takes_it_out(world: World) -> None:
+    done = world.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
+    assert {row["agent"]: row["action"] for row in done["results"]} == dict.fromkeys(
+        ["claude", "codex", "gemini", "cursor"], "added"
+    )
+    rows = world.json("list")["servers"]
+    assert [(row["agent"], row["command"], row["args"], row["env"]) for row in rows] == [
+        (agent, "python3", ["-m", "x"], {"A": "1"}) for agent in ("claude", "codex", "gemini", "cursor")
+    ]
+    assert all(row["drift"] == [] and row["enabled"] and row["scope"] == "user" for row in rows)
+    again = world.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
+    assert {row["action"] for row in again["results"]} == {"unchanged"}
+    assert again["id"] is None
+    world.json("remove", "x", "--everywhere")
+    assert world.json("list") == {"servers": [], "problems": []}
+
+
+def test_one_refusal_stops_all(world: World) -> None:
+    shown = world.json("add", "x", "--everywhere", "--url", "http://127.0.0.1:9/sse", "-t", "sse", code=1)
+    assert shown["code"] == "INVALID_ARGUMENT"
+    assert {row["agent"] for row in shown["results"] if row["action"] == "refused"} == {"codex"}
+    assert "does not speak sse" in shown["error"]
+    assert not any(world.file(agent).exists() for agent in ("claude", "codex", "gemini", "cursor"))
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_name_with_a_space_is_refused(agent: str, world: World) -> None:
+    assert "does not take the name" in world.json("add", "a b", "-a", agent, "--", "c", code=1)["error"]
+
+
+def test_what_claude_ignores_is_said(world: World) -> None:
+    done = world.json("add", "x", "--agent", "claude,codex", "--cwd", "/srv", "--", "c")
+    assert "ignores a working folder" in done["results"][0]["warnings"][0]
+    assert done["results"][1]["warnings"] == []
+    assert "cwd" not in world.file("claude").read_text()
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"]["cwd"] == "/srv"
+
+
+def test_an_existing_server_is_not_overwritten(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex", "--", "one")
+    before = world.file("codex").read_bytes()
+    assert world.json("add", "x", "-a", "codex", "--", "two", code=1)["code"] == "CONFLICT"
+    assert world.file("codex").read_bytes() == before
+    world.counsel("add", "x", "-a", "codex", "--replace", "--", "two")
+    assert world.json("show", "x")["servers"][0]["command"] == "two"
+
+
+def test_a_dry_run_writes_nothing_and_is_what_the_real_run_does(world: World) -> None:
+    world.write("gemini", '{\n  "mcpServers": {} // none\n}\n')
+    before = {name: world.file(name).exists() for name in ("claude", "codex", "cursor")}
+    command = ("add", "x", "--everywhere", "-H", "X-A: 1", "--url", "http://127.0.0.1:9/mcp")
+    diff = world.counsel(*command, "--dry-run")
+    assert {name: world.file(name).exists() for name in before} == before
+    assert not (world.home / "counsel" / "backups").exists()
+    patched = world.home / "patched"
+    patched.mkdir()
+    (patched / "settings.json").write_bytes(world.file("gemini").read_bytes())
+    parts = {part.splitlines()[0]: "--- " + part for part in diff.split("--- ")[1:]}
+    mine = parts[str(world.file("gemini"))].split("\nClaude Code:")[0] + "\n"
+    subprocess.run(["patch", "-s", str(patched / "settings.json")], input=mine, text=True, check=True)
+    world.counsel(*command)
+    assert (patched / "settings.json").read_bytes() == world.file("gemini").read_bytes()
+
+
+def test_update_touches_only_the_named_fields(world: World) -> None:
+    text = (
+        '{ // mine\n  "mcpServers": {\n    "x": {\n      "httpUrl": "http://127.0.0.1:9/a", // old form\n'
+        '      "unknown": {"deep": [1, 2]}, "headers": {"A": "1"},\n      "timeout": 600000\n    }\n  }\n}\n'
+    )
+    world.write("gemini", text)
+    world.counsel("update", "x", "--url", "http://127.0.0.1:9/b", "-H", "B: 2")
+    wanted = text.replace("9/a", "9/b").replace('{"A": "1"}', '{"A": "1", "B": "2"}')
+    assert world.file("gemini").read_text() == wanted
+    world.counsel("update", "x", "--remove-header", "B", "--url", "http://127.0.0.1:9/a")
+    assert world.file("gemini").read_text() == text
+
+
+def test_update_keeps_comments_and_tables_of_toml(world: World) -> None:
+    text = (
+        '[mcp_servers.x] # mine\ncommand = "one" # why\nargs = [\n  "a", # first\n]\nstartup_timeout_sec = 20\n\n'
+        '[mcp_servers.x.env]\n# secret\nA = "1"\n'
+    )
+    world.write("codex", text)
+    world.counsel("update", "x", "-e", "A=2", "-e", "B=$B", "--timeout", "5")
+    assert world.file("codex").read_text() == text.replace('A = "1"', 'A = "2"').replace(
+        "startup_timeout_sec = 20\n", 'startup_timeout_sec = 20\nenv_vars = ["B"]\ntool_timeout_sec = 5.0\n'
+    )
+
+
+def test_several_places_must_be_named(world: World) -> None:
+    world.counsel("add", "x", "--everywhere", "--", "c")
+    assert "several places" in world.json("remove", "x", code=1)["error"]
+    world.counsel("remove", "x", "-a", "gemini")
+    assert {row["agent"] for row in world.json("list")["servers"]} == {"claude", "codex", "cursor"}
+    assert world.json("remove", "nope", code=1)["code"] == "NOT_FOUND"
+
+
+# ── scopes ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_scopes_shadow_each_other_and_promote(world: World) -> None:
+    for scope in ("user", "local", "project"):
+        world.counsel("add", "x", "-a", "claude", "-s", scope, "--", scope)
+    rows = {row["scope"]: row["shadowed_by"] for row in world.json("list")["servers"]}
+    assert rows == {"user": "local", "local": None, "project": "local"}
+    world.counsel("remove", "x", "-a", "claude", "-s", "user")
+    world.counsel("copy", "x", "--from", "claude:project", "--to", "claude:user")
+    assert world.json("show", "x", "-s", "user")["servers"][0]["command"] == "project"
+
+
+def test_cursor_starts_both_so_nothing_shadows(world: World) -> None:
+    world.counsel("add", "x", "-a", "cursor", "--", "one")
+    world.counsel("add", "x", "-a", "cursor", "-s", "project", "--", "two")
+    assert {row["shadowed_by"] for row in world.json("list")["servers"]} == {None}
+
+
+def test_local_is_claudes_alone(world: World) -> None:
+    shown = world.json("add", "x", "--everywhere", "-s", "local", "--", "c", code=1)
+    assert "has no scope 'local'" in shown["error"]
+
+
+def test_a_local_server_belongs_to_the_git_root(world: World) -> None:
+    (world.project / ".git").mkdir()
+    below = world.project / "deep" / "er"
+    below.mkdir(parents=True)
+    world.counsel("add", "x", "-a", "claude", "-s", "local", "--project", str(below), "--", "c")
+    assert list(json.loads(world.file("claude").read_text())["projects"]) == [str(world.project)]
+
+
+def test_parents_project_files_are_listed_but_not_written(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "-s", "project", "--", "c")
+    below = world.project / "sub"
+    below.mkdir()
+    rows = world.json("list", "--project", str(below))["servers"]
+    assert [(row["path"], row["writable"]) for row in rows] == [(str(world.project / ".mcp.json"), False)]
+    assert "--project" in world.json("remove", "x", "--project", str(below), code=1)["hint"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "agent", "file"),
+    [
+        ("CLAUDE_CONFIG_DIR", "claude", ".claude.json"),
+        ("CODEX_HOME", "codex", "config.toml"),
+        ("GEMINI_CLI_HOME", "gemini", ".gemini/settings.json"),
+    ],
+)
+def test_the_agents_own_variables_move_their_files(
+    variable: str, agent: str, file: str, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(variable, str(tmp_path / "moved"))
+    world.counsel("add", "x", "-a", agent, "--", "c")
+    assert (tmp_path / "moved" / file).exists()
+    assert not world.file(agent).exists()
+
+
+# ── references and secrets ───────────────────────────────────────────────────────────────────────────
+
+
+def test_references_are_translated(world: World) -> None:
+    world.write(
+        "gemini",
+        '{"mcpServers": {"x": {"command": "c", "args": [], "env": {"TOKEN": "$TOKEN", "D": "${D:-1}"}}}}',
+    )
+    world.counsel("copy", "x", "--from", "gemini", "--to", "claude,cursor")
+    assert json.loads(world.file("claude").read_text())["mcpServers"]["x"]["env"] == {
+        "TOKEN": "${TOKEN}",
+        "D": "${D:-1}",
+    }
+    assert json.loads(world.file("cursor").read_text())["mcpServers"]["x"]["env"] == {
+        "TOKEN": "${env:TOKEN}",
+        "D": "${D:-1}",
+    }
+    shown = world.json("copy", "x", "--from", "gemini", "--to", "codex", code=1)
+    assert "${D}" in shown["error"]
+    assert not world.file("codex").exists()
+
+
+def test_a_bearer_token_from_the_environment_everywhere(world: World) -> None:
+    world.counsel(
+        "add", "x", "--everywhere", "--url", "http://127.0.0.1:9/mcp", "-H", "Authorization: Bearer $TOKEN"
+    )
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"] == {
+        "url": "http://127.0.0.1:9/mcp",
+        "bearer_token_env_var": "TOKEN",
+    }
+    headers = {
+        agent: json.loads(world.file(agent).read_text())["mcpServers"]["x"]["headers"]["Authorization"]
+        for agent in ("claude", "gemini", "cursor")
+    }
+    assert headers == {
+        "claude": "Bearer ${TOKEN}",
+        "gemini": "Bearer ${TOKEN}",
+        "cursor": "Bearer ${env:TOKEN}",
+    }
+    assert {row["token_env"] for row in world.json("list")["servers"]} == {"TOKEN"}
+    assert all(row["drift"] == [] for row in world.json("list")["servers"])
+
+
+def test_codex_forms_become_references_elsewhere(world: World) -> None:
+    world.write(
+        "codex",
+        '[mcp_servers.x]\nurl = "http://127.0.0.1:9/mcp"\nbearer_token_env_var = "T"\n'
+        'http_headers = { A = "1" }\nenv_http_headers = { B = "V" }\n'
+        '[mcp_servers.y]\ncommand = "c"\nenv_vars = ["P", { name = "Q", source = "local" }]\n',
+    )
+    world.counsel("copy", "x", "--from", "codex", "--to", "claude")
+    world.counsel("copy", "y", "--from", "codex", "--to", "claude")
+    written = json.loads(world.file("claude").read_text())["mcpServers"]
+    assert written["x"]["headers"] == {"Authorization": "Bearer ${T}", "A": "1", "B": "${V}"}
+    assert written["y"]["env"] == {"P": "${P}", "Q": "${Q}"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("-e", "A=${B}", "--", "c"), "own name only"),
+        (("--", "c", "--key=${KEY}"), "expands no variables"),
+        (("--url", "http://127.0.0.1:9/${PATH_PART}"), "expands no variables"),
+        (("--url", "http://127.0.0.1:9/", "-H", "X: a ${B} c"), "expands no variables"),
+    ],
+)
+def test_what_codex_cannot_say_is_named(flags: tuple[str, ...], why: str, world: World) -> None:
+    shown = world.json("add", "x", "-a", "codex", *flags, code=1)
+    assert why in shown["error"]
+    assert "env_vars" in shown["hint"]
+
+
+def test_text_that_gemini_would_expand_is_refused(world: World) -> None:
+    world.write(
+        "claude", '{"mcpServers": {"x": {"type": "stdio", "command": "c", "args": ["$literal"], "env": {}}}}'
+    )
+    assert "as a variable" in world.json("copy", "x", "--from", "claude", "--to", "gemini", code=1)["error"]
+
+
+def test_cursors_own_words_stay_with_cursor(world: World) -> None:
+    world.write("cursor", '{"mcpServers": {"x": {"command": "${workspaceFolder}/run"}}}')
+    assert (
+        "Only Cursor knows" in world.json("copy", "x", "--from", "cursor", "--to", "claude", code=1)["error"]
+    )
+
+
+def test_literal_secrets_are_warned_about_and_masked(world: World) -> None:
+    done = world.json(
+        "add", "x", "-a", "claude", "-s", "project", "-e", f"API_KEY={SECRET}", "--", "c", "--token", SECRET
+    )
+    words = " ".join(done["results"][0]["warnings"])
+    assert "argument 2" in words
+    assert "API_KEY" in words
+    assert "${NAME}" in words
+    assert SECRET not in json.dumps(done)
+    for command in (("list",), ("list", "--json"), ("show", "x"), ("show", "x", "--json")):
+        shown = world.counsel(*command)
+        assert SECRET not in shown
+        assert "sk…34" in shown
+    assert SECRET in world.counsel("show", "x", "--reveal")
+    assert SECRET not in json.dumps(world.json("undo", "--list"))
+
+
+def test_harmless_values_are_not_masked(world: World) -> None:
+    world.counsel(
+        "add",
+        "x",
+        "-a",
+        "codex",
+        "-e",
+        "LEVEL=debug",
+        "-e",
+        "DIR=/home/u/some/long/folder/name/that/goes/on",
+        "--",
+        "c",
+        "-y",
+        "@scope/package@1.2.3",
+    )
+    row = world.json("list")["servers"][0]
+    assert row["env"] == {"LEVEL": "debug", "DIR": "/home/u/some/long/folder/name/that/goes/on"}
+    assert row["args"] == ["-y", "@scope/package@1.2.3"]
+
+
+def test_gemini_blocks_pythonpath(world: World) -> None:
+    done = world.json("add", "x", "-a", "gemini", "-e", "PYTHONPATH=/x", "--", "c")
+    assert "PYTHONPATH" in done["results"][0]["warnings"][0]
+
+
+# ── pasted ───────────────────────────────────────────────────────────────────────────────────────────
+
+PASTED = {
+    "claude": '{"mcpServers": {"x": {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${T}"}}}}',
+    "gemini": '{"mcpServers": {"x": {"httpUrl": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer $T"}}}}',
+    "cursor with notes": '{"mcpServers": {"x": {"url": "http://127.0.0.1:9/mcp", /* c */ "headers": {"Authorization": "Bearer ${env:T}"},}}}',
+    "codex": '[mcp_servers.x]\nurl = "http://127.0.0.1:9/mcp"\nbearer_token_env_var = "T"\n',
+    "fragment": '"x": {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${T}"}},',
+    "entry": '{"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${T}"}}',
+}
+
+
+@pytest.mark.parametrize("text", PASTED.values(), ids=PASTED.keys())
+def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    world.counsel("add", "x", "--everywhere", "--from", "-")
+    rows = world.json("list")["servers"]
+    assert {(row["agent"], row["transport"], row["url"], row["token_env"]) for row in rows} == {
+        (agent, "http", "http://127.0.0.1:9/mcp", "T") for agent in ("claude", "codex", "gemini", "cursor")
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[mcp_servers",
+        '{"mcpServers": {}}',
+        '{"mcpServers": {"x": {"command": "c", "url": "u", "env_vars": []}}}',
+        "[1]",
+    ],
+)
+def test_bad_pasted_text_is_refused(text: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    world.counsel("add", "x", "-a", "claude", "--from", "-", code=1)
+    assert not world.file("claude").exists()
+
+
+def test_several_pasted_servers_keep_their_names(world: World) -> None:
+    (world.project / "p.json").write_text('{"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}}}')
+    world.counsel("add", "-a", "codex", "--from", "p.json")
+    assert list(tomllib.loads(world.file("codex").read_text())["mcp_servers"]) == ["a", "b"]
+
+
+# ── on and off ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_client_is_switched_its_own_way(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude,codex,gemini", "--", "c")
+    before = {agent: world.file(agent).read_bytes() for agent in ("claude", "codex", "gemini")}
+    world.counsel("disable", "x", "-a", "claude,codex,gemini")
+    assert {row["agent"]: row["enabled"] for row in world.json("list")["servers"]} == dict.fromkeys(
+        before, False
+    )
+    project = json.loads(world.file("claude").read_text())["projects"][str(world.project)]
+    assert project["disabledMcpServers"] == ["x"]
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"]["enabled"] is False
+    switches = world.home / ".gemini" / "mcp-server-enablement.json"
+    assert json.loads(switches.read_text()) == {"x": {"enabled": False}}
+    world.counsel("enable", "x", "-a", "claude,codex,gemini")
+    assert all(row["enabled"] for row in world.json("list")["servers"])
+    assert world.file("codex").read_bytes() == before["codex"]
+    assert world.file("gemini").read_bytes() == before["gemini"]
+    assert json.loads(switches.read_text()) == {}
+
+
+def test_cursor_cannot_be_switched_and_says_why(world: World) -> None:
+    world.counsel("add", "x", "-a", "cursor", "--", "c")
+    assert "inside the application" in world.json("disable", "x", code=1)["error"]
+
+
+def test_a_copy_does_not_switch_a_disabled_server_on_silently(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex", "--", "c")
+    world.counsel("disable", "x", "-a", "codex")
+    done = world.json("copy", "x", "--from", "codex", "--to", "gemini")
+    assert any("switched on" in words for words in done["results"][0]["warnings"])
+
+
+# ── what is wrong ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_bad_file_does_not_hide_the_others(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--", "c")
+    world.write("codex", "[mcp_servers.x\n")
+    world.write("gemini", '{"mcpServers": {"broken": {}, "fine": {"command": "c"}}}')
+    world.write("cursor", '{"mcpServers": []}')
+    os.utime(world.file("codex"), (1, 1))
+    found = world.json("list")
+    assert [(row["agent"], row["name"]) for row in found["servers"]] == [("claude", "x"), ("gemini", "fine")]
+    problems = {(row["agent"], row.get("name")): row for row in found["problems"]}
+    assert problems["codex", None]["line"] == 1
+    assert problems["gemini", "broken"]["error"] == "it has neither a command nor a url"
+    assert ("cursor", None) in problems
+    assert "problem:" not in world.counsel("list")
+    assert world.err.count("problem:") == 3
+    world.counsel("remove", "broken", "-a", "gemini")
+    assert world.json("add", "y", "--everywhere", "--", "c", code=1)["code"] == "CONFIG_INVALID"
+    assert '"y"' not in world.file("claude").read_text()
+
+
+def test_drift_between_agents_is_marked(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--", "c", "one")
+    world.counsel("add", "x", "-a", "codex", "--", "c", "two")
+    assert {tuple(row["drift"]) for row in world.json("list")["servers"]} == {("args",)}
+    assert "differs: args" in world.counsel("list")
+
+
+def test_undo_by_id_and_last(world: World) -> None:
+    world.write("gemini", '{ "theme":"x" }')
+    first = world.json("add", "one", "--everywhere", "--", "c")["id"]
+    world.json("add", "two", "-a", "gemini", "--", "c")
+    assert world.json("undo", first)["undone"]["id"] == first
+    assert [row["name"] for row in world.json("list")["servers"]] == ["two"]
+    world.counsel("undo")
+    assert json.loads(world.file("gemini").read_text()) == {"theme": "x", "mcpServers": {}}
+    assert world.json("undo", code=1)["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("add", "x", "--", "c"),
+        ("add", "-a", "claude"),
+        ("add", "x", "-a", "nobody", "--", "c"),
+        ("add", "x", "-a", "claude", "--url", "u", "--", "c"),
+        ("add", "x", "-a", "claude", "-e", "NOVALUE", "--", "c"),
+        ("add", "x", "-a", "claude", "--everywhere", "--", "c"),
+        ("update", "x", "-a", "claude"),
+        ("copy", "x", "--from", "nobody", "--to", "codex"),
+    ],
+)
+def test_bad_usage_is_exit_2(args: tuple[str, ...], world: World) -> None:
+    world.counsel(*args, code=2)
+
+
+def test_listing_starts_nothing(world: World) -> None:
+    flag = world.home / "started"
+    world.counsel("add", "x", "-a", "claude", "--", "touch", str(flag))
+    world.counsel("list")
+    world.counsel("show", "x")
+    assert not flag.exists()
