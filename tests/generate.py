@@ -17,6 +17,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 # file → "module:function" under tests/ or src/; the function gives the file's whole text
 generated: dict[str, str] = {
+    "docs/models.md": "models.pages:models",
+    "docs/providers.md": "models.pages:providers",
+    "tests/models/matrix.txt": "models.matrix:matrix",
     "docs/doors.md": "doors.pages:doors",
     "docs/errors.md": "pages:errors",
     "docs/files.md": "pages:files",

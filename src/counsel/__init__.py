@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing would cost every start of `counsel stdio` milliseconds
 if TYPE_CHECKING:
+    from typing import Any
+
     from counsel.api import Answer, Consensus, Counsel
     from counsel.errors import CounselError
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["stdio"]:
-        sys.exit(import_module("counsel.doors.stdio").main(arguments[1:]))
-    sys.exit(import_module("counsel.cli").run(arguments))
+        from counsel.doors import stdio
+
+        sys.exit(stdio.main(arguments[1:]))
+    from counsel import cli
+
+    sys.exit(cli.run(arguments))
 
 
 if __name__ == "__main__":

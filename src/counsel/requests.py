@@ -66,6 +66,9 @@ class JobEvent:
 
 
 class Engine(Protocol):
+    def meet(self, caller: Caller) -> None:
+        """A caller is here with its keys: jobs that waited for them may go on."""
+
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
@@ -84,13 +87,13 @@ class Engine(Protocol):
         """What a background call answers at once: the seed's object with its status line."""
 
     async def cancel(self, any_id: str) -> Json:
-        """Stop exactly this job. Takes a job's id, or a conversation's when one job runs there."""
+        """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there."""
 
     async def status(self, any_id: str, *, full_history: bool = False) -> Json:
-        """The seed's status object. Takes a job's id, or a conversation's for its newest job."""
+        """`{"content": …}`, the seed's status object. Takes a job's id, or a conversation's for its newest job."""
 
     async def recent(self, limit: int = 10) -> Json:
-        """`{"jobs": […]}`, newest first."""
+        """`{"content": {"jobs": […]}}`, newest first."""
 
     async def close(self) -> None:
         """Stop what runs here, leaving the journal so that it goes on elsewhere."""

@@ -45,6 +45,22 @@ class Rig:
     writes: dict[str, object] = field(default_factory=dict)  # a tool call that would write `touched`
 
     @property
+    def patience(self) -> float:
+        """Long enough for a first word on a busy machine, short enough for a test that waits for it in vain."""
+        return {"claude": 3.0, "codex": 3.0, "gemini": 6.0, "cursor": 1.0}[self.name]
+
+    def logged_out(self, fake: FakeAPI) -> Caller:
+        """Without key and login; a Codex without provider of its own would ask OpenAI, which is the fake here."""
+        if self.name == "codex":
+            config = self.home / ".codex" / "config.toml"
+            config.write_text(f'model = "gpt-5.1"\nopenai_base_url = "{fake.v1}"\n')
+            fake.keys = {"nobody's"}
+        if self.name == "gemini":
+            (self.home / ".gemini" / "settings.json").unlink()
+        secrets = ("ANTHROPIC_API_KEY", "FAKE_API_KEY", "GEMINI_API_KEY", "CURSOR_API_KEY")
+        return here(self.name, {k: v for k, v in self.env.items() if k not in secrets}, self.project)
+
+    @property
     def reports_usage(self) -> bool:
         return self.name != "cursor"  # its interface has none
 

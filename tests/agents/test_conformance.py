@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from agents.rigs import KEY, LIMITS, RIGS, Rig, marked, script
+from counsel.agents.base import AGENTS
 from counsel.agents.registry import resolve
 from counsel.caller import Caller
 from counsel.errors import (
@@ -118,8 +119,10 @@ async def test_usage_is_of_this_turn(rig: Rig, fake_api: FakeAPI) -> None:
     _, first = await whole(ask(rig, rig.call("one")))
     session = first[-1].session  # type: ignore[union-attr]
     _, second = await whole(ask(rig, rig.call("one", "1", "two", session=session)))
+    before = [event.usage for event in first if isinstance(event, UsageReport)][-1:]
     used = [event.usage for event in second if isinstance(event, UsageReport)][-1:]
     assert [(each.input, each.output) for each in used] == ([(100, 10)] if rig.reports_usage else [])
+    assert [each.cost_usd for each in used] == [each.cost_usd for each in before]
 
 
 async def test_a_lost_session_is_made_again_and_said(rig: Rig, fake_api: FakeAPI) -> None:
@@ -178,6 +181,13 @@ async def test_a_refused_key(rig: Rig, fake_api: FakeAPI) -> None:
     assert marked(rig) == []
 
 
+async def test_not_logged_in(rig: Rig, fake_api: FakeAPI) -> None:
+    with pytest.raises(AuthenticationFailed) as failed:
+        await whole(ask(rig, rig.call("q"), caller=rig.logged_out(fake_api)))
+    assert AGENTS[rig.name].login in str(failed.value.hint)
+    assert marked(rig) == []
+
+
 async def test_a_rate_limit(rig: Rig, fake_api: FakeAPI) -> None:
     with pytest.raises(RateLimited) as failed:
         await whole(ask(rig, rig.call(f"q {told(status=429)}")))
@@ -189,7 +199,7 @@ async def test_a_hang_ends_at_the_limit(rig: Rig, fake_api: FakeAPI) -> None:
     seen: list[Event] = []
     call = rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")
     with pytest.raises(TimedOut) as failed:
-        await into(seen, ask(rig, call, replace(LIMITS, total=5.0)))
+        await into(seen, ask(rig, call, replace(LIMITS, total=rig.patience)))
     assert failed.value.fields.get("partial", "") == text_of(seen)
     assert marked(rig) == []
 

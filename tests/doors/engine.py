@@ -67,7 +67,7 @@ class FakeEngine:
         word, _, rest = job.request.prompt.partition(" ")
         job.add("model_started", model="fake")
         if word == "hang":
-            job.add("text", delta=rest)
+            job.add("text", text=rest)
         elif word == "fail":
             job.end(NotFound("There is no such thing.", hint="Look elsewhere."))
         elif word == "crash":
@@ -143,26 +143,35 @@ class FakeEngine:
     async def cancel(self, any_id: str) -> Json:
         job = self._job(any_id)
         if job.outcome is not None:
-            return {
-                "status": job.status,
-                "message": f"Job {any_id} has already {job.status}",
-                "job_id": any_id,
-            }
+            return self.told(job, f"has already {job.status}")
         job.end(Cancelled("The job was cancelled."))
-        return {"status": "cancelled", "message": f"Job {any_id} cancelled successfully", "job_id": any_id}
+        return self.told(job, "cancelled successfully")
+
+    def told(self, job: Job, words: str) -> Json:
+        return {"content": {"status": job.status, "message": f"Job {job.id} {words}", "job_id": job.id}}
+
+    def meet(self, caller: Caller) -> None:
+        pass
 
     async def status(self, any_id: str, *, full_history: bool = False) -> Json:
         job = self._job(any_id)
-        shown: Json = {"id": job.id, "status": job.status, "tool": "chat", "elapsed_seconds": 0.1}
+        shown: Json = {
+            "id": job.id,
+            "job_id": job.id,
+            "status": job.status,
+            "tool": "chat",
+            "elapsed_seconds": 0.1,
+        }
         if isinstance(job.outcome, dict):
             shown["result"] = job.outcome
         if full_history:
             shown["history"] = [{"role": "user", "content": job.request.prompt}] * 3
-        return shown
+        return {"content": shown}
 
     async def recent(self, limit: int = 10) -> Json:
         newest = list(self.jobs.values())[::-1][:limit]
-        return {"jobs": [{"id": job.id, "status": job.status, "tool": "chat"} for job in newest]}
+        shown = [{"id": job.id, "job_id": job.id, "status": job.status, "tool": "chat"} for job in newest]
+        return {"content": {"jobs": shown}}
 
     async def close(self) -> None:
         self.closed = True

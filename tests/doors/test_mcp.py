@@ -197,7 +197,7 @@ async def test_progress_carries_the_text_so_far(client: Client) -> None:
     first = await client.got.get()
     assert first["method"] == "notifications/progress"
     assert first["params"] == {"progressToken": "t", "progress": 3, "message": "one"}
-    client.engine.jobs["conv_1"].add("text", delta=" two")
+    client.engine.jobs["conv_1"].add("text", text=" two")
     second = await client.got.get()
     assert second["params"] == {"progressToken": "t", "progress": 7, "message": "one two"}
     client.engine.jobs["conv_1"].end({"content": "one two"})
@@ -210,7 +210,7 @@ async def test_progress_is_sent_a_few_times_per_second_not_per_delta(client: Cli
     client.request("tools/call", params)
     await client.got.get()
     for _ in range(500):
-        client.engine.jobs["conv_1"].add("text", delta="x")
+        client.engine.jobs["conv_1"].add("text", text="x")
     assert (await client.got.get())["params"]["progress"] == 501
     await client.lines.close()
 

@@ -176,8 +176,8 @@ async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -
     [
         {"history": [{"role": "user", "content": f"message {number}"} for number in range(5_000)]},
         {"history": [{"role": "user", "content": '"\\\n' * 3_000} for _ in range(200)]},
-        {"models": [{"model": f"m{number}", "text": "ü\u2028 " * 9_000} for number in range(20)]},
-        {"partial": "no-boundary" * 9_000},
+        {"models_status": [{"model": f"m{number}", "text": "ü\u2028 " * 9_000} for number in range(20)]},
+        {"error": {"error": "no-boundary" * 9_000, "code": "X"}},
     ],
 )
 def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:

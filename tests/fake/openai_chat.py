@@ -90,7 +90,11 @@ def usage(answer: Answer) -> dict[str, Any]:
         "prompt_tokens": used["input"],
         "completion_tokens": used["output"],
         "total_tokens": used["input"] + used["output"],
-        "prompt_tokens_details": {"cached_tokens": used["cache_read"], "audio_tokens": 0},
+        "prompt_tokens_details": {
+            "cached_tokens": used["cache_read"],
+            "cache_write_tokens": used["cache_write"],
+            "audio_tokens": 0,
+        },
         "completion_tokens_details": {"reasoning_tokens": used["reasoning"], "audio_tokens": 0},
     }
 

@@ -311,12 +311,12 @@ class _Steps:
     """What happens at the positions of an answer: gates, hangs, cuts."""
 
     def __init__(self, fake: FakeAPI, chosen: Behaviour, received: Received) -> None:
-        self._fake, self._chosen, self._received = fake, chosen, received
+        self.fake, self._chosen, self._received = fake, chosen, received
 
     async def at(self, position: int) -> None:
         chosen = self._chosen
         if chosen.gate and chosen.gate_after == position:
-            await self._fake._gate(chosen.gate).wait()
+            await self.fake._gate(chosen.gate).wait()
         if chosen.hang_after == position:
             await asyncio.Event().wait()
         if chosen.cut_after == position and (chosen.cut == "abort" or position == BEFORE_HEADERS):
@@ -335,6 +335,12 @@ class _Stream:
         self._received.status = 200
         await self._response.prepare(self._request)
         chosen, sent = self._chosen, 0
+        if chosen.raw is not None:
+            await self._bytes(chosen.raw.encode())
+            self._received.deltas = 1
+            self._received_changed()
+            await self._steps.at(1)
+            return await self._end([])
         await self._steps.at(0)
         for frame in vendor.frames(made):
             if chosen.error_after == sent:
@@ -352,8 +358,7 @@ class _Stream:
         return await self._end(broken if chosen.error_after is not None else [])
 
     def _received_changed(self) -> None:
-        fake = self._steps._fake
-        fake.log.changed()
+        self._steps.fake.log.changed()
 
     async def _end(self, last: list[Frame]) -> web.StreamResponse:
         for frame in last:

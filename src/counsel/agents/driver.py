@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -21,9 +22,10 @@ from counsel.agents.failures import LostSession
 from counsel.agents.installed import Installed
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
 from counsel.caller import Caller
-from counsel.errors import CounselError, NotFound
+from counsel.errors import CounselError, NotFound, UpstreamError
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text
 
+_SESSION = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII).fullmatch  # never an option on a command line
 _PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before an agent that was busy is started again
 
 
@@ -41,6 +43,7 @@ class Ask:
     level: sandbox.Level
     env: Mapping[str, str] = field(repr=False)
     cwd: Path = Path()
+    deadline: float = 0.0  # on the loop's clock: one for all tries of this call
 
     @property
     def history(self) -> bool:
@@ -132,6 +135,7 @@ async def answer(
 ) -> AsyncGenerator[Event]:
     """Ask the agent: its events as they come, `Finished` last. A session that is gone is made again once."""
     ask = _prepare(room, call, caller, limits, model)
+    ask = replace(ask, deadline=asyncio.get_running_loop().time() + limits.total)
     if left_out := _left_out(call.knobs, room.takes):
         words = f"{ask.agent.label} cannot be told: {', '.join(left_out)}."
         yield Notice("left_out", words, {"settings": left_out})
@@ -142,15 +146,12 @@ async def answer(
     except LostSession:
         words = f"{ask.agent.label} no longer had this conversation's session: the history was sent again as text."
         yield Notice("warning", words, {"session": "lost"})
-        fresh = _prepare(room, call, caller, limits, model, resume=False)
-        async with aclosing(_run(room, fresh)) as events:
+        async with aclosing(_run(room, replace(ask, session=None))) as events:
             async for event in events:
                 yield event
 
 
-def _prepare(
-    room: Room, call: Call, caller: Caller, limits: Limits, model: str | None, *, resume: bool = True
-) -> Ask:
+def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str | None) -> Ask:
     program = installed.locate(room.agent, caller.env)
     if program is None:
         raise failures.not_installed(room.agent)
@@ -170,7 +171,7 @@ def _prepare(
         caller=caller,
         limits=limits,
         model=model,
-        session=call.session if resume else None,
+        session=call.session if _SESSION(call.session or "") else None,
         level=sandbox.level(room.agent.name, caller.settings),
         env=env,
         cwd=cwd,
@@ -186,7 +187,7 @@ async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
     roads, pauses = list(room.roads), list(_PAUSES)
     while roads:
         try:
-            async with aclosing(_travel(roads[0], ask)) as events:
+            async with aclosing(_travel(room, roads[0], ask)) as events:
                 async for event in events:
                     yield event
         except NotSpoken:
@@ -200,14 +201,20 @@ async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
     raise failures.upstream(ask.agent, "it could not be started in any way that counsel knows")
 
 
-async def _travel(road: Road, ask: Ask) -> AsyncGenerator[Event]:
+async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
     said: list[str] = []
     try:
-        async with aclosing(_events(road.command(ask), road.reader(ask), ask.limits)) as events:
+        left = max(0.0, ask.deadline - asyncio.get_running_loop().time())
+        limits = replace(ask.limits, total=left)
+        async with aclosing(_events(road.command(ask), road.reader(ask), limits)) as events:
             async for event in events:
                 if isinstance(event, Text):
                     said.append(event.delta)
                 yield event
+    except UpstreamError as error:
+        if room.login(ask.caller)[0] is False:
+            raise _with(said, failures.not_logged_in(ask.agent, error.message)) from None
+        raise _with(said, error) from None
     except TimeoutError:
         raise _with(said, failures.late(ask.agent, ask.limits.total)) from None
     except OutputTooLarge:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import cast
@@ -13,6 +14,8 @@ from counsel.agents.driver import Room
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
 from counsel.types import Call, Event, Limits
+
+_MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,15 @@ def drivers() -> dict[str, Driver]:
 
 
 def resolve(name: str) -> Driver | None:
-    """The driver that a model's name means; None: no agent has this name."""
-    agent, _, model = name.partition(":")
-    found = AGENTS.get(agent.strip().lower())
-    return Driver(found, model.strip() or None) if found else None
+    """The driver that a model's name means; None: no agent has this name.
+
+    A model that could be read as an option is none: `gemini:--yolo` must not reach a command line.
+    """
+    agent, colon, model = (part.strip() for part in name.partition(":"))
+    found = AGENTS.get(agent.lower())
+    if found is None or (colon and not _MODEL(model)):
+        return None
+    return Driver(found, model or None)
 
 
 def available(caller: Caller) -> list[Driver]:

@@ -38,9 +38,13 @@ COMMANDS: dict[str, Row] = {
     ),
     "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
     "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
+    "agents": Row("counsel.cli.agents:agents", "List the coding agents: version, login, servers, skills."),
+    "images": Row("counsel.cli.images:images", "Keep pictures in the project for agents to see."),
     "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; what to do next."),
+    "skills": Row("counsel.cli.skills:skills", "Find, understand and share the agents' skills."),
     "servers": Row("counsel.cli.servers:servers", "The agents' MCP servers: list, add, change, check, undo."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
+    "daemon": Row("counsel.cli.daemon:daemon", "Is the daemon running; stop it."),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
 }
 

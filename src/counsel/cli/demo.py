@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import click
 
-from counsel import settings
+from counsel import Counsel, settings
 from counsel.cli import json_option, output
 from counsel.models import local
 from counsel.models.catalog import Catalog
 from counsel.models.select import Needs, candidates
 from counsel.settings import Settings
-from counsel.types import Call, Event, Finished, Knobs, Text, Turn, UsageReport
+from counsel.types import Json
 
-QUESTIONS = ("What is the capital of Italy?", "What does a compiler do?")
-BRIEFLY = "Answer in one short sentence."
+QUESTIONS = ("Which city is the capital of France?", "What is a compiler, in one sentence?")
 TINY = "SmolLM2 (135 million parameters) is a tiny model for trying things out: it is often wrong."
 
 
@@ -37,8 +35,9 @@ def demo(*, prompt: tuple[str, ...], as_json: bool) -> None:
     local.fetch(before.home, output.words)
     with local.LocalModel(before.home) as model:
         output.words(f"{TINY}\n")
-        here = settings.load({**os.environ, **model.environment})
-        answers = [_answer(here, question, live=not as_json) for question in prompt or QUESTIONS]
+        answers = asyncio.run(
+            _ask_all({**os.environ, **model.environment}, prompt or QUESTIONS, live=not as_json)
+        )
     offers = _offers(before)
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "answers": answers, "with_your_keys": offers})
@@ -46,45 +45,26 @@ def demo(*, prompt: tuple[str, ...], as_json: bool) -> None:
         _say_what_next(offers)
 
 
-def _answer(here: Settings, question: str, *, live: bool) -> dict[str, Any]:
-    if live:
-        output.words(f"> {question}")
-    answer = asyncio.run(_collect(here, question, sys.stdout.write if live else None))
-    if live:
-        sys.stdout.write("\n\n")
-        sys.stdout.flush()
-    return answer
+async def _ask_all(environment: Mapping[str, str], questions: Sequence[str], *, live: bool) -> list[Json]:
+    """Through the same road as any other model: nothing here knows that it is a local one."""
+    async with Counsel(env=environment) as counsel:
+        return [await (_ask_live if live else _ask)(counsel, question) for question in questions]
 
 
-async def _collect(here: Settings, question: str, show: Callable[[str], Any] | None) -> dict[str, Any]:
-    texts: list[str] = []
-    answer: dict[str, Any] = {"prompt": question}
-    async for event in ask_local(here, question):
-        if isinstance(event, Text):
-            texts.append(event.delta)
-            if show:
-                show(event.delta)
-                sys.stdout.flush()
-        elif isinstance(event, UsageReport):
-            answer["usage"] = {"input_tokens": event.usage.input, "output_tokens": event.usage.output}
-        elif isinstance(event, Finished):
-            answer["finish_reason"] = event.reason
-    return {**answer, "content": "".join(texts)}
+async def _ask(counsel: Counsel, question: str) -> Json:
+    answer = await counsel.ask(question, model="smollm2", temperature=0.0)
+    return {"prompt": question, "content": answer.text, "metadata": answer.metadata}
 
 
-async def ask_local(here: Settings, question: str) -> AsyncIterator[Event]:
-    """The seam: the embedded model is a provider like any other, reached by the same road."""
-    from counsel.models.transport import Transport  # noqa: PLC0415 - aiohttp is only needed here
-
-    target = Catalog.load(here).resolve("smollm2")
-    turns = (Turn("user", question),)
-    call = Call(turns, system=BRIEFLY, knobs=Knobs(temperature=0.2), max_output=200)
-    transport = Transport()
-    try:
-        async for event in transport.stream(call, target.model, target.endpoint):
-            yield event
-    finally:
-        await transport.close()
+async def _ask_live(counsel: Counsel, question: str) -> Json:
+    output.words(f"> {question}")
+    async for event in counsel.stream(question, model="smollm2", temperature=0.0):
+        if event.kind == "text":
+            sys.stdout.write(event.data["text"])
+            sys.stdout.flush()
+    sys.stdout.write("\n\n")
+    sys.stdout.flush()
+    return {}
 
 
 def _offers(before: Settings) -> list[str]:

@@ -88,10 +88,9 @@ async def _in_time(call: Call, job: str) -> Json:
 
 
 def still_running(accepted: Json, call: Call) -> Json:
-    job = accepted.get("continuation", {}).get("id", call.job)
     note = (
         f"{call.caller.client} waits no longer than this for one call, so the job goes on in the background. "
-        f'Nothing is lost: call check_status with continuation_id "{job}" for its progress and its answer, '
+        f'Nothing is lost: call check_status with continuation_id "{call.job}" for its progress and its answer, '
         f"or cancel_job to stop it. For long work use async: true."
     )
     return {**accepted, "note": note}
@@ -153,7 +152,7 @@ class Growing:
             self._names[event.slot] = str(event.data.get("model", event.slot))
             self._tails[event.slot] = ""
         elif event.kind == "text":
-            delta = str(event.data.get("delta") or event.data.get("text") or "")
+            delta = str(event.data["text"])
             self.size += len(delta)
             self._tails[event.slot] = (self._tails.get(event.slot, "") + delta)[-REPORT_TEXT:]
             self.grown.set()

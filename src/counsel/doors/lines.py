@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
+from counsel.doors.calls import Leaving
 from counsel.doors.mcp import Session
 from counsel.doors.protocol import INVALID_REQUEST, PARSE_ERROR, RpcError, check_message, is_request, reply_id
 from counsel.types import Json
@@ -96,6 +97,7 @@ class McpLines:
         self._is_full = is_full
         self._announce = announce  # what the front is told ahead of a line
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
         session.ask = self._send
 
     def line(self, data: bytes, key: str | None = None) -> None:
@@ -130,8 +132,7 @@ class McpLines:
 
     async def _reply(self, request: Json, key: str | None) -> None:
         response = await self._respond(request, key)
-        done = self._announce({"done": request["id"]})
-        self._write(done + encode(response) if response is not None else done)
+        self._finish(request["id"], response)
 
     async def _respond(self, request: Json, key: str | None) -> Json | None:
         def on_job(job: str) -> None:
@@ -151,9 +152,10 @@ class McpLines:
     async def _reply_to_all(self, messages: list[Any], key: str | None) -> None:
         each = (self._of_batch(message, key and f"{key}.{at}") for at, message in enumerate(messages))
         found = await asyncio.gather(*each)
-        done = self._announce({"done": [reply_id(message) for message in messages]})
         responses = [response for response in found if response is not None]
-        self._write(done + encode(responses) if responses else done)
+        self._finish(
+            [message.get("id") for message in messages if isinstance(message, dict)], responses or None
+        )
 
     async def _of_batch(self, message: Any, key: str | None) -> Json | None:
         try:
@@ -167,6 +169,16 @@ class McpLines:
 
     # ── out ──
 
+    def _finish(self, request_id: Any, response: Any) -> None:
+        """The front must know that a request is answered, or that it never will be.
+
+        One that we leave unanswered because we end is for the next daemon.
+        """
+        if self._closing:
+            return
+        note = self._announce({"done": request_id, "answered": response is not None})
+        self._write(note if response is None else note + encode(response))
+
     def _send(self, message: Json) -> None:
         self._write(encode(message))
 
@@ -179,7 +191,13 @@ class McpLines:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def close(self, why: Any = "gone") -> None:
+    async def drain(self, seconds: float) -> None:
+        """Give the answers that are being made a moment."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
+
+    async def close(self, why: Leaving = "gone") -> None:
+        self._closing = True
         await self.session.close(why)
         while self._tasks:
             await asyncio.wait(set(self._tasks))

@@ -74,7 +74,7 @@ async def read(engine: Engine, asked: str, room: int) -> Json | None:
     if parsed is None:
         return None
     job, number = parsed
-    pages = _pages(words.status({"content": await engine.status(job)}), room)
+    pages = _pages(words.status(await engine.status(job)), room)
     if not 1 <= number <= len(pages):
         return None
     text = pages[number - 1]
@@ -99,9 +99,9 @@ def _pages(text: str, room: int) -> list[str]:
 
 async def recent(engine: Engine) -> list[Json]:
     """`resources/list`: the texts of the newest finished jobs."""
-    jobs = (await engine.recent()).get("jobs", [])
+    jobs = (await engine.recent())["content"]["jobs"]
     return [
-        {"uri": uri(job["id"]), "name": job.get("title") or job["id"], "mimeType": "text/plain"}
+        {"uri": uri(job["job_id"]), "name": job.get("title") or job["job_id"], "mimeType": "text/plain"}
         for job in jobs
-        if job.get("status") in {"completed", "completed_with_errors"} and _SAFE.fullmatch(str(job.get("id")))
+        if job["status"] in {"completed", "completed_with_errors"}
     ]

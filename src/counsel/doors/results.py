@@ -59,12 +59,27 @@ def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_erro
     if _size(whole) <= frame.room:
         return whole
     kept = outputs.keep(frame.home, job, text(structured))
-    result = _shortened(structured, text, frame.room, kept.words)
+    result = _shortened(_lean(structured), text, frame.room, kept.words)
     if is_error:
         result["isError"] = True
     if frame.links and kept.uri:
         result["content"].append(kept.link())
     return result
+
+
+def _lean(value: Any) -> Any:
+    """Without what is said twice: a consensus' words are also its phases, and a refined answer has its first one."""
+    if not isinstance(value, dict):
+        return value
+    if "phases" not in value:
+        return {name: _lean(entry) for name, entry in value.items()}
+    refined = [
+        {name: entry[name] for name in entry if name != "initial_response"}
+        for entry in value["phases"].get("refined", [])
+    ]
+    leaner = {**value, "phases": {**value["phases"], "refined": refined}}
+    leaner.pop("content", None)
+    return leaner
 
 
 def _result(structured: Json, text: str, *, is_error: bool) -> Json:

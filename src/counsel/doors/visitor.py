@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from counsel import logs
 from counsel import settings as settings_
 from counsel.agents.base import AGENTS
 from counsel.caller import Caller
@@ -31,6 +32,7 @@ class Visitor:
         stamp = _stamps(settings_.default_home(self.env))
         if self._settings is None or stamp != self._stamp:
             self._settings, self._stamp = settings_.load(self.env), stamp
+            logs.protect(self._settings)
         return self._settings
 
     def caller(self, client: str) -> Caller:

@@ -21,7 +21,7 @@ def chat(result: Json) -> str:
 
 
 def consensus(result: Json) -> str:
-    if "phases" not in result:  # a background call's first answer
+    if "content" in result:  # the engine's own words, or a background call's first answer
         return chat(result)
     phases = result["phases"]
     head = [
@@ -41,7 +41,7 @@ def status(result: Json) -> str:
     parts = [_job_line(content), content.get("summary") or content.get("final_summary")]
     parts += [_message(entry) for entry in _history(content)]
     if not _history(content):
-        parts += [_section(entry) for entry in content.get("models", []) if _text_of(entry)]
+        parts += [_section(entry) for entry in content.get("models_status", []) if _text_of(entry)]
         parts.append(_outcome(content))
     return _paragraphs(*parts)
 
@@ -62,20 +62,17 @@ def _outcome(content: Json) -> str | None:
     if failed := content.get("error"):
         return failure(failed) if isinstance(failed, dict) else str(failed)
     result = content.get("result")
-    if not isinstance(result, dict):
-        return content.get("partial") or content.get("partial_text") or content.get("accumulated_content")
-    return consensus(result)
+    return consensus(result) if isinstance(result, dict) else None
 
 
 def _history(content: Json) -> Sequence[Json]:
-    found = content.get("history") or content.get("messages") or []
+    found = content.get("history") or []
     return found if isinstance(found, list) else []
 
 
 def _message(entry: Json) -> str:
-    said = entry.get("content") or entry.get("text") or ""
-    model = f" ({entry['model']})" if entry.get("model") else ""
-    return f"[{entry.get('role', '?')}{model}]\n{said}"
+    model = (entry.get("metadata") or {}).get("model")
+    return f"[{entry.get('role')}{f', {model}' if model else ''}]\n{entry.get('content', '')}"
 
 
 def _counts(result: Json) -> str:
@@ -95,7 +92,7 @@ def _failed(entry: Json) -> str:
 
 
 def _text_of(entry: Json) -> str:
-    names = ("refined_response", "response", "initial_response", "text", "partial", "content")
+    names = ("refined_response", "response", "initial_response", "text")
     return next((str(entry[name]) for name in names if entry.get(name)), "")
 
 
@@ -120,9 +117,11 @@ def _job_line(job: Json) -> str:
 
 def _notices(result: Json) -> Iterable[str]:
     """What the caller should know about how the answer came to be: settings left out, another model, a retry."""
-    notices = (result.get("metadata") or {}).get("notices") or []
-    for notice in notices:
+    metadata = result.get("metadata") or {}
+    for notice in metadata.get("notices") or []:
         yield f"Note: {notice.get('text') if isinstance(notice, dict) else notice}"
+    if left_out := metadata.get("settings_left_out"):
+        yield f"Note: {metadata.get('model')} does not take {', '.join(left_out)}: left out."
 
 
 def _footer(result: Json) -> str:

@@ -18,6 +18,7 @@ from counsel.agents.base import AGENTS
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.models import rows as rows_
 from counsel.models.rows import Rows, fold
+from counsel.models.wires import WIRES
 from counsel.settings import Settings
 from counsel.types import Endpoint, Limits, Model, Provider
 
@@ -125,7 +126,7 @@ class Catalog:
     def unlisted(self, provider: str, identity: str, **known: Any) -> Model:
         """A model that the rows do not know, with its provider's defaults."""
         model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
-        return replace(model, **self._rows.default_fields(provider), **known)
+        return replace(model, **{**self._rows.default_fields(provider), **known})
 
     def discovered(self, provider: str, identity: str, **known: Any) -> Model:
         """A model that its provider's server named."""
@@ -248,20 +249,13 @@ class Fetches(Protocol):
     async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> Any: ...
 
 
-# wire → where its servers list their models, below the address
-MODELS_PATH = {
-    "openai_responses": "/models",
-    "openai_chat": "/models",
-    "anthropic": "/v1/models",
-    "gemini": "/v1beta/models",
-}
 _QUICK = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
 
 
 async def discover(transport: Fetches, catalog: Catalog, provider: str) -> list[Model]:
     """The models that a server says it has, those of our rows with our facts. The caller keeps them."""
     endpoint = catalog.endpoint(provider)
-    answer = await transport.get_json(endpoint, MODELS_PATH[endpoint.provider.wire], _QUICK)
+    answer = await transport.get_json(endpoint, WIRES[endpoint.provider.wire].models_path, _QUICK)
     listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
     named = [(_id_of(entry), entry) for entry in listed or () if isinstance(entry, dict)]
     return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]

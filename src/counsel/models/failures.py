@@ -127,8 +127,9 @@ def _kind(status: int | None, names: list[str], spoken: Kind | None, *, is_json:
     if status is not None and status >= 500:
         busy = "overloaded" in {spoken, named} or status in _BY_STATUS
         return "overloaded" if busy else "server"
+    says_more = {"context", "quota"} if status else {"context", "quota", "overloaded"}
     surest_first: tuple[Kind | None, ...] = (
-        spoken if spoken in {"context", "quota"} else None,
+        spoken if spoken in says_more else None,
         named,
         "wrong_address" if status == 404 and not is_json else None,
         _BY_STATUS.get(status or 0),

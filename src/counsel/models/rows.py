@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from counsel.agents.base import AGENTS
+from counsel.models.wires import WIRES
 from counsel.settings import salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
 RESERVED = frozenset({"auto", *AGENTS})  # names that mean something else than a model
-WIRES = ("openai_responses", "openai_chat", "anthropic", "gemini")
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ class Transport:
 
     async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = USUAL) -> Json:
         """One GET below the provider's base URL: a listing of models, or the proof that a key is taken."""
-        url = endpoint.base_url.rstrip("/") + path
+        url = _below(endpoint.base_url, path)
         clock = _Clock(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
         nobody = Model(id=path, provider=endpoint.provider.name, wire_id=path)
         try:
@@ -127,8 +127,9 @@ class Transport:
         parts = urlsplit(url)
         host = f"{parts.scheme}://{parts.netloc}"
         if host not in self._proxies:
-            bypassed = proxy_bypass(parts.hostname or "")
-            self._proxies[host] = None if bypassed else getproxies().get(parts.scheme)
+            here = parts.hostname in {"localhost", "127.0.0.1", "::1"}
+            direct = here or proxy_bypass(parts.hostname or "")
+            self._proxies[host] = None if direct else getproxies().get(parts.scheme)
         return self._proxies[host]
 
 
@@ -323,6 +324,12 @@ class _Exchange:
 
     def _partial(self) -> Json:
         return {"partial": "".join(self._text)} if self._text else {}
+
+
+def _below(base: str, path: str) -> str:
+    """The path after the base URL; a version that a person wrote into both is said once."""
+    base, version = base.rstrip("/"), "/" + path.split("/")[1]
+    return base + (path.removeprefix(version) if base.endswith(version) else path)
 
 
 async def _complaint(response: aiohttp.ClientResponse) -> Complaint:

@@ -7,7 +7,7 @@ from counsel.types import Json
 
 
 async def run(call: Call, arguments: Json) -> Json:
-    return {"content": await call.engine.cancel(arguments["continuation_id"])}
+    return await call.engine.cancel(arguments["continuation_id"])
 
 
 TOOL = base.Tool(

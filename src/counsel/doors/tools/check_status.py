@@ -13,9 +13,10 @@ async def run(call: Call, arguments: Json) -> Json:
     if asked is None:
         if full_history:
             raise InvalidArgument("check_status: full_history needs a continuation_id.")
-        return {"content": await call.engine.recent()}
-    call.job = asked
-    return {"content": await call.engine.status(asked, full_history=full_history)}
+        return await call.engine.recent()
+    found = await call.engine.status(asked, full_history=full_history)
+    call.job = found["content"].get("job_id", asked)
+    return found
 
 
 TOOL = base.Tool(

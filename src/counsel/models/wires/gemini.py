@@ -33,6 +33,8 @@ from counsel.types import (
 )
 
 OUR_ID = "gemini_call_"  # older models name no ids: ours stay with us
+# Gemini 3 refuses a call of its own that comes back without its signature, unless this stands there.
+NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
 
 
 class Gemini:
@@ -67,6 +69,7 @@ class Gemini:
 
 
 def _url(model: Model, endpoint: Endpoint) -> str:
+    # v1beta serves the preview models too; v1, where the SDK points since 3.0, is said to lag behind.
     base = re.sub(r"/v1(beta|alpha)?/?$", "", endpoint.base_url)
     return joined(base, f"/v1beta/models/{quote(model.wire_id, safe='')}:streamGenerateContent?alt=sse")
 
@@ -100,7 +103,7 @@ def _content(turn: Turn) -> Json | None:
         *(_result(result) for result in turn.tool_results),
         *([{"text": turn.text}] if turn.text else []),
         *(_image(image) for image in turn.images),
-        *(_call(call) for call in turn.tool_calls),
+        *(_call(call, first=place == 0) for place, call in enumerate(turn.tool_calls)),
     ]
     return {"role": "model" if turn.role == "assistant" else "user", "parts": parts} if parts else None
 
@@ -109,8 +112,9 @@ def _image(image: Image) -> Json:
     return {"inlineData": {"mimeType": image.media_type, "data": b64encode(image.data).decode()}}
 
 
-def _call(call: ToolCall) -> Json:
-    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}}
+def _call(call: ToolCall, *, first: bool) -> Json:
+    signature = {"thoughtSignature": NO_SIGNATURE} if first else {}
+    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}, **signature}
 
 
 def _result(result: ToolResult) -> Json:

@@ -1,0 +1,152 @@
+"""Where Claude Code's enabled plugins keep their skills.
+
+A plugin counts when `enabledPlugins` says true, its marketplace is known and lists it, and its manifest is valid. From a
+marketplace that is a folder on this machine it is read in place; any other is read from where `installed_plugins.json`
+says it was installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import Place
+from counsel.skills.record import Root
+from counsel.skills.shelf import SKILL_FILE, Shelf
+
+_FOLDER_SOURCES = {"directory", "file"}
+
+
+def plugin_roots(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Root]:
+    for identity, enabled in _enabled(settings).items():
+        if enabled is not True or identity.endswith("@builtin"):
+            continue
+        name, _, market = identity.rpartition("@")
+        marketplace = _marketplace(market, place, shelf, settings)
+        offer = _offer(marketplace, name, shelf) if marketplace else None
+        folder, version = _home(identity, place, shelf, marketplace, offer) if offer else (None, None)
+        if not marketplace or offer is None or folder is None:
+            why = _why_not(market, marketplace is not None, offer is not None)
+            shelf.problems.append(f"Claude plugin {identity}: {why}: its skills are not loaded.")
+            continue
+        yield from _skill_folders(identity, folder, version, offer, shelf)
+
+
+def _why_not(market: str, known: bool, listed: bool) -> str:
+    if not known:
+        return f"the marketplace {market!r} is not known"
+    return (
+        "it is not installed, or its folder is gone"
+        if listed
+        else f"the marketplace {market!r} does not list it"
+    )
+
+
+def _enabled(settings: list[dict[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in settings:
+        if isinstance(plugins := layer.get("enabledPlugins"), dict):
+            merged |= plugins
+    return merged
+
+
+def _marketplace(
+    name: str, place: Place, shelf: Shelf, settings: list[dict[str, Any]]
+) -> tuple[Path, bool] | None:
+    """Its folder, and whether plugins are read from there in place."""
+    known = shelf.json(place.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
+    if not isinstance(known, dict):
+        for layer in settings:  # declared in settings and not fetched yet: a local folder needs no fetching
+            declared = layer.get("extraKnownMarketplaces")
+            known = declared.get(name) if isinstance(declared, dict) else known
+    if not isinstance(known, dict) or not isinstance(source := known.get("source"), dict):
+        return None
+    local = source.get("source") in _FOLDER_SOURCES
+    where = source.get("path") if local else known.get("installLocation")
+    return (Path(where), local) if isinstance(where, str) and where else None
+
+
+def _offer(marketplace: tuple[Path, bool], plugin: str, shelf: Shelf) -> dict[str, Any] | None:
+    listed = shelf.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
+    offers = listed if isinstance(listed, list) else []
+    return next((one for one in offers if isinstance(one, dict) and one.get("name") == plugin), None)
+
+
+def _home(
+    identity: str, place: Place, shelf: Shelf, marketplace: tuple[Path, bool] | None, offer: dict[str, Any]
+) -> tuple[Path | None, str | None]:
+    assert marketplace  # noqa: S101
+    folder, local = marketplace
+    source = offer.get("source")
+    if local and isinstance(source, str):
+        version = offer.get("version")
+        inside = folder / source
+        return (inside if inside.is_dir() else None), version if isinstance(version, str) else None
+    for entry in _installed(identity, place, shelf):
+        path = Path(str(entry.get("installPath") or "/nowhere"))
+        if _applies(entry, place) and path.is_dir():
+            version = entry.get("version")
+            return path, version if isinstance(version, str) else None
+    return None, None
+
+
+def _installed(identity: str, place: Place, shelf: Shelf) -> list[dict[str, Any]]:
+    """Version 2 holds a list per plugin, version 1 held one entry."""
+    plugins = shelf.json(place.claude_dir() / "plugins" / "installed_plugins.json").get("plugins")
+    entry = plugins.get(identity) if isinstance(plugins, dict) else None
+    entries = entry if isinstance(entry, list) else [entry]
+    return [one for one in entries if isinstance(one, dict)]
+
+
+def _applies(entry: dict[str, Any], place: Place) -> bool:
+    """An installation for one project counts in that project only."""
+    project = entry.get("projectPath")
+    if entry.get("scope") not in {"project", "local"} or not isinstance(project, str):
+        return True
+    return Path(os.path.realpath(place.project)).is_relative_to(os.path.realpath(project))
+
+
+# ── inside a plugin ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _skill_folders(
+    identity: str, folder: Path, version: str | None, offer: dict[str, Any], shelf: Shelf
+) -> Iterator[Root]:
+    manifest_path = folder / ".claude-plugin" / "plugin.json"
+    manifest = shelf.json(manifest_path) if manifest_path.exists() else {"name": identity.rpartition("@")[0]}
+    more = _paths(manifest.get("skills"))
+    if more is None or not _valid(manifest):
+        shelf.problems.append(f"{manifest_path}: not a valid manifest: Claude does not load {identity}.")
+        return
+    if isinstance(said := manifest.get("version"), str):
+        version = version or said
+    more += _paths(offer.get("skills")) or []
+    usual = folder / "skills"
+    if not usual.is_dir() and not more and (folder / SKILL_FILE).is_file():
+        usual = folder  # a plugin that is one skill
+    for path in dict.fromkeys([usual, *(Path(os.path.normpath(folder / one)) for one in more)]):
+        yield Root(path, "plugin", plugin=identity, version=version, prefix=str(manifest["name"]))
+
+
+def _paths(value: Any) -> list[str] | None:
+    """The `skills` field: paths inside the plugin that begin with `./`; None when it is not that."""
+    paths = [] if value is None else [value] if isinstance(value, str) else value
+    if not isinstance(paths, list):
+        return None
+    fine = all(
+        isinstance(path, str) and path.startswith("./") and ".." not in Path(path).parts for path in paths
+    )
+    return list(paths) if fine else None
+
+
+def _valid(manifest: dict[str, Any]) -> bool:
+    name, version, author = manifest.get("name"), manifest.get("version"), manifest.get("author")
+    return (
+        isinstance(name, str)
+        and re.fullmatch(r"\S+", name) is not None
+        and isinstance(version, str | None)
+        and isinstance(author, dict | None)
+    )

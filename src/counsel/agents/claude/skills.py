@@ -1,0 +1,212 @@
+"""The skills that Claude Code loads, measured with 2.1.325 (docs/skills.md).
+
+Its own `init` message names them: `slash_commands` are those a person can call, `skills` those of them that say when
+to use them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import Place
+from counsel.agents.claude.plugins import plugin_roots
+from counsel.skills.record import Root, Skill
+from counsel.skills.shelf import SKILL_FILE, Found, Shape, Shelf, SkillFile
+from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+
+AGENT = "claude"
+LARGEST = 1_000_000  # bytes; a larger SKILL.md is not loaded
+MANAGED = Path("/etc/claude-code/.claude/skills")
+ONE_LEVEL = Shape(depth=1, hidden=True, stop_at_loops=False)
+DIALECT = Dialect(tabs=True, controls=True, comma_starts=True)
+
+# The header ends at the first `---` after it begins, wherever in a line that is.
+_HEADER = re.compile(r"---\s*\n([\s\S]*?)---")
+_PAIR = re.compile(r"([a-zA-Z_-]+):\s+(.+)")
+_SPECIAL = re.compile(r"[{}\[\]*&#!|>%@`]|: ")
+_TRUE = {"true", "1", "yes", "on"}
+
+
+def user_folder(place: Place) -> Path:
+    return place.claude_dir() / "skills"
+
+
+def project_folder(place: Place) -> Path:
+    return place.project / ".claude" / "skills"
+
+
+def skills(place: Place, shelf: Shelf) -> list[Skill]:
+    settings = _settings(place, shelf)
+    found = [
+        _skill(root, one, shelf, direct=_direct(root, one))
+        for root in _roots(place, shelf, settings)
+        for one in _search(root, shelf)
+    ]
+    return _settled(found, _switched_off(settings))
+
+
+# ── where ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _roots(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Root]:
+    """In order of precedence: of two skills with one name, the earlier is used."""
+    yield Root(MANAGED, "admin")
+    yield Root(user_folder(place), "user")
+    for folder in _upwards(place):
+        yield Root(folder / ".claude" / "skills", "project")
+    yield from plugin_roots(place, shelf, settings)
+
+
+def _upwards(place: Place) -> Iterator[Path]:
+    """From the project's folder up to the git root; without one up to the home folder, or to the top."""
+    home = Path(os.path.realpath(place.home))
+    for folder in (place.project, *place.project.parents):
+        if Path(os.path.realpath(folder)) == home:
+            return
+        yield folder
+        if (folder / ".git").exists():
+            return
+
+
+def _settings(place: Place, shelf: Shelf) -> list[dict[str, Any]]:
+    """User, project and local settings: later ones win. The project's are those of the folder itself."""
+    here = place.project / ".claude"
+    paths = [place.claude_dir() / "settings.json", here / "settings.json", here / "settings.local.json"]
+    return [shelf.json(path) for path in dict.fromkeys(paths)]
+
+
+def _search(root: Root, shelf: Shelf) -> Iterator[Found]:
+    """A plugin's folder with a SKILL.md of its own is one skill; every other folder holds one per subfolder."""
+    own = root.path / SKILL_FILE
+    if root.plugin and own.is_file():
+        yield Found(str(own), os.path.realpath(own))
+    else:
+        yield from shelf.search(root.path, ONE_LEVEL)
+
+
+def _direct(root: Root, one: Found) -> bool:
+    return bool(root.plugin) and Path(one.path).parent == root.path
+
+
+# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _skill(root: Root, one: Found, shelf: Shelf, *, direct: bool) -> Skill:
+    file = shelf.file(one.real)
+    fields = header(file.text)
+    folder = os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
+    name = (_text(fields.get("name")) or folder) if direct else folder
+    if root.plugin:
+        name = f"{root.prefix}:{plain_name(name)}"
+    description = _text(fields.get("description")) or _text(fields.get("when_to_use"))
+    skill = Skill(
+        AGENT,
+        root.scope,
+        name,
+        description,
+        Path(one.path),
+        Path(one.real),
+        f"/{name}" if _said_yes(fields.get("user-invocable")) else None,
+        model=bool(description) and not _said_no_model(fields.get("disable-model-invocation")),
+        plugin=root.plugin,
+        version=root.version,
+        digest=file.digest,
+    )
+    return _judged(skill, file)
+
+
+def _judged(skill: Skill, file: SkillFile) -> Skill:
+    if file.failure:
+        return skill.noted("unreadable", f"Claude cannot read it: {file.failure}.", "refused", command=None)
+    if file.size > LARGEST:
+        words = f"SKILL.md has {file.size:,} bytes, too large: Claude loads at most {LARGEST:,}."
+        return skill.noted("too-large", words, "refused", command=None)
+    if not skill.description:
+        words = "no description: Claude offers it as a slash command only and never chooses it by itself."
+        skill = skill.noted("no-description", words)
+    if skill.command is None:
+        skill = skill.noted("not-invocable", "user-invocable is off: only the model can use it.")
+    return skill
+
+
+def header(text: str) -> dict[str, Node]:
+    """The fields that Claude sees: as YAML, or as YAML with doubtful values quoted, or none."""
+    found = _HEADER.match(text.removeprefix("\ufeff"))
+    if not found:
+        return {}
+    for attempt in (found[1], _quoted(found[1])):
+        try:
+            node = parse(attempt, DIALECT)
+        except YamlError:
+            continue
+        return node.items if isinstance(node, Mapping) else {}
+    return {}
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(_quoted_line(line) for line in text.split("\n"))
+
+
+def _quoted_line(line: str) -> str:
+    found = _PAIR.fullmatch(line)
+    if not found or not _SPECIAL.search(found[2]):
+        return line
+    value = found[2]
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return line
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{found[1]}: "{escaped}"'
+
+
+def plain_name(name: str) -> str:
+    """How a plugin's skill is called: everything but letters, digits, `_` and `-` becomes `-`, per UTF-16 unit."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda odd: "-" * (len(odd[0].encode("utf-16-le")) // 2), name)
+
+
+def _text(node: Node | None) -> str:
+    return node.text.strip() if isinstance(node, Scalar) and not node.null else ""
+
+
+def _said_yes(node: Node | None) -> bool:
+    return node is None or (isinstance(node, Scalar) and node.text.strip().lower() in _TRUE)
+
+
+def _said_no_model(node: Node | None) -> bool:
+    return isinstance(node, Scalar) and node.text.strip().lower() in _TRUE
+
+
+# ── which of several ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _switched_off(settings: list[dict[str, Any]]) -> set[str]:
+    merged: dict[str, Any] = {}
+    for layer in settings:
+        if isinstance(overrides := layer.get("skillOverrides"), dict):
+            merged |= overrides
+    return {name for name, value in merged.items() if value == "off"}
+
+
+def _settled(found: list[Skill], off: set[str]) -> list[Skill]:
+    """One file counts once however often it is linked; of one name the first is used."""
+    files: dict[Path, Skill] = {}
+    names: dict[str, Skill] = {}
+    settled: list[Skill] = []
+    for skill in found:
+        if skill.state != "loaded":
+            settled.append(skill)
+        elif (first := files.setdefault(skill.real, skill)) is not skill:
+            words = f"duplicate: the same file is already loaded as {first.name!r} from {first.folder}."
+            settled.append(skill.noted("same-file", words, "shadowed", shadowed_by=first.path))
+        elif (first := names.setdefault(skill.name, skill)) is not skill:
+            words = f"duplicate name: {first.path} is used instead."
+            settled.append(skill.noted("duplicate", words, "shadowed", shadowed_by=first.path))
+        elif skill.name in off:
+            words = "switched off by skillOverrides in Claude's settings."
+            settled.append(skill.noted("disabled", words, "disabled"))
+        else:
+            settled.append(skill)
+    return settled

@@ -1,0 +1,307 @@
+"""The skills that Codex loads, measured with 0.166.0 (docs/skills.md): what its app-server answers to `skills/list`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import Place
+from counsel.skills.record import Root, Skill
+from counsel.skills.shelf import Found, Shape, Shelf, SkillFile
+from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+
+AGENT = "codex"
+ADMIN = Path("/etc/codex/skills")
+LONGEST_NAME = 64
+DIALECT = Dialect(breaks="\x85\u2028\u2029", blank_tabs=False, loose_quotes=True, tight_comments=True)
+DEEP = Shape(depth=6, at_root=True, linked_files=False, most_folders=2000)
+MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
+
+
+class Refused(ValueError):
+    """Codex's own words for why it does not take a skill."""
+
+
+def user_folder(place: Place) -> Path:
+    return place.home / ".agents" / "skills"
+
+
+def project_folder(place: Place) -> Path:
+    return place.project / ".agents" / "skills"
+
+
+def skills(place: Place, shelf: Shelf) -> list[Skill]:
+    config = _config(place, shelf)
+    namespaces: dict[str, str] = {}
+    found = [
+        _skill(root, one, shelf, namespaces)
+        for root in _roots(place, config)
+        for one in shelf.search(root.path, DEEP)
+    ]
+    return _settled(found, config)
+
+
+# ── where ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _roots(place: Place, config: dict[str, Any]) -> Iterator[Root]:
+    """In the order in which Codex keeps one of several paths to the same file."""
+    upwards = list(_upwards(place.project, config))
+    for folder in upwards:
+        if folder / ".codex" != place.codex_dir():
+            yield Root(folder / ".codex" / "skills", "project")
+    yield Root(place.codex_dir() / "skills", "user")
+    yield Root(user_folder(place), "user", shared=True)
+    yield Root(place.codex_dir() / "skills" / ".system", "system")
+    yield Root(ADMIN, "admin")
+    for folder in reversed(upwards):
+        yield Root(folder / ".agents" / "skills", "project", shared=True)
+
+
+def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
+    """The folder and those above it up to the repository's root; alone when there is none."""
+    markers = config.get("project_root_markers")
+    names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
+    above = [project, *project.parents]
+    for number, folder in enumerate(above):
+        if any((folder / name).exists() for name in names):
+            return iter(above[: number + 1])
+    return iter([project])
+
+
+def _config(place: Place, shelf: Shelf) -> dict[str, Any]:
+    path = place.codex_dir() / "config.toml"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        shelf.problems.append(f"{path}: cannot be read ({error}): Codex does not start with it.")
+        return {}
+
+
+# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _skill(root: Root, one: Found, shelf: Shelf, namespaces: dict[str, str]) -> Skill:
+    file = shelf.file(one.real)
+    folder = os.path.basename(os.path.dirname(one.real))  # noqa: PTH119, PTH120
+    name, description, refusal = _one_line(folder) or "skill", "", ""
+    try:
+        fields = header(file)
+        name = _one_line(_optional(fields, "name")) or name
+        description = _one_line(_optional(fields, "description"))
+        _checked(name, description)
+    except Refused as error:
+        refusal = str(error)
+    if prefix := _namespace(os.path.dirname(one.real), shelf, namespaces):  # noqa: PTH120
+        name = f"{prefix}:{name}"
+    skill = Skill(
+        AGENT,
+        root.scope,
+        name,
+        description,
+        Path(one.path),
+        Path(one.real),
+        f"${name}",
+        shared=root.shared,
+        plugin=prefix or None,
+        digest=file.digest,
+    )
+    if not refusal:
+        return skill
+    return skill.noted(
+        "refused", f"Codex refuses it: {refusal}{_hint(refusal, file)}", "refused", command=None
+    )
+
+
+def _hint(refusal: str, file: SkillFile) -> str:
+    """What a person should know beyond Codex's words."""
+    if file.data.startswith(b"\xef\xbb\xbf"):
+        return " (the file begins with a byte-order mark: save it without)"
+    if refusal.startswith("missing YAML frontmatter"):
+        return " (it must begin with a line `---` and close with another)"
+    return {
+        "missing field `description`": " (no description: add `description: …` to the frontmatter)",
+        "invalid name: exceeds maximum length of 64 characters": " (the name is too long)",
+    }.get(refusal, "")
+
+
+def header(file: SkillFile) -> dict[str, Node]:
+    if file.failure:
+        raise Refused(f"failed to read file: {file.failure}")
+    try:
+        text = file.data.decode()
+    except UnicodeDecodeError as error:
+        raise Refused(f"failed to read file: invalid utf-8 sequence from index {error.start}") from None
+    block = _block(text)
+    try:
+        return _typed(parse(block, DIALECT))
+    except YamlError as error:
+        repaired = repair(block)
+        try:
+            return _typed(parse(repaired, DIALECT)) if repaired else _raise(error)
+        except YamlError:
+            raise Refused(f"invalid YAML: {error}") from None
+
+
+def _raise(error: Exception) -> dict[str, Node]:
+    raise error
+
+
+def _block(text: str) -> str:
+    """The lines between two `---`; spaces around them do not matter."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    if lines[0].strip() == "---":
+        for number, line in enumerate(lines[1:], 1):
+            if line.strip() == "---" and number > 1:
+                return "\n".join(lines[1:number])
+            if line.strip() == "---":
+                break
+    raise Refused("missing YAML frontmatter delimited by ---")
+
+
+def _typed(node: Node) -> dict[str, Node]:
+    """Codex wants texts in `name` and `description`, a mapping in `metadata`, each at most once."""
+    if isinstance(node, Scalar) and node.null:
+        return {}
+    if not isinstance(node, Mapping):
+        raise YamlError("invalid type, expected struct SkillFrontmatter")
+    if node.odd_keys:
+        raise YamlError("invalid type, expected a string as key")
+    _texts(node, ("name", "description"))
+    metadata = node.items.get("metadata", Scalar(""))
+    if "metadata" in node.doubled:
+        raise YamlError("duplicate field `metadata`")
+    if isinstance(metadata, Mapping):
+        _texts(metadata, ("short-description",))
+    elif not (isinstance(metadata, Scalar) and metadata.null):
+        raise YamlError("metadata: invalid type, expected struct SkillFrontmatterMetadata")
+    return node.items
+
+
+def _texts(node: Mapping, names: tuple[str, ...]) -> None:
+    for name in names:
+        if name in node.doubled:
+            raise YamlError(f"duplicate field `{name}`")
+        if not isinstance(node.items.get(name, Scalar("")), Scalar):
+            raise YamlError(f"{name}: invalid type, expected a string")
+
+
+def _optional(fields: dict[str, Node], name: str) -> str:
+    node = fields.get(name)
+    return node.text if isinstance(node, Scalar) and not node.null else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _checked(name: str, description: str) -> None:
+    if len(name) > LONGEST_NAME:
+        raise Refused(f"invalid name: exceeds maximum length of {LONGEST_NAME} characters")
+    if not description:
+        raise Refused("missing field `description`")
+
+
+# ── Codex's repair of prose that is no YAML ──────────────────────────────────────────────────────────
+
+_PAIR = re.compile(r"([^:]*):(?=\s|$)([ \t]*)(.*)", re.DOTALL)
+_COMMENT = re.compile(r"(?:(?<=\s)|^)#")
+
+
+def repair(block: str) -> str | None:
+    """The block with values quoted that hold `: ` or an unfinished bracket; None when nothing was to quote."""
+    lines = block.split("\n")
+    inside: int | None = None  # the indent of a key with a block scalar
+    changed = False
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        if inside is not None and (not line.strip() or indent > inside):
+            continue
+        inside = None
+        found = _PAIR.fullmatch(line)
+        if not found or not found[1].strip():
+            continue
+        comment = _COMMENT.search(found[3])
+        end = len(found[3][: comment.start()].rstrip()) if comment else len(found[3])
+        scalar = found[3][:end].rstrip()
+        if scalar[:1] in {"|", ">"}:
+            inside = indent
+        elif scalar and scalar[0] not in "\"'" and _doubtful(scalar):
+            quoted = scalar.replace("'", "''")
+            lines[number] = f"{found[1]}:{found[2]}'{quoted}'{found[3][end:]}"
+            changed = True
+    return "\n".join(lines) if changed else None
+
+
+def _doubtful(scalar: str) -> bool:
+    if re.search(r":\s", scalar):
+        return True
+    if scalar[0] not in "[{@`":
+        return False
+    try:
+        parse(scalar, DIALECT)
+    except YamlError:
+        return True
+    return False
+
+
+# ── a plugin's folder gives its skills a prefix ──────────────────────────────────────────────────────
+
+
+def _namespace(folder: str, shelf: Shelf, known: dict[str, str]) -> str:
+    """The name in the nearest plugin manifest in a skill's folder or above it."""
+    if folder not in known:
+        above = os.path.dirname(folder)  # noqa: PTH120
+        name = _manifest_name(folder, shelf)
+        known[folder] = name if name or above == folder else _namespace(above, shelf, known)
+    return known[folder]
+
+
+def _manifest_name(folder: str, shelf: Shelf) -> str:
+    for manifest in MANIFESTS:
+        path = os.path.join(folder, manifest)  # noqa: PTH118
+        if os.path.isfile(path):  # noqa: PTH113
+            name = shelf.json(Path(path)).get("name")
+            if isinstance(name, str):
+                return name.strip() or os.path.basename(folder)  # noqa: PTH119
+    return ""
+
+
+# ── which of several ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _settled(found: list[Skill], config: dict[str, Any]) -> list[Skill]:
+    """Skills with one name are all kept; one file counts once. Refused system skills are not spoken of."""
+    files: dict[Path, Skill] = {}
+    paths, names = _switched_off(config)
+    settled: list[Skill] = []
+    for skill in found:
+        first = files.setdefault(skill.real, skill)
+        if first is not skill:
+            words = f"duplicate: the same file is already loaded from {first.folder}."
+            settled.append(skill.noted("same-file", words, "shadowed", shadowed_by=first.path))
+        elif skill.state == "loaded" and (
+            skill.name in names or {str(skill.real), str(skill.real.parent)} & paths
+        ):
+            settled.append(skill.noted("disabled", "switched off in Codex's config.toml.", "disabled"))
+        elif skill.state == "loaded" or skill.scope != "system":
+            settled.append(skill)
+    return settled
+
+
+def _switched_off(config: dict[str, Any]) -> tuple[set[str], set[str]]:
+    section = config.get("skills")
+    rows = section.get("config") if isinstance(section, dict) else None
+    off = (
+        [row for row in rows if isinstance(row, dict) and row.get("enabled") is False]
+        if isinstance(rows, list)
+        else []
+    )
+    paths = {os.path.realpath(row["path"]) for row in off if isinstance(row.get("path"), str)}
+    return paths, {row["name"] for row in off if isinstance(row.get("name"), str)}

@@ -1,0 +1,123 @@
+"""The skills that Cursor loads: its documented folders, and the rules of its own SDK (PyPI `cursor-sdk` 1.1.0).
+
+There is no Cursor command line on the package registries to ask, so this list is checked against the documents only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from counsel.agents.base import Place
+from counsel.skills.record import Root, Scope, Skill
+from counsel.skills.shelf import Found, Shape, Shelf
+from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+
+AGENT = "cursor"
+FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in several, the first is used
+DEEP = Shape(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
+# Codex puts these there itself; Cursor leaves them to Codex.
+OF_CODEX = {"imagegen", "openai-docs", "opneai-docs", "plugin-creator", "skill-creator", "skill-installer"}
+DIALECT = Dialect(doubled_keys=False, unknown_tags=False)
+
+
+def user_folder(place: Place) -> Path:
+    return place.home / ".agents" / "skills"
+
+
+def project_folder(place: Place) -> Path:
+    return place.project / ".agents" / "skills"
+
+
+def skills(place: Place, shelf: Shelf) -> list[Skill]:
+    found = [_skill(root, one, shelf) for root in _roots(place) for one in _search(root, shelf)]
+    return _settled(found)
+
+
+def _roots(place: Place) -> Iterator[Root]:
+    homes: list[tuple[Path, Scope]] = [(place.project, "project"), (place.home, "user")]
+    if os.path.realpath(place.project) == os.path.realpath(place.home):
+        homes = homes[1:]
+    for base, scope in homes:
+        for folder in FOLDERS:
+            yield Root(base / folder / "skills", scope, shared=folder != ".cursor")
+
+
+def _search(root: Root, shelf: Shelf) -> Iterator[Found]:
+    of_codex = root.path.parent.name == ".codex"
+    for one in shelf.search(root.path, DEEP):
+        if not of_codex or Path(one.path).parent.name not in OF_CODEX:
+            yield one
+
+
+def _skill(root: Root, one: Found, shelf: Shelf) -> Skill:
+    file = shelf.file(one.real)
+    name = os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
+    fields, problem = header(file.text)
+    description = fields.get("description")
+    words = description.text if isinstance(description, Scalar) and not description.null else ""
+    by_model = not _is_true(fields.get("disable-model-invocation"))
+    skill = Skill(
+        AGENT,
+        root.scope,
+        name,
+        words.strip(),
+        Path(one.path),
+        Path(one.real),
+        f"/{name}",
+        model=by_model,
+        shared=root.shared,
+        digest=file.digest,
+    )
+    if file.failure:
+        problem = f"it cannot be read: {file.failure}"
+    elif not problem and not words and by_model and not _is_true(fields.get("alwaysApply")):
+        problem = "no description (it is required unless disable-model-invocation is true)"
+    return (
+        skill.noted("refused", f"Cursor refuses it: {problem}.", "refused", command=None)
+        if problem
+        else skill
+    )
+
+
+def header(text: str) -> tuple[dict[str, Node], str]:
+    """The fields, and why there are none. A header that is not closed goes on to the end of the file."""
+    text = text.removeprefix("\ufeff")
+    if not text.startswith("---") or text.startswith("----"):
+        return {}, ""
+    block = re.sub(r"\A[^\n]*", "", text[3:], count=1).partition("\n---")[0]
+    if not re.sub(r"(?m)^\s*#[^\n]+", "", block).strip():
+        return {}, ""
+    try:
+        node = parse(block, DIALECT)
+    except YamlError as error:
+        return {}, f"invalid frontmatter ({error})"
+    return (node.items, "") if isinstance(node, Mapping) else ({}, "")
+
+
+def _is_true(node: Node | None) -> bool:
+    return isinstance(node, Scalar) and node.plain and node.text in {"true", "True", "TRUE"}
+
+
+def _settled(found: list[Skill]) -> list[Skill]:
+    """The same path below two of the folders is one skill."""
+    places: dict[tuple[Path, Path], Skill] = {}
+    settled: list[Skill] = []
+    for skill in found:
+        base, inside = _split(skill.path)
+        first = places.setdefault((base, inside), skill)
+        if first is skill:
+            settled.append(skill)
+        else:
+            words = f"duplicate: {first.path} is used instead."
+            settled.append(skill.noted("duplicate", words, "shadowed", shadowed_by=first.path))
+    return settled
+
+
+def _split(path: Path) -> tuple[Path, Path]:
+    for folder in path.parents:
+        if folder.name == "skills" and folder.parent.name in FOLDERS:
+            return folder.parent.parent, path.relative_to(folder)
+    return path.parent, path

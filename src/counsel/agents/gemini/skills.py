@@ -1,0 +1,246 @@
+"""The skills that Gemini CLI loads, measured with 0.61.0 (docs/skills.md): what `gemini skills list --all` prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import Place
+from counsel.skills.record import Root, Skill
+from counsel.skills.shelf import Found, Shape, Shelf, SkillFile
+from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
+
+AGENT = "gemini"
+TWO_LEVELS = Shape(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)
+DIALECT = Dialect(doubled_keys=False, unknown_tags=False)
+
+_HEADER = re.compile(r"---\r?\n([\s\S]*?)\r?\n---")
+_SPACE = r"[\s\ufeff]"
+_NAME = re.compile(rf"{_SPACE}*name:{_SPACE}*(.*)")
+_DESCRIPTION = re.compile(rf"{_SPACE}*description:{_SPACE}*(.*)")
+# Plain values that YAML does not read as text: Gemini then reads the lines itself.
+_NOT_TEXT = re.compile(
+    r"|~|null|Null|NULL|true|True|TRUE|false|False|FALSE"
+    r"|[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)"
+    r"|[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9_]+)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?"
+)
+
+
+def user_folder(place: Place) -> Path:
+    return _home(place) / ".agents" / "skills"
+
+
+def project_folder(place: Place) -> Path:
+    return place.project / ".agents" / "skills"
+
+
+def skills(place: Place, shelf: Shelf) -> list[Skill]:
+    settings = [
+        _settings(folder / "settings.json", shelf)
+        for folder in (place.gemini_dir(), place.project / ".gemini")
+    ]
+    trusted = _trusted(place, settings[0], shelf)
+    found = [
+        _skill(root, one, shelf, trusted=trusted or root.scope != "project")
+        for root in _roots(place, shelf)
+        for one in _in_order(root, shelf)
+    ]
+    return _settled(found, settings)
+
+
+# ── where ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _home(place: Place) -> Path:
+    return place.gemini_dir().parent  # GEMINI_CLI_HOME moves `.agents`, too
+
+
+def _roots(place: Place, shelf: Shelf) -> Iterator[Root]:
+    """Later ones win."""
+    extensions = place.gemini_dir() / "extensions"
+    for entry in shelf.entries(str(extensions)):
+        folder = extensions / entry.name
+        about = _settings(folder / "gemini-extension.json", shelf) if entry.folder else {}
+        if isinstance(name := about.get("name"), str):
+            version = about.get("version")
+            yield Root(
+                folder / "skills",
+                "plugin",
+                plugin=name,
+                version=version if isinstance(version, str) else None,
+            )
+    yield Root(place.gemini_dir() / "skills", "user")
+    yield Root(user_folder(place), "user", shared=True)
+    if Path(os.path.realpath(place.project)) != Path(os.path.realpath(_home(place))):
+        yield Root(place.project / ".gemini" / "skills", "project")
+        yield Root(project_folder(place), "project", shared=True)
+
+
+def _in_order(root: Root, shelf: Shelf) -> Iterator[Found]:
+    """As Gemini usually meets them: the folder's own SKILL.md first, then the subfolders from last to first.
+
+    Its search runs in parallel, so which of two equal names in one folder wins can differ from start to start.
+    """
+    found = list(shelf.search(root.path, TWO_LEVELS))
+    own = [one for one in found if os.path.dirname(one.path) == str(root.path)]  # noqa: PTH120
+    yield from own
+    yield from reversed([one for one in found if one not in own])
+
+
+def _settings(path: Path, shelf: Shelf) -> dict[str, Any]:
+    """Gemini's files may hold comments."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        if "//" not in text and "/*" not in text:
+            return shelf.json(path)
+        from counsel.skills.comments import without_comments  # noqa: PLC0415 - rare
+
+        found = json.loads(without_comments(text))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        shelf.problems.append(f"{path}: cannot be read ({error}): it is ignored.")
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _inner(settings: dict[str, Any], *keys: str) -> Any:
+    value: Any = settings
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _trusted(place: Place, settings: dict[str, Any], shelf: Shelf) -> bool:
+    """Whether Gemini reads the project's skills at all."""
+    asked = place.env.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if place.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
+        return False
+    if asked == "true" or _inner(settings, "security", "folderTrust", "enabled") is False:
+        return True
+    moved = place.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    rules = _settings(Path(moved) if moved else place.gemini_dir() / "trustedFolders.json", shelf)
+    here = Path(os.path.realpath(place.project))
+    best = ""
+    for path, level in rules.items():
+        effective = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
+        if here.is_relative_to(os.path.realpath(effective)) and len(path) > len(best):
+            best = path
+    return bool(best) and rules[best] in {"TRUST_FOLDER", "TRUST_PARENT"}
+
+
+# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _skill(root: Root, one: Found, shelf: Shelf, *, trusted: bool) -> Skill:
+    file = shelf.file(one.real)
+    read = header(file.text)
+    name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
+    skill = Skill(
+        AGENT,
+        root.scope,
+        name,
+        read[1].strip() if read else "",
+        Path(one.path),
+        Path(one.real),
+        f"/{name}",
+        shared=root.shared,
+        plugin=root.plugin,
+        version=root.version,
+        digest=file.digest,
+    )
+    return _judged(skill, file, read, trusted=trusted)
+
+
+def _judged(skill: Skill, file: SkillFile, read: tuple[str, str] | None, *, trusted: bool) -> Skill:
+    if file.failure and not file.regular:
+        words = f"{file.failure}: Gemini CLI waits for it and does not start."
+        return skill.noted("not-a-file", words, "refused", command=None)
+    if file.failure:
+        return skill.noted("unreadable", f"Gemini cannot read it: {file.failure}.", "refused", command=None)
+    if read is None:
+        return skill.noted("refused", f"Gemini drops it: {_why_dropped(file.text)}.", "refused", command=None)
+    if not trusted:
+        words = "the folder is not trusted: Gemini reads its skills after `gemini` was told to trust it."
+        return skill.noted("untrusted", words, "untrusted", command=None)
+    if not skill.name.strip():
+        skill = skill.noted("no-name", "the name is empty: nobody can call it.")
+    if not skill.description:
+        skill = skill.noted("no-description", "no description: Gemini does not know when to use it.")
+    return skill
+
+
+def _why_dropped(text: str) -> str:
+    if text.startswith("\ufeff"):
+        return "it begins with a byte-order mark"
+    if not re.match(r"---\r?\n", text):
+        return "no frontmatter (the first line must be exactly `---`)"
+    if not _HEADER.match(text):
+        return "the frontmatter is not closed by a line `---`"
+    return "the frontmatter has no name or no description"
+
+
+def header(text: str) -> tuple[str, str] | None:
+    """Name and description: as YAML when both are texts there, else from lines that begin with those words."""
+    found = _HEADER.match(text)
+    if not found:
+        return None
+    try:
+        node = parse(found[1], DIALECT)
+    except YamlError:
+        return by_lines(found[1])
+    name, description = (_string(node, key) for key in ("name", "description"))
+    return by_lines(found[1]) if name is None or description is None else (name, description)
+
+
+def _string(node: Any, key: str) -> str | None:
+    value = node.items.get(key) if isinstance(node, Mapping) else None
+    if not isinstance(value, Scalar) or (value.plain and _NOT_TEXT.fullmatch(value.text)):
+        return None
+    return value.text
+
+
+def by_lines(block: str) -> tuple[str, str] | None:
+    name: str | None = None
+    description: str | None = None
+    lines = re.split(r"\r?\n", block)
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if found := _NAME.fullmatch(line):
+            name = found[1].strip()
+        elif found := _DESCRIPTION.fullmatch(line):
+            words = [found[1].strip()]
+            while number < len(lines) and re.match(r"[ \t]+\S", lines[number]):
+                words.append(lines[number].strip())
+                number += 1
+            description = " ".join(filter(None, words))
+    return None if name is None or description is None else (name, description)
+
+
+# ── which of several ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _settled(found: list[Skill], settings: list[dict[str, Any]]) -> list[Skill]:
+    last = {skill.name: skill for skill in found if skill.state == "loaded"}
+    off = {str(name).lower() for layer in settings for name in _inner(layer, "skills", "disabled") or ()}
+    none = any(_inner(layer, "skills", "enabled") is False for layer in settings)
+    settled: list[Skill] = []
+    for skill in found:
+        if skill.state != "loaded":
+            settled.append(skill)
+        elif last[skill.name] is not skill:
+            winner = last[skill.name]
+            words = f"duplicate name: {winner.path} is used instead."
+            settled.append(skill.noted("duplicate", words, "shadowed", shadowed_by=winner.path))
+        elif none or skill.name.lower() in off:
+            settled.append(skill.noted("disabled", "switched off in Gemini's settings.json.", "disabled"))
+        else:
+            settled.append(skill)
+    return settled

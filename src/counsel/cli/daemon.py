@@ -1,0 +1,74 @@
+"""`counsel daemon`: is one running, and stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import click
+
+from counsel.cli import Lazy, Row, json_option, output
+from counsel.types import Json
+
+ROWS = {
+    "status": Row("counsel.cli.daemon:status", "Is the daemon running, and who uses it?"),
+    "stop": Row("counsel.cli.daemon:stop", "End the daemon; its jobs go on in the next one."),
+}
+
+
+@click.group(cls=Lazy, rows=ROWS)
+def daemon() -> None:
+    """The background process that every door shares. It starts when needed and ends when idle."""
+
+
+@click.command()
+@json_option
+def status(*, as_json: bool) -> None:
+    """Is the daemon running, and who uses it?"""
+    found = asyncio.run(_status())
+    if as_json:
+        output.document(found)
+    else:
+        click.echo(_words(found))
+
+
+@click.command()
+@json_option
+def stop(*, as_json: bool) -> None:
+    """End the daemon. Running jobs are written down and go on in the next one."""
+    stopped = asyncio.run(_stop())
+    if as_json:
+        output.document({"stopped": stopped})
+    else:
+        click.echo("The daemon has ended." if stopped else "No daemon is running.")
+
+
+async def _status() -> Json:
+    from counsel.doors.client import find  # noqa: PLC0415 - `--help` does not need it
+
+    engine = await find()
+    if engine is None:
+        return {"running": False}
+    try:
+        return await engine.daemon_status()
+    finally:
+        await engine.close()
+
+
+async def _stop() -> bool:
+    from counsel.doors.client import find  # noqa: PLC0415
+
+    engine = await find()
+    if engine is None:
+        return False
+    await engine.daemon_stop()
+    return True
+
+
+def _words(found: Json) -> str:
+    if not found["running"]:
+        return "No daemon is running. It starts when a door needs it."
+    since = int((time.time() - found["started_at"]) / 60)
+    lines = [f"counsel {found['version']} runs since {since} min: pid {found['pid']}, {found['socket']}"]
+    lines += [f"  {client['client']} (counsel {client['version']})" for client in found["clients"]]
+    return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""`counsel images`: pictures for agents, kept in the project."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from counsel.caller import Caller
+from counsel.cli import connect, json_option, output
+from counsel.types import Json
+
+
+@click.group()
+def images() -> None:
+    """Keep pictures in the project's private store, .counsel/assets/."""
+
+
+@images.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@json_option
+def add(files: tuple[str, ...], as_json: bool) -> None:
+    """Check pictures and copy them to .counsel/assets/ in the current folder.
+
+    The kind is found from the content: PNG, JPEG, GIF, WEBP or BMP (kept as PNG). The name in the store is the
+    content's hash, so the same picture is kept once; the folder ignores itself in git. Prints the paths.
+    """
+    who = connect.caller()
+    kept = [_kept(who, name) for name in files]
+    if as_json:
+        output.document({"images": kept})
+        return
+    for each in kept:
+        click.echo(each["path"])
+
+
+def _kept(who: Caller, name: str) -> Json:
+    """A person at a shell may name a picture anywhere: its own folder is allowed for this one look."""
+    from counsel.agents.images import keep
+    from counsel.engine.folders import Folders
+    from counsel.engine.images import load
+
+    given = Path(name).expanduser().absolute()
+    image = load(str(given), 1, Folders.of(replace(who, roots=(given.parent,))))
+    path = keep(who.cwd, image)
+    return {
+        "file": str(given),
+        "path": str(path),
+        "media_type": image.media_type,
+        "width": image.width,
+        "height": image.height,
+        "bytes": len(image.data),
+        "sha256": hashlib.sha256(image.data).hexdigest(),
+    }

@@ -1,0 +1,300 @@
+"""`counsel skills`: find, understand and share the agents' skills."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counsel.agents.base import AGENTS
+from counsel.cli import json_option, output
+from counsel.errors import Conflict, InvalidArgument
+from counsel.skills.record import SCOPES, Listing, Skill
+
+if TYPE_CHECKING:
+    from counsel.skills.matrix import Row
+    from counsel.skills.share import Sharing, Step
+    from counsel.skills.show import Shown
+
+MARKS = {"own": "yes", "shared": "shared", "missing": "-"}
+
+
+@click.group()
+def skills() -> None:
+    """Skills of all agents: find them, understand them, share them."""
+
+
+def _split(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """`--to a,b --to c` is a, b and c."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+_agents = click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    callback=_split,
+    metavar="AGENT",
+    help=f"Only these: {', '.join(AGENTS)}.",
+)
+_scopes = click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    callback=_split,
+    metavar="SCOPE",
+    help=f"Only these: {', '.join(SCOPES)}.",
+)
+_project = click.option(
+    "--project", type=click.Path(file_okay=False), help="The project's folder instead of the current one."
+)
+_dry = click.option("--dry-run", is_flag=True, help="Say what would happen and change nothing.")
+
+
+@skills.command("list")
+@click.argument("text", nargs=-1)
+@_agents
+@_scopes
+@_project
+@json_option
+def list_(
+    *,
+    text: tuple[str, ...],
+    agents: tuple[str, ...],
+    scopes: tuple[str, ...],
+    project: str | None,
+    as_json: bool,
+) -> None:
+    """List the skills that each agent would load here; with TEXT only those that hold its words."""
+    from counsel.skills.discover import list_skills  # noqa: PLC0415
+
+    found = list_skills(agents=agents, scopes=scopes, text=" ".join(text), project=project)
+    if as_json:
+        output.document(found.as_dict())
+        return
+    if found.skills:
+        output.table(
+            ("agent", "scope", "skill", "state", "description"), [_line(skill) for skill in found.skills]
+        )
+    _remarks(found)
+    if not found.skills:
+        output.words("No skill matches." if text or agents or scopes else "No skill found here.")
+
+
+def _line(skill: Skill) -> tuple[str, ...]:
+    return (skill.agent, skill.scope, skill.command or skill.name, _state(skill), _short(skill.description))
+
+
+def _state(skill: Skill) -> str:
+    if skill.state != "loaded":
+        return skill.state
+    codes = [note.code for note in skill.notes]
+    return ", ".join(("ok", *codes)) if codes else "ok"
+
+
+def _short(text: str, most: int = 72) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _remarks(found: Listing) -> None:
+    """Why some are not loaded, one line each, for people."""
+    for skill in found.skills:
+        for note in skill.notes:
+            output.words(f"{skill.agent} {skill.path}: {note.words}")
+    for problem in found.problems:
+        output.words(problem)
+
+
+@skills.command()
+@_agents
+@_project
+@json_option
+def matrix(*, agents: tuple[str, ...], project: str | None, as_json: bool) -> None:
+    """Show skill by agent: who has it, who reads it from a shared folder, who lacks it, which copies differ."""
+    from counsel.skills.discover import list_skills  # noqa: PLC0415
+    from counsel.skills.matrix import skill_matrix  # noqa: PLC0415
+
+    found = list_skills(project=project)
+    names = list(agents or AGENTS)
+    rows = skill_matrix(found.skills, names)
+    if as_json:
+        output.document({"rows": [row.as_dict() for row in rows], "problems": list(found.problems)})
+    elif rows:
+        output.table(("skill", *names, "content"), [_matrix_line(row, names) for row in rows])
+    else:
+        output.words("No skill found here.")
+
+
+def _matrix_line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
+    content = (
+        "" if row.copies < 2 else f"{row.copies} copies, {'identical' if row.identical else 'different'}"
+    )
+    return (row.name, *(MARKS.get(row.cells[name], row.cells[name]) for name in names), content)
+
+
+@skills.command()
+@click.argument("name")
+@_agents
+@_scopes
+@_project
+@json_option
+def show(
+    *, name: str, agents: tuple[str, ...], scopes: tuple[str, ...], project: str | None, as_json: bool
+) -> None:
+    """Show one skill: its text, files, allowed tools, and a check against the agentskills.io rules.
+
+    NAME is a skill's name, command, folder or path.
+    """
+    from counsel.skills.show import show_skill  # noqa: PLC0415
+
+    shown = show_skill(name, agents=agents, scopes=scopes, project=project)
+    if as_json:
+        output.document(shown.as_dict())
+    elif sys.stdout.isatty():
+        _render(shown)
+    else:
+        sys.stdout.write(_page(shown) + "\n" + shown.header.body.strip("\n") + "\n")
+
+
+def _render(shown: Shown) -> None:
+    from rich.markdown import Markdown  # noqa: PLC0415
+    from rich.rule import Rule  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = output.console()
+    console.print(Text(_page(shown)))
+    console.print(Rule(style="dim"))
+    console.print(Markdown(shown.header.body))
+
+
+def _page(shown: Shown) -> str:
+    skill = shown.skill
+    facts = {
+        "skill": skill.name,
+        "agent": f"{skill.agent} ({skill.scope}), {skill.state}",
+        "command": skill.command,
+        "path": str(skill.path),
+        "links to": str(skill.real) if skill.real != skill.path else None,
+        "plugin": f"{skill.plugin} {skill.version or ''}".strip() if skill.plugin else None,
+        "describes": shown.header.text("description") or None,
+        "tools": ", ".join(shown.tools) or None,
+        "license": shown.header.text("license") or None,
+    }
+    lines = [f"{key + ':':<11}{' '.join(value.split())}" for key, value in facts.items() if value]
+    lines += [f"problem:   {note.words}" for note in skill.notes]
+    lines += [
+        f"also:      {other.agent} ({other.scope}) {other.path}, {other.state}" for other in shown.others
+    ]
+    lines += [f"file:      {path} ({size:,} bytes)" for path, size in shown.files]
+    wrong = [finding for finding in shown.findings if not finding.ok]
+    lines += [f"mend:      {finding.words}. {finding.mend}" for finding in wrong]
+    if not wrong:
+        lines.append("check:     keeps the agentskills.io rules")
+    return "\n".join(lines)
+
+
+@skills.command()
+@click.argument("name")
+@click.option(
+    "--to", multiple=True, callback=_split, metavar="AGENT", help="For these agents; may be repeated."
+)
+@click.option("--everywhere", is_flag=True, help="For every agent.")
+@click.option(
+    "--scope", type=click.Choice(("user", "project")), help="Where agents look for it.  [default: user]"
+)
+@click.option("--copy", is_flag=True, help="Make copies instead of links.")
+@click.option("--remove", is_flag=True, help="Take back what was shared: that, and nothing else.")
+@click.option(
+    "--yes", is_flag=True, help="Replace what is in the way without asking; it is kept in the backups."
+)
+@_dry
+@_project
+@json_option
+def share(
+    name: str,
+    to: tuple[str, ...],
+    everywhere: bool,
+    scope: str | None,
+    copy: bool,
+    remove: bool,
+    yes: bool,
+    dry_run: bool,
+    project: str | None,
+    as_json: bool,
+) -> None:
+    """Let other agents see a skill: a link (or copy) from where it lives to where each of them looks."""
+    from counsel.skills.share import share_skill  # noqa: PLC0415
+    from counsel.skills.unshare import unshare_skill  # noqa: PLC0415
+
+    if remove:
+        done = unshare_skill(name, to=() if everywhere else to, scope=scope, dry_run=dry_run)
+        _report(done, dry_run=dry_run, as_json=as_json)
+        return
+    if bool(to) == everywhere:
+        raise InvalidArgument("say for whom.", hint=f"--to AGENT ({', '.join(AGENTS)}) or --everywhere.")
+    wish: dict[str, Any] = {"to": to, "scope": scope or "user", "copy": copy, "project": project}
+    plan = share_skill(name, **wish, dry_run=True)
+    if not dry_run:
+        agreed = yes or _agreed(plan.steps, ask=not as_json)
+        plan = share_skill(name, **wish, replace_existing=agreed)
+    _report(plan, dry_run=dry_run, as_json=as_json)
+
+
+def _agreed(steps: Sequence[Step], *, ask: bool) -> bool:
+    """Ask a person about what is in the way; without one, `share_skill` refuses."""
+    blocked = [step for step in steps if step.fate == "replace"]
+    if not blocked or not (ask and sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    for step in blocked:
+        output.words(step.words)
+    if click.confirm("Go on? What is replaced is kept in the backups.", default=False, err=True):
+        return True
+    raise Conflict("Nothing was changed.")
+
+
+@skills.command()
+@click.argument("identity", required=False, metavar="[ID]")
+@_dry
+@json_option
+def undo(*, identity: str | None, dry_run: bool, as_json: bool) -> None:
+    """Take back the last `share`, or the one with this ID."""
+    from counsel.skills.unshare import undo_sharing  # noqa: PLC0415
+
+    _report(undo_sharing(identity, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+WORDS = {
+    "share": "would {kind}",
+    "replace": "would replace",
+    "already": "already",
+    "shared": "{kind} made",
+    "replaced": "replaced",
+    "removed": "removed",
+    "kept": "left alone",
+}
+
+
+def _report(done: Sharing, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        output.document({**done.as_dict(), "dry_run": dry_run})
+        return
+    rows = [
+        (", ".join(step.agents), _fate(step, dry_run=dry_run), str(step.path), step.words)
+        for step in done.steps
+    ]
+    output.table(("for", "what", "where", "remark"), rows)
+    for step in done.steps:
+        if step.backup:
+            output.words(f"{step.path}: what was there is in {step.backup}")
+    for warning in done.warnings:
+        output.words(warning)
+    if done.id and any(step.fate in {"shared", "replaced"} for step in done.steps):
+        output.words(f"Undo with: counsel skills undo {done.id}")
+
+
+def _fate(step: Step, *, dry_run: bool) -> str:
+    words = WORDS[step.fate].format(kind=step.kind)
+    return f"would be {words}" if dry_run and step.fate == "removed" else words

@@ -1,0 +1,160 @@
+"""The engine served to programs on the daemon's socket. `client.RemoteEngine` is the other end.
+
+One line per request, `{"id", "method", "params"}`; one per answer, `{"id", "result"}` or `{"id", "error"}`; while a job
+is followed, `{"id", "event"}`. `{"id", "method": "drop"}` says that nobody waits for an answer any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from counsel.caller import Caller
+from counsel.doors import environment
+from counsel.doors.calls import Leaving
+from counsel.doors.lines import encode
+from counsel.doors.visitor import Visitor
+from counsel.errors import CounselError, Internal
+from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
+from counsel.types import Json
+
+_Write: TypeAlias = Callable[[bytes], None]
+
+
+# ── what travels ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def request_to_json(request: Request) -> Json:
+    return {"kind": type(request).__name__, **asdict(request)}
+
+
+def request_from_json(shown: Json) -> Request:
+    kinds: dict[str, type[ChatRequest | ConsensusRequest]] = {
+        "ChatRequest": ChatRequest,
+        "ConsensusRequest": ConsensusRequest,
+    }
+    given: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in shown.items()}
+    return kinds[given.pop("kind")](**given)
+
+
+def caller_to_json(caller: Caller) -> Json:
+    return {
+        "client": caller.client,
+        "agent": caller.agent,
+        "cwd": str(caller.cwd),
+        "roots": [str(root) for root in caller.roots],
+        "chain": list(caller.chain),
+        "env": environment.travelling(caller.env),
+    }
+
+
+def caller_from_json(shown: Json) -> Caller:
+    visitor = Visitor(
+        env=shown["env"],
+        cwd=Path(shown["cwd"]),
+        agent=shown["agent"],
+        roots=tuple(Path(root) for root in shown["roots"]),
+    )
+    return replace(visitor.caller(shown["client"]), cwd=visitor.cwd, chain=tuple(shown["chain"]))
+
+
+# ── inside the daemon ────────────────────────────────────────────────────────────────────────────────
+
+
+class Desk:
+    """Serves one program. Synchronous calls that it leaves behind are stopped; background jobs go on."""
+
+    def __init__(
+        self, engine: Engine, write: _Write, status: Callable[[], Json], end: Callable[[str], None]
+    ) -> None:
+        self.engine = engine
+        self._write = write
+        self._status = status
+        self._end = end
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that have not ended
+        self._methods: dict[str, Callable[[int, Json], Awaitable[Any]]] = {
+            "submit": self._submit,
+            "wait": self._wait,
+            "follow": self._follow,
+            "accepted": lambda _, params: engine.accepted(params["job_id"]),
+            "cancel": lambda _, params: engine.cancel(params["any_id"]),
+            "status": lambda _, params: engine.status(params["any_id"], full_history=params["full_history"]),
+            "recent": lambda _, params: engine.recent(params["limit"]),
+            "daemon_status": self._daemon_status,
+            "daemon_stop": self._daemon_stop,
+        }
+
+    def line(self, data: bytes) -> None:
+        message = json.loads(data)
+        number = int(message["id"])
+        if message["method"] == "drop":
+            if number in self._tasks:
+                self._tasks[number].cancel()
+            return
+        task = asyncio.ensure_future(self._answer(number, message["method"], message.get("params") or {}))
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+
+    async def _answer(self, number: int, method: str, params: Json) -> None:
+        try:
+            result = await self._methods[method](number, params)
+        except CounselError as error:
+            self._write(encode({"id": number, "error": error.as_dict()}))
+        except (KeyError, TypeError, ValueError) as error:
+            broken = Internal(
+                f"The daemon could not read {method}: {error!r}.", hint="Are both of one release?"
+            )
+            self._write(encode({"id": number, "error": broken.as_dict()}))
+        else:
+            self._write(encode({"id": number, "result": result}))
+
+    async def _submit(self, _: int, params: Json) -> str:
+        request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
+        background: bool = params["background"]
+        job = await self.engine.submit(request, caller, background=background, key=params["key"])
+        if not background:
+            self._awaited[job] = caller
+        return job
+
+    async def _wait(self, _: int, params: Json) -> Json:
+        job: str = params["job_id"]
+        try:
+            result = await self.engine.wait(job)
+        except CounselError:
+            self._awaited.pop(job, None)
+            raise
+        self._awaited.pop(job, None)
+        return result
+
+    async def _follow(self, number: int, params: Json) -> None:
+        async for event in self.engine.follow(params["job_id"], params["after"]):
+            self._write(encode({"id": number, "event": asdict(event)}))
+
+    async def _daemon_status(self, _: int, __: Json) -> Json:
+        return self._status()
+
+    async def _daemon_stop(self, _: int, __: Json) -> Json:
+        asyncio.get_running_loop().call_soon(self._end, "stop")
+        return {"stopped": True}
+
+    async def close(self, why: Leaving) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        if why != "handover":
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        for job, caller in self._awaited.items():
+            if not caller.settings.keep_abandoned:
+                with suppress(CounselError):
+                    await self.engine.cancel(job)

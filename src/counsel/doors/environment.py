@@ -1,0 +1,95 @@
+"""Which of a caller's environment variables go to the daemon, and which the daemon itself starts with.
+
+A caller's variables belong to that caller's calls alone: two windows with different keys share one daemon. What is
+not named here stays where it is. The daemon is started without any key.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# How a name ends, how it starts, or the name itself; and why it travels.
+ENDINGS = (
+    "_API_KEY",  # providers' keys
+    "_KEY",  # keys of the user's own providers in config.toml
+    "_TOKEN",
+    "_BASE_URL",  # providers' addresses
+    "_PROXY",
+    "_proxy",
+)
+STARTS = (
+    "COUNSEL_",  # our settings
+    "CLAUDE_",  # the agents' own, for when counsel starts one of them
+    "CODEX_",
+    "GEMINI_",
+    "CURSOR_",
+    "ANTHROPIC_",
+    "OPENAI_",
+    "GOOGLE_",
+    "AWS_",  # agents that reach their models through a cloud
+    "AZURE_",
+    "VERTEX_",
+    "XDG_",  # where programs look for their files
+    "LC_",
+)
+NAMES = frozenset(
+    {
+        # settings that keep the seed's names
+        "REQUEST_TIMEOUT_MS",
+        "MAX_MCP_OUTPUT_TOKENS",
+        "MCP_TRANSPORT",
+        "ENABLE_RESPONSE_SUMMARIZATION",
+        "SUMMARIZATION_MODEL",
+        "CLIENT_CWD",
+        "SESSION_ID",
+        "PERMISSION_MODE",
+        "LOG_LEVEL",
+        # what a program needs to run at all
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "TERM",
+        "SSH_AUTH_SOCK",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "REQUESTS_CA_BUNDLE",
+        "NODE_EXTRA_CA_CERTS",
+        "OLLAMA_HOST",
+    }
+)
+# The daemon's own: how to run, and the settings that are not any caller's. Never a key.
+_DAEMON_NAMES = (NAMES - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE"}) | {
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "COVERAGE_PROCESS_START",
+    "COVERAGE_PROCESS_CONFIG",
+}
+_DAEMON_STARTS = ("COUNSEL_", "XDG_", "LC_")
+_SECRET = ("_KEY", "_TOKEN")
+
+
+def travelling(env: Mapping[str, str]) -> dict[str, str]:
+    """What the daemon is told about this caller."""
+    return {
+        name: value
+        for name, value in env.items()
+        if name in NAMES or name.startswith(STARTS) or name.endswith(ENDINGS)
+    }
+
+
+def of_daemon(env: Mapping[str, str]) -> dict[str, str]:
+    """What a daemon is started with, whoever starts it."""
+    return {
+        name: value
+        for name, value in env.items()
+        if (name in _DAEMON_NAMES or name.startswith(_DAEMON_STARTS)) and not name.endswith(_SECRET)
+    }

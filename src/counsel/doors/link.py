@@ -1,0 +1,129 @@
+"""A door's way to the daemon: connect, or start one. Any number of doors at once start exactly one.
+
+Whoever holds `spawn.lock` starts the daemon, after looking once more whether one is there; the others try again. A
+socket that refuses is what a killed daemon left behind. Standard library only: the front stands on this.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from counsel import __version__
+from counsel.doors import environment, place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket as socket_
+    from collections.abc import Mapping
+
+RETRY = 0.01  # seconds between attempts while a daemon starts
+COMMAND = [sys.executable, "-m", "counsel.doors.daemon"]
+
+
+def older(version: str) -> bool:
+    """Whether a daemon of that release must make room for ours. One that is newer serves us, too."""
+    return _numbers(version) < _numbers(__version__)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdigit()]
+
+
+class Link:
+    """Attempts to reach the daemon of one COUNSEL_HOME; none of them blocks."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.env = env
+        self.home = place.home(env)
+        self._lock: int | None = None
+        self._child = 0  # the process that starts the daemon and ends when it listens or has failed
+
+    def attempt(self) -> socket_.socket | None:
+        """A connection, or None: try again in `RETRY` seconds. Raises `OSError` when no daemon can be started."""
+        found = self.existing()
+        if found is None and not self._starting() and self._take_lock():
+            found = self.existing()
+            if found is None:
+                self._spawn()
+        if found is not None:
+            self.release()
+        return found
+
+    def existing(self) -> socket_.socket | None:
+        """A connection to a daemon that runs already."""
+        import socket  # noqa: PLC0415 - after the first answer: it costs milliseconds
+
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(place.socket(self.home))
+        except OSError as error:
+            connection.close()
+            if isinstance(error, FileNotFoundError | ConnectionRefusedError | BlockingIOError):
+                return None
+            raise
+        return connection
+
+    def release(self) -> None:
+        """Let another door try; forget the process that started the daemon."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        if self._child:
+            os.waitpid(self._child, 0)  # it ends once the daemon listens, and that is so or it has failed
+            self._child = 0
+
+    def _starting(self) -> bool:
+        if not self._child:
+            return False
+        ended, status = os.waitpid(self._child, os.WNOHANG)
+        if not ended:
+            return True
+        self._child = 0
+        if status:
+            self.release()
+            raise OSError(f"the daemon did not start: {self._reason()}")
+        return False
+
+    def _take_lock(self) -> bool:
+        """True for the one door that is to start the daemon now."""
+        import fcntl  # noqa: PLC0415
+
+        if self._lock is not None:
+            return True
+        lock = os.open(f"{place.run_folder(self.home)}/spawn.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        return True
+
+    def _spawn(self) -> None:
+        devnull = os.open(os.devnull, os.O_RDWR)
+        words = os.open(self.words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            self._child = os.posix_spawn(
+                COMMAND[0],
+                COMMAND,
+                {**environment.of_daemon(self.env), "COUNSEL_HOME": self.home},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, devnull, 0),
+                    (os.POSIX_SPAWN_DUP2, words, 1),
+                    (os.POSIX_SPAWN_DUP2, words, 2),
+                ],
+            )
+        finally:
+            os.close(devnull)
+            os.close(words)
+
+    @property
+    def words(self) -> str:
+        """What a daemon says that cannot start. Its log proper is in COUNSEL_HOME/logs."""
+        return f"{place.run_folder(self.home)}/daemon.err"
+
+    def _reason(self) -> str:
+        with open(self.words, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            lines = [line.strip() for line in file if line.strip()]
+        return lines[-1][:500] if lines else f"it said nothing in {self.words}"

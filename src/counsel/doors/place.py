@@ -1,0 +1,73 @@
+"""Where the daemon is found: the private run folder, its socket and its locks, as plain strings.
+
+The front imports this at every start of an agent window, so it stands on `os` alone. `settings.default_home` says the
+same about COUNSEL_HOME; a test keeps the two together.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST = (
+    100  # bytes of a socket's path: the kernel takes 107 (Linux) or 103 (macOS), and binding needs a few more
+)
+
+
+def home(env: Mapping[str, str]) -> str:
+    if given := env.get("COUNSEL_HOME"):
+        return os.path.join(os.getcwd(), os.path.expanduser(given))  # noqa: PTH109, PTH111, PTH118 - pathlib is slow
+    user = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+    if sys.platform == "darwin":
+        return f"{user}/Library/Application Support/counsel"
+    data = env.get("XDG_DATA_HOME", "")
+    return f"{data if data.startswith('/') else user + '/.local/share'}/counsel"
+
+
+def run_folder(of: str) -> str:
+    """COUNSEL_HOME/run, made private; where nothing can be written there, a folder of this user's in /tmp."""
+    inside = f"{of}/run"
+    try:
+        os.makedirs(of, 0o700, exist_ok=True)  # noqa: PTH103
+        private(inside)
+    except OSError:
+        inside = ""
+    if inside and os.access(inside, os.W_OK):
+        return inside
+    return _elsewhere(of)
+
+
+def socket(of: str) -> str:
+    """The daemon's socket: in the run folder, or under a short name in /tmp when that path is too long to bind."""
+    path = f"{run_folder(of)}/daemon.sock"
+    return path if len(os.fsencode(path)) <= LONGEST else f"{_elsewhere(of)}/daemon.sock"
+
+
+def _elsewhere(of: str) -> str:
+    from hashlib import sha256  # noqa: PLC0415 - rarely needed
+
+    mine = f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked, and TMPDIR differs between windows
+    private(mine)
+    folder = f"{mine}/{sha256(os.fsencode(of)).hexdigest()[:16]}"
+    private(folder)
+    return folder
+
+
+def private(folder: str) -> None:
+    """Make a folder that only this user can enter, or refuse one that somebody else prepared."""
+    try:
+        os.mkdir(folder, 0o700)  # noqa: PTH102
+    except FileExistsError:
+        found = os.lstat(folder)
+        if found.st_uid != os.getuid() or not _is_folder(found.st_mode):
+            raise PermissionError(f"{folder} belongs to somebody else") from None
+        if found.st_mode & 0o077:
+            os.chmod(folder, 0o700)  # noqa: PTH101
+
+
+def _is_folder(mode: int) -> bool:
+    return mode & 0o170000 == 0o040000

@@ -1,0 +1,79 @@
+"""The skills of every agent, as each would load them here."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol, cast
+
+from counsel.agents.base import AGENTS, Place, place
+from counsel.errors import InvalidArgument
+from counsel.skills.copies import with_drift
+from counsel.skills.record import SCOPES, Listing, Skill
+from counsel.skills.shelf import Shelf
+
+
+class Room(Protocol):
+    """What every `agents/*/skills.py` offers."""
+
+    def skills(self, place: Place, shelf: Shelf) -> list[Skill]: ...
+    def user_folder(self, place: Place) -> Path: ...
+    def project_folder(self, place: Place) -> Path: ...
+
+
+def room(agent: str) -> Room:
+    if agent not in AGENTS:
+        raise InvalidArgument(f"unknown agent {agent!r}.", hint=f"Agents: {', '.join(AGENTS)}.", agent=agent)
+    return cast("Room", importlib.import_module(f"counsel.agents.{agent}.skills"))
+
+
+def list_skills(
+    *,
+    agents: Collection[str] | None = None,
+    scopes: Collection[str] | None = None,
+    text: str = "",
+    project: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Listing:
+    """What each agent would load in `project`. One broken skill, folder or agent never hides the others."""
+    for scope in scopes or ():
+        if scope not in SCOPES:
+            raise InvalidArgument(
+                f"unknown scope {scope!r}.", hint=f"Scopes: {', '.join(SCOPES)}.", scope=scope
+            )
+    where = standing(project, env)
+    shelf = Shelf()
+    found: list[Skill] = []
+    for agent in dict.fromkeys(agents or AGENTS):
+        found += _of_one(agent, where, shelf)
+    kept = (skill for skill in with_drift(tuple(found)) if not scopes or skill.scope in scopes)
+    return Listing(tuple(matching(kept, text)), tuple(dict.fromkeys(shelf.problems)))
+
+
+def standing(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Place:
+    """Whose home, which environment, which folder: the caller's own unless said otherwise."""
+    folder = Path(project).expanduser() if project else Path.cwd()
+    if not folder.is_dir():
+        raise InvalidArgument(
+            f"{folder} is not a folder.", hint="Give the project's folder.", file=str(folder)
+        )
+    return place(os.environ if env is None else env, Path(os.path.abspath(folder)))  # noqa: PTH100 - links stay as said
+
+
+def _of_one(agent: str, where: Place, shelf: Shelf) -> list[Skill]:
+    found = room(agent).skills(where, shelf)
+    return sorted(found, key=lambda skill: (SCOPES.index(skill.scope), skill.name.lower(), str(skill.path)))
+
+
+def matching(skills: Iterable[Skill], text: str) -> list[Skill]:
+    """Skills in whose name, description, plugin or path every word of `text` occurs."""
+    words = text.lower().split()
+    if not words:
+        return list(skills)
+    return [skill for skill in skills if all(word in _haystack(skill) for word in words)]
+
+
+def _haystack(skill: Skill) -> str:
+    return f"{skill.name}\n{skill.description}\n{skill.plugin or ''}\n{skill.path}".lower()

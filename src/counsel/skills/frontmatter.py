@@ -1,0 +1,109 @@
+"""A SKILL.md read as forgivingly as possible: for `show`, `check` and search, whichever agent it belongs to.
+
+What one particular agent makes of a file is in that agent's room (`agents/*/skills.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+
+FORGIVING = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)
+_LINE = re.compile(r"[ \t]*([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)$")
+_CLOSING = re.compile(r"^---[ \t]*$|^\.\.\.[ \t]*$", re.MULTILINE)
+_MOST = 262_144  # a header longer than this is no header
+
+
+@dataclass(frozen=True, slots=True)
+class Frontmatter:
+    fields: dict[str, Node]
+    body: str
+    remarks: tuple[str, ...] = ()  # codes: bom, crlf, none, unclosed, broken
+    present: bool = True
+
+    def text(self, key: str) -> str:
+        """A field as one text; lists are joined with commas."""
+        return words(self.fields.get(key))
+
+    def list(self, key: str) -> tuple[str, ...]:
+        """A field that is a list, or text with commas or spaces outside brackets."""
+        node = self.fields.get(key)
+        if isinstance(node, list):
+            return tuple(words(item) for item in node)
+        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", words(node)))
+
+
+def words(node: Node | None) -> str:
+    if isinstance(node, Scalar):
+        return "" if node.null else node.text.strip()
+    if isinstance(node, list):
+        return ", ".join(filter(None, map(words, node)))
+    if isinstance(node, Mapping):
+        return ", ".join(f"{key}: {words(value)}" for key, value in node.items.items())
+    return ""
+
+
+def read(text: str) -> Frontmatter:
+    """Never raises, never gives up: in the worst case the whole text is the body."""
+    remarks: list[str] = []
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        remarks.append("bom")
+    if "\r" in text:
+        remarks.append("crlf")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    opening = re.match(r"\s*---[ \t]*\n", text)
+    if not opening:
+        return Frontmatter({}, text, (*remarks, "none"), present=False)
+    header, body = _split(text[opening.end() :], remarks)
+    return Frontmatter(_fields(header, remarks), body, tuple(remarks))
+
+
+def _split(rest: str, remarks: list[str]) -> tuple[str, str]:
+    if closing := _CLOSING.search(rest):
+        return rest[: closing.start()], rest[closing.end() :].removeprefix("\n")
+    remarks.append("unclosed")
+    header: list[str] = []
+    for line in rest.split("\n"):  # what still looks like `key: value`
+        if not _LINE.match(line) and not line.startswith((" ", "\t", "#")):
+            break
+        header.append(line)
+    return "\n".join(header), "\n".join(rest.split("\n")[len(header) :])
+
+
+def _fields(header: str, remarks: list[str]) -> dict[str, Node]:
+    try:
+        node = parse(header[:_MOST], FORGIVING)
+    except YamlError:
+        remarks.append("broken")
+        return _lines(header)
+    if isinstance(node, Mapping):
+        return node.items
+    if header.strip():
+        remarks.append("broken")
+    return _lines(header)
+
+
+def _lines(header: str) -> dict[str, Node]:
+    """`key: value` line by line, deeper lines belonging to the key above: for headers that are no YAML."""
+    fields: dict[str, Node] = {}
+    key = ""
+    for line in header.split("\n"):
+        found = _LINE.match(line) if not key or not line.startswith((" ", "\t")) else None
+        if found:
+            key = found[1]
+            fields[key] = Scalar(_unquoted((found[2] or "").strip()), plain=False)
+        elif key and line.strip():
+            before = words(fields[key])
+            fields[key] = Scalar(f"{before} {line.strip()}".strip(), plain=False)
+    return fields
+
+
+def _unquoted(value: str) -> str:
+    if value in {"|", ">", "|-", ">-", "|+", ">+"}:
+        return ""
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value

@@ -1,0 +1,261 @@
+"""One skill for several agents: a link, or a copy, from where it lives to where each of them looks.
+
+Agents that read the shared folder `.agents/skills` are served by one link there. What is already there is never
+replaced without being asked, and then moved into COUNSEL_HOME/backups/skills; the journal knows how to take it all back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from counsel.agents.base import AGENTS, Place
+from counsel.errors import Conflict, InvalidArgument
+from counsel.skills.copies import folder_digest
+from counsel.skills.discover import list_skills, room, standing
+from counsel.skills.journal import Deed, Journal, new_id, restore
+from counsel.skills.record import Listing, Skill
+from counsel.skills.show import named
+
+Kind: TypeAlias = Literal["link", "copy"]
+Fate: TypeAlias = Literal["share", "replace", "already", "shared", "replaced", "removed", "kept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happens, or happened, at one place."""
+
+    agents: tuple[str, ...]
+    path: Path
+    fate: Fate
+    kind: Kind
+    source: Path
+    words: str = ""
+    backup: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "agents": list(self.agents),
+            "path": str(self.path),
+            "fate": self.fate,
+            "kind": self.kind,
+            "source": str(self.source),
+            "words": self.words,
+            "backup": str(self.backup) if self.backup else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    skill: str
+    scope: str
+    steps: tuple[Step, ...]
+    id: str = ""  # empty: nothing was done (a dry run, or nothing to do)
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "skill": self.skill,
+            "scope": self.scope,
+            "id": self.id or None,
+            "steps": [step.as_dict() for step in self.steps],
+            "warnings": list(self.warnings),
+        }
+
+
+# ── sharing ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def share_skill(
+    name: str,
+    *,
+    to: Collection[str] = (),
+    scope: str = "user",
+    copy: bool = False,
+    replace_existing: bool = False,
+    dry_run: bool = False,
+    project: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Sharing:
+    """Let the agents `to` (none: all) see the skill. Refuses with `Conflict` where something else is in the way,
+    unless `replace_existing`; a dry run tells instead (`fate` is `replace`)."""
+    _known_scope(scope)
+    where = standing(project, env)
+    listing = list_skills(project=where.project, env=where.env)
+    skill = named(listing, name)[0]
+    steps = _plan(skill, listing, known_agents(to), scope=scope, kind="copy" if copy else "link", where=where)
+    sharing = Sharing(skill.name, scope, tuple(steps), warnings=tuple(_warnings(skill, steps, scope, where)))
+    if dry_run or all(step.fate == "already" for step in steps):
+        return sharing
+    _refuse_replacing(steps, replace_existing=replace_existing)
+    return _carry_out(sharing, where)
+
+
+def _known_scope(scope: str) -> None:
+    if scope not in {"user", "project"}:
+        raise InvalidArgument(f"skills are shared in scope user or project, not {scope!r}.", scope=scope)
+
+
+def known_agents(to: Collection[str]) -> list[str]:
+    for agent in to:
+        room(agent)  # refuses unknown names
+    return list(dict.fromkeys(to or AGENTS))
+
+
+def _plan(
+    skill: Skill, listing: Listing, agents: list[str], *, scope: str, kind: Kind, where: Place
+) -> list[Step]:
+    source = skill.real.parent if skill.real.name == skill.path.name else skill.folder
+    targets: dict[Path, list[str]] = {}
+    steps: list[Step] = []
+    for agent in agents:
+        if has := _has(agent, source, scope, listing):
+            words = f"{AGENTS[agent].label} reads it from {has.folder}"
+            steps.append(Step((agent,), has.folder, "already", kind, source, words))
+        else:
+            targets.setdefault(_target(agent, skill, scope, where), []).append(agent)
+    return steps + [_step(path, names, source, kind, listing) for path, names in targets.items()]
+
+
+def _has(agent: str, source: Path, scope: str, listing: Listing) -> Skill | None:
+    """The agent's own sight of this very skill; one in the project does not serve the user's other projects."""
+    enough = {
+        "user": {"user", "admin", "system"},
+        "project": {"user", "project", "plugin", "admin", "system"},
+    }[scope]
+    return next(
+        (
+            one
+            for one in listing.skills
+            if one.agent == agent and one.accepted and one.scope in enough and one.real.parent == source
+        ),
+        None,
+    )
+
+
+def _target(agent: str, skill: Skill, scope: str, where: Place) -> Path:
+    at = room(agent)
+    folder = at.user_folder(where) if scope == "user" else at.project_folder(where)
+    return folder / (skill.name.rpartition(":")[2] if skill.agent == "claude" else skill.folder.name)
+
+
+def _step(path: Path, agents: list[str], source: Path, kind: Kind, listing: Listing) -> Step:
+    step = Step(tuple(agents), path, "share", kind, source)
+    if os.path.lexists(path):
+        if os.path.realpath(path) == os.path.realpath(source):
+            return replace(step, fate="already", words="it is there")
+        return replace(step, fate="replace", words=f"{path} exists; it would be moved into the backups")
+    for one in listing.skills:
+        if (
+            one.agent in agents
+            and one.accepted
+            and one.folder.name == path.name
+            and one.real.parent != source
+        ):
+            words = f"{AGENTS[one.agent].label} has another skill of this name in {one.folder}"
+            return replace(step, fate="replace", words=words)
+    return step
+
+
+def _warnings(skill: Skill, steps: list[Step], scope: str, where: Place) -> list[str]:
+    found: list[str] = []
+    if any(step.kind == "link" and step.fate != "already" for step in steps):
+        if scope == "project" and not skill.real.is_relative_to(os.path.realpath(where.project)):
+            found.append("The link leads out of the project: for others who use it, share with --copy.")
+        if skill.plugin:
+            found.append(
+                f"The link leads into the plugin {skill.plugin}: it breaks when that is updated or removed."
+            )
+    return found
+
+
+def _refuse_replacing(steps: list[Step], *, replace_existing: bool) -> None:
+    blocked = [step for step in steps if step.fate == "replace"]
+    if blocked and not replace_existing:
+        words = "; ".join(step.words for step in blocked)
+        hint = "Nothing was changed. Say --yes to go on: what is there is kept in the backups."
+        raise Conflict(f"{words}.", hint=hint, file=str(blocked[0].path))
+
+
+def _carry_out(sharing: Sharing, where: Place) -> Sharing:
+    journal = Journal(where.env)
+    identity = new_id()
+    with journal.held():
+        done = [
+            step if step.fate == "already" else _put(step, sharing, identity, journal, where)
+            for step in sharing.steps
+        ]
+    return replace(sharing, steps=tuple(done), id=identity)
+
+
+def _put(step: Step, sharing: Sharing, identity: str, journal: Journal, where: Place) -> Step:
+    occupied = os.path.lexists(step.path)
+    backup = journal.backup_place(identity, step.path.name) if occupied else None
+    deed = Deed(
+        identity,
+        sharing.skill,
+        step.agents,
+        sharing.scope,
+        step.kind,
+        str(step.path),
+        str(step.source),
+        points_to=_link_text(step, where) if step.kind == "link" else "",
+        digest=folder_digest(step.source) if step.kind == "copy" else "",
+        made=tuple(str(folder) for folder in _missing(step.path.parent)),
+        backup=str(backup or ""),
+    )
+    journal.note(deed)
+    try:
+        step.path.parent.mkdir(parents=True, exist_ok=True)
+        if backup:
+            shutil.move(step.path, backup)
+        _make(step, deed)
+    except OSError as error:
+        restore(deed)
+        journal.took_back(deed)
+        words = f"{step.path} could not be made ({error.strerror or error})."
+        raise Conflict(
+            words, hint="What was shared before it stays: `counsel skills undo`.", file=str(step.path)
+        ) from None
+    return replace(step, fate="replaced" if step.fate == "replace" else "shared", backup=backup)
+
+
+def _link_text(step: Step, where: Place) -> str:
+    """Relative inside the project, so that the project can be moved; absolute elsewhere."""
+    project = os.path.realpath(where.project)
+    parent = os.path.realpath(step.path.parent)
+    if step.source.is_relative_to(project) and Path(parent).is_relative_to(project):
+        return os.path.relpath(step.source, parent)
+    return str(step.source)
+
+
+def _missing(folder: Path) -> list[Path]:
+    return [one for one in reversed([folder, *folder.parents]) if not one.exists()]
+
+
+def _make(step: Step, deed: Deed) -> None:
+    if step.kind == "link":
+        step.path.symlink_to(deed.points_to, target_is_directory=True)
+        return
+    beside = step.path.with_name(f".{step.path.name}.{deed.id}")
+    try:
+        shutil.copytree(step.source, beside, symlinks=True, ignore=_special)
+        beside.rename(step.path)
+    finally:
+        if beside.exists():
+            shutil.rmtree(beside)
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Pipes, sockets and devices are not copied: reading them could wait for ever."""
+    kinds = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    return [
+        name
+        for name, mode in kinds.items()
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+    ]

@@ -1,0 +1,85 @@
+"""One skill, understood: its text, its files, what it may use, and what to mend."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from counsel.errors import NotFound
+from counsel.skills.check import Finding, check_skill
+from counsel.skills.copies import files_of
+from counsel.skills.discover import list_skills
+from counsel.skills.frontmatter import Frontmatter, read
+from counsel.skills.record import Listing, Skill
+from counsel.skills.shelf import Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    skill: Skill
+    others: tuple[Skill, ...]  # the same name elsewhere, or the same file at another agent
+    header: Frontmatter
+    files: tuple[tuple[str, int], ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return self.header.list("allowed-tools")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **self.skill.as_dict(),
+            "text": self.header.body,
+            "fields": {key: self.header.text(key) for key in self.header.fields},
+            "allowed_tools": list(self.tools),
+            "files": [{"path": path, "bytes": size} for path, size in self.files],
+            "check": [finding.as_dict() for finding in self.findings],
+            "elsewhere": [other.as_dict() for other in self.others],
+        }
+
+
+def show_skill(
+    name: str,
+    *,
+    agents: Collection[str] | None = None,
+    scopes: Collection[str] | None = None,
+    project: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Shown:
+    """The skill of that name, command, folder or path; of several, the one that an agent loads."""
+    found = named(list_skills(agents=agents, scopes=scopes, project=project, env=env), name)
+    skill = found[0]
+    file = Shelf().file(str(skill.real))
+    header = read(file.text)
+    return Shown(
+        skill,
+        tuple(found[1:]),
+        header,
+        tuple(files_of(skill.real.parent)),
+        check_skill(header, skill.folder),
+    )
+
+
+def named(listing: Listing, name: str) -> list[Skill]:
+    """Every skill that goes by this name, best first; `NotFound` says what is near."""
+    found = [skill for skill in listing.skills if name in _names(skill)]
+    if not found:
+        known = sorted({skill.name for skill in listing.skills})
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"Did you mean {', '.join(near)}?" if near else "See `counsel skills list`."
+        raise NotFound(f"no skill is called {name!r}.", hint=hint)
+    return sorted(found, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))
+
+
+def _names(skill: Skill) -> set[str]:
+    return {
+        skill.name,
+        skill.command or "",
+        skill.folder.name,
+        str(skill.path),
+        str(skill.folder),
+        str(skill.real),
+    } - {""}

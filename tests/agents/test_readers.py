@@ -1,0 +1,230 @@
+"""The readers over recorded streams: what each agent said, as our events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.agents.base import AGENTS
+from counsel.agents.claude import run as claude
+from counsel.agents.codex import exec as codex_exec
+from counsel.agents.codex import run as codex
+from counsel.agents.cursor import run as cursor
+from counsel.agents.driver import Ask, NotSpoken, Send, Step
+from counsel.agents.failures import LostSession
+from counsel.agents.gemini import run as gemini
+from counsel.agents.process import Exit
+from counsel.caller import Caller
+from counsel.errors import AgentUnavailable, AuthenticationFailed, RateLimited, UpstreamError
+from counsel.types import Call, Finished, Limits, Notice, Text, Thinking, ToolUse, Turn, UsageReport
+
+STREAMS = Path(__file__).resolve().parents[1] / "golden" / "streams"
+CLEAN = Exit(0)
+
+
+def asked(agent: str, session: str | None = None, **said: Any) -> Ask:
+    call = Call((Turn("user", "look"),), session=session)
+    base = {
+        "agent": AGENTS[agent],
+        "program": Path("/bin/agent"),
+        "call": call,
+        "caller": Caller(),
+        "limits": Limits(attempts=2),
+        "model": None,
+        "session": session,
+        "level": "read-only",
+        "env": {"SOME_API_KEY": "hush-hush"},
+    }
+    return Ask(**(base | said))
+
+
+def read(reader: Any, stream: str, ended: Exit = CLEAN) -> list[Step]:
+    lines = [json.loads(line) for line in (STREAMS / f"{stream}.jsonl").read_text().splitlines()]
+    steps = [step for line in lines for step in reader.feed(line)]
+    return [*steps, *reader.finish(ended)]
+
+
+def told(steps: list[Step]) -> tuple[str, str, list[str]]:
+    text = "".join(step.delta for step in steps if isinstance(step, Text))
+    thought = "".join(step.delta for step in steps if isinstance(step, Thinking))
+    return text, thought, [step.call.name for step in steps if isinstance(step, ToolUse)]
+
+
+TWICE = "It says note.\n\nIt says note."  # the fake says its text before and after the tool
+
+
+@pytest.mark.parametrize(
+    ("reader", "agent", "stream", "text", "thought", "tools"),
+    [
+        (claude.Reader, "claude", "claude", "PONG", "", []),
+        (claude.Reader, "claude", "claude_partial", TWICE, "hmhm", ["Read"]),
+        (codex.Reader, "codex", "codex_app_server", TWICE, "hmhm", ["commandExecution"]),
+        (codex_exec.ExecReader, "codex", "codex_exec", "PONG", "", []),
+        (gemini.Reader, "gemini", "gemini", "PONG", "", []),
+        (gemini.Reader, "gemini", "gemini_tool", TWICE, "", ["read_file"]),
+        (cursor.Reader, "cursor", "cursor", "I will look.\n\nIt says note.", "", ["read"]),
+    ],
+)
+def test_a_recorded_answer(
+    reader: Callable[[Ask], Any], agent: str, stream: str, text: str, thought: str, tools: list[str]
+) -> None:
+    steps = read(reader(asked(agent)), stream)
+    assert told(steps) == (text, thought, tools)
+    finished = steps[-1]
+    assert isinstance(finished, Finished)
+    assert finished.reason == "stop"
+    assert finished.session
+    assert len(finished.session) == 36
+
+
+@pytest.mark.parametrize(
+    ("reader", "agent", "stream", "expected"),
+    [
+        (claude.Reader, "claude", "claude", (11, 3, 0.000104)),
+        (claude.Reader, "claude", "claude_partial", (14, 6, None)),
+        (codex.Reader, "codex", "codex_app_server", (16, 6, None)),  # two model calls in one turn
+        (codex_exec.ExecReader, "codex", "codex_exec", (11, 3, None)),
+        (gemini.Reader, "gemini", "gemini", (22, 6, None)),
+    ],
+)
+def test_usage(
+    reader: Callable[[Ask], Any], agent: str, stream: str, expected: tuple[int, int, float | None]
+) -> None:
+    steps = read(reader(asked(agent)), stream)
+    used = [step.usage for step in steps if isinstance(step, UsageReport)][-1]
+    assert (used.input, used.output) == expected[:2]
+    if expected[2]:
+        assert used.cost_usd == pytest.approx(expected[2])
+
+
+@pytest.mark.parametrize(
+    ("reader", "agent", "stream", "ended"),
+    [
+        (claude.Reader, "claude", "claude_429", Exit(1)),
+        (codex.Reader, "codex", "codex_app_server_429", CLEAN),
+        (gemini.Reader, "gemini", "gemini_429", Exit(173)),
+    ],
+)
+def test_a_recorded_rate_limit(reader: Callable[[Ask], Any], agent: str, stream: str, ended: Exit) -> None:
+    with pytest.raises(RateLimited) as failed:
+        read(reader(asked(agent)), stream, ended)
+    assert failed.value.provider == agent
+
+
+def test_success_that_is_none() -> None:
+    """Claude Code's `subtype` says "success" when `is_error` says otherwise."""
+    line = {"type": "result", "subtype": "success", "is_error": True, "result": "API Error: hush-hush"}
+    with pytest.raises(UpstreamError) as failed:
+        claude.Reader(asked("claude")).feed(line)
+    assert "hush-hush" not in str(failed.value)
+
+
+def test_claude_is_not_waited_for_when_its_key_is_refused() -> None:
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
+    with pytest.raises(AuthenticationFailed):
+        claude.Reader(asked("claude")).feed(retry)
+
+
+def test_claude_says_when_it_tries_again() -> None:
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 529, "retry_delay_ms": 2000}
+    (notice,) = claude.Reader(asked("claude")).feed(retry)
+    assert isinstance(notice, Notice)
+    assert notice.kind == "retry"
+
+
+def test_a_helper_of_claude_is_not_the_answer() -> None:
+    said = {"id": "m", "content": [{"type": "text", "text": "inner"}]}
+    line = {"type": "assistant", "parent_tool_use_id": "t1", "message": said}
+    assert claude.Reader(asked("claude")).feed(line) == []
+
+
+def test_lost_sessions() -> None:
+    session = "11111111-1111-4111-8111-111111111111"
+    with pytest.raises(LostSession):
+        read(claude.Reader(asked("claude", session)), "claude_lost", Exit(1))
+    refused = {"id": 3, "error": {"code": -32600, "message": "no rollout found for thread id"}}
+    with pytest.raises(LostSession):
+        codex.Reader(asked("codex", session)).feed(refused)
+    with pytest.raises(LostSession):
+        gemini.Reader(asked("gemini", session)).finish(Exit(42, "Error resuming session"))
+    with pytest.raises(LostSession):
+        cursor.Reader(asked("cursor", session)).finish(Exit(1, "Error: Chat 111 not found"))
+    with pytest.raises(LostSession):
+        codex_exec.ExecReader(asked("codex", session)).finish(Exit(1, "no rollout found"))
+
+
+def test_codex_is_never_left_waiting_for_a_person() -> None:
+    reader = codex.Reader(asked("codex"))
+    for number, method in enumerate(codex.DECLINE):
+        send, notice = reader.feed({"id": number, "method": method, "params": {}})
+        assert isinstance(send, Send)
+        assert send.message == {"id": number, "result": codex.DECLINE[method]}
+        assert isinstance(notice, Notice)
+    (send,) = reader.feed({"id": 99, "method": "something/new", "params": {}})
+    assert isinstance(send, Send)
+    assert send.message["error"]["code"] == -32601
+
+
+def test_a_codex_without_app_server_is_asked_the_other_way() -> None:
+    with pytest.raises(NotSpoken):
+        codex.Reader(asked("codex")).finish(Exit(2, "error: unrecognized subcommand 'app-server'"))
+
+
+def test_a_thread_of_a_helper_of_codex_is_not_the_answer() -> None:
+    reader = codex.Reader(asked("codex"))
+    reader.feed({"id": 3, "result": {"thread": {"id": "mine"}}})
+    delta = {"threadId": "other", "itemId": "i", "delta": "inner"}
+    assert reader.feed({"method": "item/agentMessage/delta", "params": delta}) == []
+
+
+def test_what_codex_says_while_it_works_is_thought_not_answer() -> None:
+    reader = codex.Reader(asked("codex"))
+    reader.feed({"id": 3, "result": {"thread": {"id": "t"}}})
+    item = {"type": "agentMessage", "id": "i", "phase": "commentary"}
+    reader.feed({"method": "item/started", "params": {"item": item}})
+    said = reader.feed({"method": "item/agentMessage/delta", "params": {"itemId": "i", "delta": "looking"}})
+    assert said == [Thinking("looking")]
+    done = {"method": "turn/completed", "params": {"turn": {"status": "completed"}}}
+    assert reader.feed(done) == [Text("looking")]  # better than an empty answer
+
+
+def test_gemini_is_ended_after_our_number_of_tries() -> None:
+    reader = gemini.Reader(asked("gemini"))
+    assert not reader.heard("Attempt 1 failed with status 429. Retrying with backoff...")
+    assert reader.heard("Attempt 2 failed with status 429. Retrying with backoff...")
+    with pytest.raises(RateLimited):
+        reader.finish(Exit(-15))
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "expected"),
+    [
+        (41, "Please set an Auth method", AuthenticationFailed),
+        (0, "", UpstreamError),
+        (3, "oops", UpstreamError),
+        (-11, "", UpstreamError),
+        (127, "env: 'node': No such file or directory", AgentUnavailable),
+    ],
+)
+def test_gemini_ends_without_an_answer(code: int, stderr: str, expected: type[Exception]) -> None:
+    with pytest.raises(expected):
+        gemini.Reader(asked("gemini")).finish(Exit(code, stderr))
+
+
+def test_a_process_id_is_no_status() -> None:
+    """`(node:14293)` in a warning holds the digits of a status; it means nothing."""
+    reader = cursor.Reader(asked("cursor"))
+    with pytest.raises(UpstreamError):
+        reader.finish(Exit(1, "(node:14293) ExperimentalWarning: something"))
+
+
+def test_unknown_lines_are_passed_over() -> None:
+    readers = [claude.Reader, codex.Reader, codex_exec.ExecReader, gemini.Reader, cursor.Reader]
+    names = ["claude", "codex", "codex", "gemini", "cursor"]
+    for line in ({}, {"type": "new"}, {"type": None}, {"type": "system"}, {"method": "new/thing"}):
+        for reader, name in zip(readers, names, strict=True):
+            assert reader(asked(name)).feed(line) == []

@@ -1,0 +1,80 @@
+"""The store of pictures inside a project."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from counsel.agents.images import FOLDER, keep
+from counsel.errors import FileNotAllowed
+from counsel.types import Image
+
+PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n rest", "a.png")
+
+
+def test_named_by_content_and_private(tmp_path: Path) -> None:
+    path = keep(tmp_path, PICTURE)
+    assert path.parent == tmp_path / FOLDER
+    assert (len(path.stem), path.suffix) == (64, ".png")
+    assert path.read_bytes() == PICTURE.data
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert keep(tmp_path, Image("image/png", PICTURE.data, "other name")) == path
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_ignored_by_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    keep(tmp_path, PICTURE)
+    shown = subprocess.run(
+        ["git", "status", "--short", "--untracked-files=all"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == ""
+
+
+def test_an_own_ignore_file_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".counsel").mkdir()
+    (tmp_path / ".counsel" / ".gitignore").write_text("mine\n")
+    keep(tmp_path, PICTURE)
+    assert (tmp_path / ".counsel" / ".gitignore").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("link", [".counsel", ".counsel/assets"])
+def test_nothing_is_written_through_a_link(link: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    project = tmp_path / "project"
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(outside)
+    with pytest.raises(FileNotAllowed):
+        keep(project, PICTURE)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_in_a_pictures_place_is_replaced_not_followed(tmp_path: Path) -> None:
+    path = keep(tmp_path / ".", PICTURE)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    path.unlink()
+    path.symlink_to(victim)
+    assert keep(tmp_path, PICTURE) == path
+    assert victim.read_text() == "precious"
+    assert path.read_bytes() == PICTURE.data
+    assert not path.is_symlink()
+
+
+def test_half_a_picture_is_written_again(tmp_path: Path) -> None:
+    path = keep(tmp_path, PICTURE)
+    path.write_bytes(b"half")
+    assert keep(tmp_path, PICTURE).read_bytes() == PICTURE.data
+
+
+def test_only_what_agents_see(tmp_path: Path) -> None:
+    with pytest.raises(FileNotAllowed):
+        keep(tmp_path, Image("image/svg+xml", b"<svg/>", "a.svg"))

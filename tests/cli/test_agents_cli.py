@@ -1,0 +1,128 @@
+"""`counsel agents` and `counsel images`, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+
+def run(*argv: str, cwd: Path, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    base = {
+        "HOME": str(home),
+        "COUNSEL_HOME": str(home / "counsel"),
+        "PATH": f"{home / 'bin'}{os.pathsep}{os.defpath}",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "counsel", *argv],
+        cwd=cwd,
+        env={**base, "PYTHONPATH": os.pathsep.join(sys.path), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home" / "bin").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def rows(home: Path, project: Path, **env: str) -> dict[str, Any]:
+    done = run("agents", "--json", cwd=project, home=home, **env)
+    assert done.returncode == 0, done.stderr
+    return {row["agent"]: row for row in json.loads(done.stdout)["agents"]}
+
+
+def program(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_agents_of_an_empty_machine(home: Path, project: Path) -> None:
+    found = rows(home, project)
+    assert list(found) == ["claude", "codex", "gemini", "cursor"]
+    assert not any(row["installed"] or row["usable"] for row in found.values())
+    assert all(row["install"] for row in found.values())
+
+
+def test_agents_are_looked_at_and_not_started(home: Path, project: Path) -> None:
+    started = home / "started"
+    program(home / "bin" / "claude", f'echo "$@" >> {started}; echo "2.1.325 (Claude Code)"')
+    (home / ".claude.json").write_text("{}")
+    for _ in range(2):  # the second time the version is remembered
+        row = rows(home, project, ANTHROPIC_API_KEY="k")["claude"]
+        assert (row["installed"], row["version"], row["logged_in"]) == (True, "2.1.325", True)
+        assert row["config_files"] == [str(home / ".claude.json")]
+    assert started.read_text() == "--version\n"
+
+
+def test_a_program_that_hangs_does_not_hang_the_list(home: Path, project: Path) -> None:
+    program(home / "bin" / "codex", "exec sleep 600")
+    row = rows(home, project)["codex"]
+    assert (row["installed"], row["version"], row["logged_in"]) == (True, None, False)
+
+
+def test_agents_for_people(home: Path, project: Path) -> None:
+    done = run("agents", cwd=project, home=home)
+    assert "codex" in done.stdout
+    assert "npm install -g @openai/codex" in done.stdout
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "elsewhere" / "red.dat"  # the name says nothing
+    path.parent.mkdir()
+    Image.new("RGB", (4, 3), "red").save(path, "PNG")
+    return path
+
+
+def test_images_add(home: Path, project: Path, picture: Path) -> None:
+    done = run("images", "add", str(picture), cwd=project, home=home)
+    assert done.returncode == 0, done.stderr
+    path = Path(done.stdout.strip())
+    assert path.parent == project / ".counsel" / "assets"
+    assert path.read_bytes() == picture.read_bytes()
+    again = run("images", "add", "--json", str(picture), str(picture), cwd=project, home=home)
+    first, second = json.loads(again.stdout)["images"]
+    assert first == second
+    assert (first["path"], first["width"], first["height"], first["media_type"]) == (
+        str(path),
+        4,
+        3,
+        "image/png",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"<svg onload='x()'/>", "INVALID_ARGUMENT"),
+        (b"\x89PNG\r\n\x1a\n broken", "INVALID_ARGUMENT"),
+        (b"\x89PNG\r\n\x1a\n" + b"x" * 200_000, "FILE_TOO_LARGE"),
+    ],
+)
+def test_images_add_refuses(content: bytes, code: str, home: Path, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.png").write_bytes(content)
+    done = run(
+        *("images", "add", "--json", str(tmp_path / "bad.png")),
+        cwd=project,
+        home=home,
+        COUNSEL_MAX_IMAGE_BYTES="100000",
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["code"] == code
+    assert not (project / ".counsel").exists()

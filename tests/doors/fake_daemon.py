@@ -1,0 +1,43 @@
+"""The daemon with an engine in memory, for tests of the socket and the front by themselves.
+
+Prompts starting with `later FILE` are answered when FILE appears, in whichever daemon they then are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
+
+
+async def open_engine(_home: Path):
+    from doors.engine import FakeEngine, Job  # noqa: PLC0415 - after the fork, as the real one
+
+    class Engine(FakeEngine):
+        def _run(self, job: Job) -> None:
+            word, _, rest = job.request.prompt.partition(" ")
+            if word == "later":
+                job.task = asyncio.ensure_future(self._later(job, Path(rest)))
+            elif word == "env":
+                value = job.caller.env.get(rest, "")
+                job.end(self.result(job, f"{value}|{job.caller.cwd}|{job.caller.client}|{job.caller.agent}"))
+            else:
+                super()._run(job)
+
+        async def _later(self, job: Job, file: Path) -> None:
+            while not file.exists():  # noqa: ASYNC110, ASYNC240 - the test makes it
+                await asyncio.sleep(0.01)
+            job.end(self.result(job, f"key {job.key}"))
+
+    return Engine()
+
+
+if __name__ == "__main__":
+    from counsel.doors import daemon, house, socket
+
+    socket.__version__ = os.environ.get("COUNSEL_TEST_VERSION", socket.__version__)
+    house.default_engine = open_engine
+    sys.exit(daemon.main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The whole road: client → front → socket → daemon → engine → wire → the fake of the vendors' APIs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from counsel.caller import here
+from counsel.doors.client import connect
+from counsel.requests import ChatRequest
+from doors.window import Window, daemon_pid, gone
+from fake import FakeProcess
+
+COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
+
+
+def keys(fake: FakeProcess) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1}
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Path]:
+    (tmp_path / "home").mkdir()
+    yield tmp_path / "home"
+    if (pid := daemon_pid(tmp_path / "home")) is not None:
+        os.kill(pid, signal.SIGKILL)
+        await gone(tmp_path / "home")
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_a_question_is_answered_and_continued(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        first = await window.call("chat", prompt="hello", model="gpt-5-mini")
+        shown = first["structuredContent"]
+        assert shown["content"] == "gpt-5-mini says: hello"
+        again = await window.call("chat", prompt="more", continuation_id=shown["continuation"]["id"])
+        assert again["structuredContent"]["continuation"]["messageCount"] == 4
+        assert "gpt-5-mini" in again["content"][0]["text"]
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_four_calls_at_once_and_a_ping_meanwhile(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    fake_process.script(gate="go", times=None)
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        calls = [window.begin("chat", prompt=f"p{at}", model="gpt-5-mini") for at in range(4)]
+        await asyncio.to_thread(fake_process.wait_for, count=4)
+        assert await window.ask("ping") == {}
+        assert not any(call.done() for call in calls)
+        fake_process.open_gate("go")
+        answers = await asyncio.gather(*calls)
+        texts = [answer["result"]["structuredContent"]["content"] for answer in answers]
+        assert texts == [f"gpt-5-mini says: p{at}" for at in range(4)]
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_cancelling_closes_the_upstream_connection(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    fake_process.script(gate="never", gate_after=1, times=None)
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        window.start(
+            "tools/call",
+            {
+                "name": "chat",
+                "arguments": {"prompt": "a b c", "model": "gpt-5-mini"},
+                "_meta": {"progressToken": "t"},
+            },
+        )
+        progress = await asyncio.wait_for(window.notes.get(), 20)
+        assert progress["params"]["progressToken"] == "t"
+        assert progress["params"]["message"]
+        window.notify("notifications/cancelled", {"requestId": window.number})
+        await asyncio.to_thread(fake_process.wait_for, state="disconnected")
+
+
+async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_process: FakeProcess) -> None:
+    fake_process.script(gate="first", times=1)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        call = window.begin("chat", prompt="survive", model="gpt-5-mini")
+        await asyncio.to_thread(fake_process.wait_for, contains="survive")
+        os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+        answer = await asyncio.wait_for(call, 30)
+        assert answer["result"]["structuredContent"]["content"] == "gpt-5-mini says: survive"
+        jobs = (await window.call("check_status"))["structuredContent"]["content"]["jobs"]
+        assert [job["status"] for job in jobs] == ["completed"]  # one job, not two
+
+
+async def test_a_background_job_outlives_its_window_and_another_reads_it(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(gate="later", times=None)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        job = await window.call("chat", prompt="slow", model="gpt-5-mini", **{"async": True})
+        name = job["structuredContent"]["continuation"]["id"]
+        await asyncio.to_thread(fake_process.wait_for, contains="slow")
+    fake_process.open_gate("later")
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as other:
+        await other.initialize(name="codex-mcp-client")
+        async with asyncio.timeout(20):
+            while True:
+                found = (await other.call("check_status", continuation_id=name))["structuredContent"][
+                    "content"
+                ]
+                if found["status"] == "completed":
+                    break
+        assert found["result"]["content"] == "gpt-5-mini says: slow"
+
+
+async def test_the_command_lines_client_rides_over_a_dying_daemon(
+    home: Path, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNSEL_HOME", str(home))
+    for name, value in keys(fake_process).items():
+        monkeypatch.setenv(name, value)
+    fake_process.script(gate="first", times=1)
+    who = here("cli", cwd=home)
+    engine = await connect(who)
+    job = await engine.submit(ChatRequest(prompt="ride on", model="gpt-5-mini"), who)
+    await asyncio.to_thread(fake_process.wait_for, contains="ride on")
+    events: list[str] = []
+
+    async def follow() -> None:
+        async for event in engine.follow(job):
+            events.append(event.kind)
+
+    following = asyncio.ensure_future(follow())
+    waiting = asyncio.ensure_future(engine.wait(job))
+    await engine.recent()
+    os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+    assert (await asyncio.wait_for(waiting, 30))["content"] == "gpt-5-mini says: ride on"
+    await asyncio.wait_for(following, 30)
+    assert events[-1] == "done"
+    await engine.close()

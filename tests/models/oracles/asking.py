@@ -1,0 +1,307 @@
+"""The same request twice: as a `Call` of ours, and in pydantic-ai's words."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google import genai
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    BinaryContent,
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model as OracleModel
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.google import GoogleModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.openrouter import OpenRouterModel
+from pydantic_ai.native_tools import WebSearchTool
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.deepseek import DeepSeekProvider
+from pydantic_ai.providers.google import GoogleProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openrouter import OpenRouterProvider
+from pydantic_ai.tools import ToolDefinition
+
+from counsel.models import rows
+from counsel.models.transport import Transport
+from counsel.types import (
+    EFFORTS,
+    Call,
+    Endpoint,
+    Image,
+    Json,
+    Knobs,
+    Model,
+    Provider,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Turn,
+)
+from fake import FakeAPI
+
+PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n-not-really")
+SCHEMA: Json = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
+TOOL = ToolSpec("look", "Look at something.", SCHEMA)
+LOOKED = ToolCall("call_1", "look", {"at": "the sky"})
+HISTORY = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
+
+CASES: dict[str, Call] = {
+    "text": Call((Turn("user", "hello"),), system="Be brief."),
+    "image": Call((Turn("user", "look", images=(PICTURE,)),)),
+    "history": Call(HISTORY, system="Be brief."),
+    "web_search": Call((Turn("user", "news?"),), knobs=Knobs(web_search=True)),
+    "tools": Call((Turn("user", "colour?"),), tools=(TOOL,)),
+    "tool_loop": Call(
+        (
+            Turn("user", "colour?"),
+            Turn("assistant", "Let me see.", tool_calls=(LOOKED,)),
+            Turn("tool", tool_results=(ToolResult("call_1", "look", "blue"),)),
+        ),
+        tools=(TOOL,),
+    ),
+    "limit": Call((Turn("user", "hello"),), max_output=20_000),
+}
+SETTINGS: dict[str, Knobs] = {
+    **{f"effort={effort}": Knobs(effort=effort) for effort in EFFORTS},
+    "temperature=0": Knobs(temperature=0.0),
+    "temperature=1": Knobs(temperature=1.0),
+    "verbosity=low": Knobs(verbosity="low"),
+    "media_resolution=LOW": Knobs(media_resolution="MEDIA_RESOLUTION_LOW"),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    name: str
+    model: Model
+    provider: Provider
+    call: Call
+
+
+def searching(model: Model, provider: Provider) -> tuple[Model, Provider]:
+    """As `Target.searching` does: xAI searches on the Responses wire."""
+    style = "reasoning" if model.effort_style == "reasoning_effort" else model.effort_style
+    return replace(model, effort_style=style), replace(provider, wire=provider.options["web_search_wire"])
+
+
+def questions() -> Iterator[Question]:
+    shipped = rows.shipped()
+    for model in shipped.models.values():
+        provider = shipped.providers[model.provider]
+        if provider.name == "local":
+            continue
+        for case, call in CASES.items():
+            if (case == "image" and not model.vision) or (call.tools and not model.tools):
+                continue
+            if case == "web_search" and not model.web_search:
+                continue
+            way = model, provider
+            if case == "web_search" and "web_search_wire" in provider.options:
+                way = searching(*way)
+            yield Question(f"{model.id}: {case}", *way, call)
+        for setting, knobs in SETTINGS.items():
+            call = Call((Turn("user", "hello"),), knobs=knobs)
+            yield Question(f"{model.id}: {setting}", model, provider, call)
+
+
+# ── in pydantic-ai's words ───────────────────────────────────────────────────────────────────────────
+
+
+class Oracle:
+    def __init__(self, fake: FakeAPI) -> None:
+        self.openai = OpenAIProvider(base_url=fake.v1, api_key="k")
+        self.deepseek = DeepSeekProvider(openai_client=self.openai.client)
+        self.openrouter = OpenRouterProvider(openai_client=self.openai.client)
+        self.anthropic = AnthropicProvider(base_url=fake.url, api_key="k")
+        # A client of its own: the provider's says User-Agent twice, which our server refuses. The SDK's address has
+        # been `v1` since 3.0; we stay with v1beta, which serves the preview models too.
+        address = genai.types.HttpOptions(base_url=fake.url, api_version="v1beta")
+        self.google = GoogleProvider(client=genai.Client(api_key="k", http_options=address))
+
+    def model(self, model: Model, provider: Provider) -> OracleModel:
+        name = model.wire_id
+        if provider.wire == "anthropic":
+            return AnthropicModel(name, provider=self.anthropic)
+        if provider.wire == "gemini":
+            return GoogleModel(name, provider=self.google)
+        if provider.wire == "openai_responses":
+            return OpenAIResponsesModel(name, provider=self.openai)
+        if provider.name == "openrouter":
+            return OpenRouterModel(name, provider=self.openrouter)
+        return OpenAIChatModel(name, provider=self.deepseek if provider.name == "deepseek" else self.openai)
+
+
+def messages(call: Call) -> list[ModelMessage]:
+    made: list[ModelMessage] = []
+    for turn in call.turns:
+        if turn.role == "assistant":
+            calls = [ToolCallPart(each.name, each.arguments, each.id) for each in turn.tool_calls]
+            made.append(ModelResponse(parts=[TextPart(turn.text), *calls]))
+        elif turn.tool_results:
+            returned = [ToolReturnPart(each.name, each.text, each.call_id) for each in turn.tool_results]
+            made.append(ModelRequest(parts=returned))
+        else:
+            pictures = [BinaryContent(image.data, media_type=image.media_type) for image in turn.images]
+            made.append(
+                ModelRequest(parts=[UserPromptPart([turn.text, *pictures] if pictures else turn.text)])
+            )
+    if call.system:
+        last = made[-1]
+        assert isinstance(last, ModelRequest)
+        last.instructions = call.system
+    return made
+
+
+def parameters(call: Call) -> ModelRequestParameters:
+    tools = [
+        ToolDefinition(
+            name=each.name, parameters_json_schema=each.schema, description=each.description, strict=False
+        )
+        for each in call.tools
+    ]
+    return ModelRequestParameters(
+        function_tools=tools,
+        native_tools=[WebSearchTool()] if call.knobs.web_search else [],
+        instruction_parts=[InstructionPart(call.system)] if call.system else None,
+    )
+
+
+def settings(call: Call, model: Model, provider: Provider) -> dict[str, Any]:
+    """The caller's wishes and our defaults, said to pydantic-ai natively: it is asked about forms, not levels."""
+    knobs = call.knobs
+    said: dict[str, Any] = {}
+    if call.max_output:
+        said["max_tokens"] = call.max_output
+    elif provider.wire == "anthropic":
+        said["max_tokens"] = model.output
+    if model.temperature:
+        said["temperature"] = 0.5 if knobs.temperature is None else knobs.temperature
+    if model.effort_style != "none":
+        said |= effort_settings(model, provider, knobs)
+    if model.verbosity:
+        said["openai_text_verbosity"] = knobs.verbosity or "medium"
+    if model.media_resolution:
+        said["google_video_resolution"] = knobs.media_resolution or "MEDIA_RESOLUTION_HIGH"
+    if provider.wire == "anthropic":
+        said["anthropic_cache_instructions"] = "1h"
+    if provider.wire == "openai_responses":
+        said["openai_store"] = False
+    return said
+
+
+def effort_settings(model: Model, provider: Provider, knobs: Knobs) -> dict[str, Any]:
+    value: Any = model.efforts[knobs.effort or "medium"]
+    if provider.wire == "gemini":
+        field = model.effort_style
+        return {"google_thinking_config": {field: value, "include_thoughts": True}}
+    if model.effort_style == "adaptive":
+        return {"anthropic_thinking": {"type": "adaptive"}, "anthropic_effort": value}
+    if model.effort_style.startswith("budget"):
+        effort = {"minimal": "low", "max": "high"}.get(knobs.effort or "medium", knobs.effort or "medium")
+        beside = {"anthropic_effort": effort} if model.effort_style == "budget_effort" else {}
+        return {"anthropic_thinking": {"type": "enabled", "budget_tokens": value}, **beside}
+    if provider.name == "openrouter":
+        return {"openrouter_reasoning": {"effort": value, "enabled": True}}
+    return {"openai_reasoning_effort": value}
+
+
+# ── both on the wire ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Both:
+    """Asks both ways and gives back what the fake received."""
+
+    def __init__(self, fake: FakeAPI, transport: Transport) -> None:
+        self.fake, self.transport, self.oracle = fake, transport, Oracle(fake)
+
+    async def ours(self, asked: Question) -> Any:
+        base = self.fake.v1 if asked.provider.wire.startswith("openai") else self.fake.url
+        endpoint = Endpoint(asked.provider, base, "k")
+        async for _ in self.transport.stream(asked.call, asked.model, endpoint):
+            pass
+        return self.fake.last
+
+    async def theirs(self, asked: Question, said: dict[str, Any] | None = None) -> Any:
+        before = len(self.fake.calls)
+        given = settings(asked.call, asked.model, asked.provider) if said is None else said
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says what it drops; the bodies show it
+            async with model_request_stream(
+                self.oracle.model(asked.model, asked.provider),
+                messages(asked.call),
+                model_settings=given,  # type: ignore[arg-type]
+                model_request_parameters=parameters(asked.call),
+            ) as stream:
+                async for _ in stream:
+                    pass
+        assert len(self.fake.calls) == before + 1
+        if asked.provider.wire == "gemini":
+            self.fake.last.body["generationConfig"] = _camel(self.fake.last.body.get("generationConfig", {}))
+            self.fake.last.body["contents"] = _camel(self.fake.last.body["contents"])
+        return self.fake.last
+
+
+def _camel(value: Any) -> Any:
+    """google-genai passes dictionaries on as they are; Google takes both spellings."""
+    if isinstance(value, list):
+        return [_camel(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        re.sub(r"_([a-z])", lambda found: found[1].upper(), name): _camel(each)
+        for name, each in value.items()
+    }
+
+
+@asynccontextmanager
+async def both_ways() -> AsyncIterator[Both]:
+    async with FakeAPI() as fake:
+        transport = Transport()
+        both = Both(fake, transport)
+        try:
+            yield both
+        finally:
+            await transport.close()
+            await both.oracle.openai.client.close()
+            await both.oracle.anthropic.client.close()
+            await both.oracle.google.client.aio.aclose()
+
+
+# ── what differs ─────────────────────────────────────────────────────────────────────────────────────
+
+ABSENT = "absent"
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Path, our value, their value. Places in lists are written `[]`; arguments are compared as the JSON they hold."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in ours.keys() | theirs.keys():
+            yield from differences(ours.get(name, ABSENT), theirs.get(name, ABSENT), f"{path}.{name}")
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for one, other in zip(ours, theirs, strict=True):
+            yield from differences(one, other, f"{path}[]")
+    elif path.endswith(".arguments") and isinstance(ours, str) and isinstance(theirs, str):
+        if json.loads(ours) != json.loads(theirs):
+            yield path, ours, theirs
+    elif ours != theirs:
+        yield path.removeprefix("."), _shown(ours), _shown(theirs)
+
+
+def _shown(value: Any) -> str:
+    return value if value is ABSENT else json.dumps(value, sort_keys=True)

@@ -1,0 +1,79 @@
+"""What we send is what the vendors' SDKs call a request: validated, nothing dropped, nothing unknown."""
+
+from __future__ import annotations
+
+import warnings
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from counsel.models.wires import WIRES
+from counsel.types import Endpoint
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow]
+
+# What OpenRouter and DeepSeek add to OpenAI's format is in nobody's SDK here.
+DIALECTS = {("openrouter", "reasoning"), ("openrouter", "tools"), ("deepseek", "thinking")}
+
+
+def test_bodies_are_the_sdks_requests(asking: ModuleType) -> None:
+    checks = checkers()
+    wrong: dict[tuple[str, str], str] = {}
+    for asked in asking.questions():
+        endpoint = Endpoint(asked.provider, "http://127.0.0.1", "k")
+        body = WIRES[asked.provider.wire].prepare(asked.call, asked.model, endpoint).body
+        for path, mine, kept in asking.differences(body, checks[asked.provider.wire](without_dialect(body))):
+            if (asked.provider.name, path) not in DIALECTS:
+                wrong[asked.provider.name, path] = f"{asked.name}: {mine} became {kept}"
+    assert not wrong
+
+
+def without_dialect(body: dict[str, Any]) -> dict[str, Any]:
+    plain = [tool for tool in body.get("tools", []) if not str(tool.get("type")).startswith("openrouter:")]
+    return {**body, "tools": plain} if "tools" in body and "messages" in body else body
+
+
+def checkers() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from anthropic.types.message_create_params import MessageCreateParamsStreaming  # noqa: PLC0415
+        from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming  # noqa: PLC0415
+        from openai.types.responses.response_create_params import ResponseCreateParamsStreaming  # noqa: PLC0415
+        from pydantic import TypeAdapter  # noqa: PLC0415
+
+    def typed(kind: Any) -> Any:
+        adapter = TypeAdapter(kind)
+        return lambda body: solid(adapter.validate_python(body))
+
+    return {
+        "openai_responses": typed(ResponseCreateParamsStreaming),
+        "openai_chat": typed(CompletionCreateParamsStreaming),
+        "anthropic": typed(MessageCreateParamsStreaming),
+        "gemini": gemini,
+    }
+
+
+def solid(value: Any) -> Any:
+    """The SDKs' `Iterable` fields come back as iterators that check as they go."""
+    if isinstance(value, dict):
+        return {name: solid(each) for name, each in value.items()}
+    if isinstance(value, list) or hasattr(value, "__next__"):
+        return [solid(each) for each in value]
+    return value
+
+
+def gemini(body: dict[str, Any]) -> dict[str, Any]:
+    from google.genai import types  # noqa: PLC0415
+
+    kinds = {"contents": types.Content, "tools": types.Tool}
+    parts = {"systemInstruction": types.Content, "generationConfig": types.GenerationConfig}
+
+    def checked(kind: Any, value: Any) -> Any:
+        read = kind.model_validate(value, extra="forbid")
+        return read.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+    return {
+        name: [checked(kinds[name], each) for each in value] if name in kinds else checked(parts[name], value)
+        for name, value in body.items()
+    }

@@ -1,0 +1,58 @@
+"""The generated parts of docs/models.md and docs/providers.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import generate
+from counsel.cli.models import short
+from counsel.models import rows
+from counsel.types import EFFORTS, Model, Provider
+
+
+def models() -> str:
+    shipped = rows.shipped().models.values()
+    columns = ("model", "aliases", "context", "output", "sees", "searches", "effort", "auto")
+    by_provider = {name: [m for m in shipped if m.provider == name] for name in rows.shipped().providers}
+    parts = [
+        f"### {rows.shipped().providers[name].label}\n\n{_table(columns, map(_model, listed))}"
+        for name, listed in by_provider.items()
+    ]
+    return generate.within("docs/models.md", table="\n\n".join(parts))
+
+
+def _model(model: Model) -> Sequence[str]:
+    return (
+        f"`{model.id}`",
+        ", ".join(f"`{alias}`" for alias in model.aliases),
+        short(model.context),
+        short(model.output),
+        "yes" if model.vision else "",
+        "yes" if model.web_search else "",
+        " / ".join(str(model.efforts[level]) for level in EFFORTS) if model.efforts else "",
+        str(model.auto_rank or ""),
+    )
+
+
+def providers() -> str:
+    columns = ("provider", "name", "key", "address", "set by", "format")
+    return generate.within(
+        "docs/providers.md", table=_table(columns, map(_provider, rows.shipped().providers.values()))
+    )
+
+
+def _provider(provider: Provider) -> Sequence[str]:
+    keys = " or ".join(f"`{name}`" for name in provider.key_envs)
+    return (
+        provider.label,
+        f"`{provider.name}`",
+        keys if provider.key_required else f"none ({keys})",
+        provider.base_url or "none until it runs",
+        f"`{provider.base_url_env}`",
+        f"`{provider.wire}`",
+    )
+
+
+def _table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines)])

@@ -1,0 +1,268 @@
+"""Time limits, retries, proxies and words: what is the same for every wire. The rest is in conformance/."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from counsel.errors import (
+    AuthenticationFailed,
+    CounselError,
+    ModelNotFound,
+    ProviderUnavailable,
+    RateLimited,
+    TimedOut,
+    UpstreamError,
+)
+from counsel.models.failures import understand
+from counsel.models.transport import Transport, _below
+from counsel.types import Call, Endpoint, Event, Finished, Knobs, Limits, Model, Notice, Provider, Text, Turn
+from fake import FakeAPI
+
+KEY = "sk-secret-0123456789abcdef"
+CHAT = Provider(
+    "acme",
+    "Acme",
+    "openai_chat",
+    "",
+    base_url_env="ACME_BASE_URL",
+    key_envs=("ACME_API_KEY",),
+    key_url="https://acme.example/keys",
+)
+MODEL = Model("m", "acme", "m")
+HELLO = Call((Turn("user", "hello"),))
+
+
+class Caller:
+    def __init__(self, url: str) -> None:
+        self.waits: list[float] = []
+        self.transport = Transport(sleep=self._sleep)
+        self.endpoint = Endpoint(CHAT, url, KEY)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    async def ask(self, call: Call = HELLO, model: Model = MODEL, **limits: Any) -> list[Event]:
+        return [event async for event in self.transport.stream(call, model, self.endpoint, Limits(**limits))]
+
+
+@pytest.fixture
+async def acme(fake_api: FakeAPI):
+    caller = Caller(fake_api.v1)
+    yield caller
+    await caller.transport.close()
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+async def test_connections_are_used_again(acme: Caller, fake_api: FakeAPI) -> None:
+    for _ in range(5):
+        await acme.ask()
+    assert fake_api.open_connections == 1
+
+
+async def test_calls_run_side_by_side(acme: Caller, fake_api: FakeAPI) -> None:
+    fake_api.script(gate="all", times=None)
+    calls = [asyncio.create_task(acme.ask()) for _ in range(40)]
+    await fake_api.wait_for(count=40)
+    fake_api.open_gate("all")
+    answers = await asyncio.gather(*calls)
+    assert fake_api.log.most_open == 40
+    assert all(isinstance(events[-1], Finished) for events in answers)
+
+
+async def test_retry_after_as_a_date(acme: Caller, fake_api: FakeAPI) -> None:
+    when = datetime.now(UTC) + timedelta(seconds=40)
+    fake_api.script(status=429, retry_after=format_datetime(when, usegmt=True))
+    await acme.ask()
+    assert 35 < acme.waits[0] <= 40
+
+
+async def test_a_retry_is_announced_with_its_reason(acme: Caller, fake_api: FakeAPI) -> None:
+    fake_api.script(status=503)
+    notice = (await acme.ask())[0]
+    assert isinstance(notice, Notice)
+    assert notice.kind == "retry"
+    assert notice.data["attempt"] == 2
+    assert "Try 2 of 3" in notice.text
+
+
+async def test_attempts_can_be_one(acme: Caller, fake_api: FakeAPI) -> None:
+    fake_api.script(status=503, times=None)
+    with pytest.raises(ProviderUnavailable):
+        await acme.ask(attempts=1)
+    assert len(fake_api.calls) == 1
+
+
+async def test_nobody_listens(fake_api: FakeAPI) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        caller = Caller(f"http://127.0.0.1:{held.getsockname()[1]}/v1")
+        with pytest.raises(ProviderUnavailable, match="Acme could not be reached") as caught:
+            await caller.ask()
+    assert "ACME_BASE_URL" in caught.value.hint
+    assert len(caller.waits) == 2
+    await caller.transport.close()
+
+
+async def test_a_connection_that_is_never_made(fake_api: FakeAPI) -> None:
+    """A full backlog: the kernel drops our SYN and we wait."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        fillers = [socket.socket() for _ in range(4)]
+        for each in fillers:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        caller = Caller(f"http://127.0.0.1:{full.getsockname()[1]}/v1")
+        with pytest.raises(TimedOut) as caught:
+            await caller.ask(connect=0.05, attempts=1)
+        for each in fillers:
+            each.close()
+    assert caught.value.limit in {"connect", "first_event"}
+    await caller.transport.close()
+
+
+async def test_a_server_that_hangs_after_the_last_word_has_answered(acme: Caller, fake_api: FakeAPI) -> None:
+    chunk = 'data: {"choices":[{"index":0,"delta":{"content":"all"},"finish_reason":"stop"}]}\n\n'
+    for how in ({"hang_after": 1}, {"cut_after": 1}):
+        fake_api.script(raw=chunk + "data: [DONE]\n\n", **how)
+        events = await acme.ask(idle=0.05)
+        assert text_of(events) == "all"
+        assert isinstance(events[-1], Finished)
+
+
+async def test_what_came_before_a_broken_event_is_passed_on(acme: Caller, fake_api: FakeAPI) -> None:
+    good = 'data: {"choices":[{"index":0,"delta":{"content":"kept"},"finish_reason":null}]}\n\n'
+    fake_api.script(raw=good + "data: {broken\n\n" + good)
+    got: list[Event] = []
+    with pytest.raises(UpstreamError, match="cannot be read") as caught:
+        await _into(got, acme)
+    assert text_of(got) == "kept"
+    assert caught.value.partial == "kept"
+
+
+async def _into(got: list[Event], acme: Caller) -> None:
+    async for event in acme.transport.stream(HELLO, MODEL, acme.endpoint):
+        got.append(event)
+
+
+async def test_left_out_settings_are_named(acme: Caller, fake_api: FakeAPI) -> None:
+    plain = replace(MODEL, temperature=None)
+    knobs = Knobs(
+        temperature=0.2,
+        effort="high",
+        verbosity="low",
+        web_search=True,
+        media_resolution="MEDIA_RESOLUTION_LOW",
+    )
+    events = await acme.ask(replace(HELLO, knobs=knobs), plain)
+    named = [event.data["setting"] for event in events if isinstance(event, Notice)]
+    assert named == ["temperature", "reasoning_effort", "verbosity", "media_resolution", "use_websearch"]
+    assert fake_api.last.body.keys() == {"model", "messages", "stream", "stream_options"}
+
+
+async def test_the_key_is_scrubbed_even_masked(acme: Caller, fake_api: FakeAPI) -> None:
+    fake_api.script(status=401, message=f"Bad key {KEY} aka sk-proj-****************cdef")
+    with pytest.raises(AuthenticationFailed) as caught:
+        await acme.ask()
+    shown = repr(caught.value.as_dict()) + str(caught.value)
+    assert "cdef" not in shown
+    assert "ACME_API_KEY" in caught.value.hint
+    assert "acme.example" in caught.value.hint
+
+
+async def test_redirects_are_not_followed(acme: Caller, fake_api: FakeAPI) -> None:
+    fake_api.script(status=307, error="bad_request")
+    with pytest.raises(UpstreamError) as caught:
+        await acme.ask()
+    assert caught.value.status == 307
+
+
+async def test_an_address_without_an_api(fake_api: FakeAPI) -> None:
+    caller = Caller(fake_api.url + "/nowhere")
+    caller.endpoint = replace(caller.endpoint, provider=replace(CHAT, wire="gemini"))
+    with pytest.raises(CounselError):
+        await caller.transport.get_json(caller.endpoint, "/nothing", Limits())
+    await caller.transport.close()
+
+
+@pytest.mark.parametrize(
+    ("shape", "status", "kind"),
+    [
+        ("xai", 429, RateLimited),
+        ("mistral", 401, AuthenticationFailed),
+        ("openrouter", 404, ModelNotFound),
+        ("openrouter", 503, ProviderUnavailable),
+        ("xai", 500, UpstreamError),
+    ],
+)
+async def test_dialects_of_errors(
+    acme: Caller, fake_api: FakeAPI, shape: str, status: int, kind: type[CounselError]
+) -> None:
+    fake_api.script(status=status, error_shape=shape, times=None)
+    with pytest.raises(kind):
+        await acme.ask()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "most", "given"),
+    [
+        (400, {"error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."},
+         "context", 131072, 537812),
+        (400, {"message": "Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum "
+               "context length", "type": "invalid_request_prompt"}, "context", 32768, 65673),
+        (400, {"error": {"message": "This endpoint's maximum context length is 32768 tokens. However, you requested "
+               "about 40009 tokens", "code": 400}}, "context", 32768, 40009),
+        (400, {"error": {"code": 400, "type": "exceed_context_size_error", "message": "the request exceeds the "
+               "available context size"}}, "context", None, None),
+        (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "input length and `max_tokens` "
+               "exceed context limit: 190000 + 20000 > 200000, decrease"}}, "context", 200000, 190000),
+        (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}},
+         "context", None, None),
+        (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error"}}, "quota", None, None),
+        (400, {"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit balance is too low "
+               "to access the Anthropic API."}}, "quota", None, None),
+        (400, {"error": {"message": "nope/nope is not a valid model ID", "code": 400}}, "not_found", None, None),
+        (422, {"detail": [{"loc": ["body", "x"], "msg": "Extra inputs are not permitted"}]}, "refused", None, None),
+        (500, None, "server", None, None),
+        (502, "<html>", "overloaded", None, None),
+        (404, None, "wrong_address", None, None),
+        (None, {"error": {"code": 502, "message": "Provider returned error"}}, "server", None, None),
+    ],
+)  # fmt: skip
+def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, given: int | None) -> None:
+    complaint = understand(status, body)
+    assert (complaint.kind, complaint.max_tokens, complaint.provided_tokens) == (kind, most, given)
+
+
+def test_proxies_are_asked_for_once_and_not_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "internal.example")
+    transport = Transport()
+    assert transport._proxy("https://api.example/v1") == "http://proxy.example:3128"
+    assert transport._proxy("https://internal.example/v1") is None
+    assert transport._proxy("http://127.0.0.1:11434/v1") is None
+    monkeypatch.delenv("HTTPS_PROXY")
+    assert transport._proxy("https://api.example/v2") == "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "url"),
+    [
+        ("https://a.example/v1/", "/models", "https://a.example/v1/models"),
+        ("https://a.example", "/v1/models", "https://a.example/v1/models"),
+        ("https://a.example/v1", "/v1/models", "https://a.example/v1/models"),
+    ],
+)
+def test_a_version_is_said_once(base: str, path: str, url: str) -> None:
+    assert _below(base, path) == url

@@ -1,0 +1,208 @@
+"""What single wires do that others do not. Forms are judged in oracles/, behaviour in conformance/."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counsel.models.wires import WIRES
+from counsel.types import (
+    Call,
+    Endpoint,
+    Finished,
+    Json,
+    Knobs,
+    Model,
+    Notice,
+    Prepared,
+    Provider,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    ToolUse,
+    Turn,
+)
+
+CLAUDE = Model(
+    "claude",
+    "anthropic",
+    "claude",
+    output=32_000,
+    effort_style="budget",
+    efforts={"minimal": 0, "low": 1024, "medium": 10_000, "high": 16_000, "max": 40_000},
+)
+HELLO = Call((Turn("user", "hello"),))
+
+
+def prepare(
+    wire: str, call: Call = HELLO, model: Model | None = None, base: str = "https://x", **options: Any
+) -> Prepared:
+    provider = Provider(wire, wire, wire, base, options=options)
+    return WIRES[wire].prepare(call, model or Model("m", wire, "m"), Endpoint(provider, base, "k"))
+
+
+def asking(**knobs: Any) -> Call:
+    return replace(HELLO, knobs=Knobs(**knobs))
+
+
+def test_every_wire_is_a_row_word() -> None:
+    assert list(WIRES) == ["openai_responses", "openai_chat", "anthropic", "gemini"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_key_and_the_prompt_are_in_no_repr(wire: str) -> None:
+    shown = repr(prepare(wire, Call((Turn("user", "secret words"),))))
+    assert "secret words" not in shown
+    assert "'k'" not in shown
+
+
+@pytest.mark.parametrize(
+    ("wire", "base", "url"),
+    [
+        ("openai_chat", "https://a/v1/", "https://a/v1/chat/completions"),
+        ("openai_responses", "https://a/v1", "https://a/v1/responses"),
+        ("anthropic", "https://a", "https://a/v1/messages"),
+        ("anthropic", "https://a/v1/", "https://a/v1/messages"),
+        ("gemini", "https://a", "https://a/v1beta/models/m:streamGenerateContent?alt=sse"),
+        ("gemini", "https://a/v1beta", "https://a/v1beta/models/m:streamGenerateContent?alt=sse"),
+    ],
+)
+def test_addresses(wire: str, base: str, url: str) -> None:
+    assert prepare(wire, base=base).url == url
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_rows_may_add_fields_and_headers(wire: str) -> None:
+    made = prepare(wire, headers={"x-team": "blue"}, body={"extra": 1})
+    assert made.headers["x-team"] == "blue"
+    assert made.body["extra"] == 1
+
+
+@pytest.mark.parametrize(("wish", "sent"), [(None, 0.5), (0.0, 0.0), (1.9, 1.0)])
+def test_temperature_is_clamped(wish: float | None, sent: float) -> None:
+    assert prepare("openai_chat", asking(temperature=wish)).body["temperature"] == sent
+
+
+# ── Anthropic ──
+
+
+@pytest.mark.parametrize(
+    ("effort", "max_output", "budget", "limit"),
+    [
+        ("medium", None, 10_000, 32_000),
+        ("medium", 5_000, 10_000, 15_000),  # the limit is the answer's, thinking comes on top
+        ("high", 30_000, 16_000, 32_000),  # never more than the model has
+        ("max", None, 16_000, 32_000),  # a budget that leaves no room is halved
+        ("minimal", 5_000, None, 5_000),
+    ],
+)
+def test_a_thinking_budget_leaves_room(
+    effort: Any, max_output: int | None, budget: int | None, limit: int
+) -> None:
+    body = prepare("anthropic", replace(asking(effort=effort), max_output=max_output), CLAUDE).body
+    assert body["max_tokens"] == limit
+    assert body.get("thinking", {}).get("budget_tokens") == budget
+
+
+def test_no_temperature_while_thinking() -> None:
+    thinking = prepare("anthropic", asking(temperature=0.2), CLAUDE)
+    assert "temperature" not in thinking.body
+    assert thinking.left_out == ("temperature",)
+    assert thinking.headers["anthropic-version"] == "2026-10-21"
+    plain = prepare("anthropic", asking(temperature=0.2, effort="minimal"), CLAUDE)
+    assert plain.body["temperature"] == 0.2
+    assert plain.left_out == ()
+    assert plain.headers["anthropic-version"] == "2023-06-01"
+
+
+def marks(body: Json) -> list[str]:
+    blocks = [*body.get("system", []), *(block for each in body["messages"] for block in each["content"])]
+    return [block.get("text", block["type"]) for block in blocks if "cache_control" in block]
+
+
+def test_caching() -> None:
+    """The system prompt always; a conversation's earlier part; never what is asked once, never a verbatim turn."""
+    turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
+    assert marks(prepare("anthropic", Call(turns, system="be brief")).body) == ["be brief", "one"]
+    assert marks(prepare("anthropic", Call(turns[:1], system="be brief")).body) == ["be brief"]
+    native = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+    looped = (
+        turns[0],
+        Turn("assistant", native=native),
+        Turn("tool", tool_results=(ToolResult("1", "t", "r"),)),
+    )
+    body = prepare("anthropic", Call(looped)).body
+    assert marks(body) == ["one"]
+    assert body["messages"][1]["content"] == native
+    assert native == [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+
+
+# ── Gemini ──
+
+
+def test_search_and_tools_exclude_each_other_until_a_row_says_otherwise() -> None:
+    model = Model("m", "gemini", "m", web_search=True)
+    call = replace(asking(web_search=True), tools=(ToolSpec("t", "d", {"type": "object"}),))
+    alone = prepare("gemini", call, model)
+    assert [list(tool) for tool in alone.body["tools"]] == [["functionDeclarations"]]
+    assert alone.left_out == ("use_websearch",)
+    both = prepare("gemini", call, model, search_with_tools=True)
+    assert [list(tool) for tool in both.body["tools"]] == [["googleSearch"], ["functionDeclarations"]]
+
+
+def test_ids_that_we_made_up_stay_here() -> None:
+    reader = WIRES["gemini"].reader()
+    chunk = '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"t"}}]},"finishReason":"STOP"}]}'
+    (used,) = reader.feed("", chunk)
+    assert isinstance(used, ToolUse)
+    result = ToolResult(used.call.id, "t", "no", is_error=True)
+    turn = Turn("tool", tool_calls=(ToolCall(used.call.id, "t", {}),), tool_results=(result,))
+    parts = prepare("gemini", Call((turn,))).body["contents"][0]["parts"]
+    assert parts[0] == {"functionResponse": {"name": "t", "response": {"error": "no"}}}
+    assert "id" not in parts[1]["functionCall"]
+
+
+def test_a_blocked_prompt_is_filtered_and_says_why() -> None:
+    reader = WIRES["gemini"].reader()
+    (notice,) = reader.feed("", '{"promptFeedback":{"blockReason":"SAFETY"}}')
+    assert isinstance(notice, Notice)
+    assert "SAFETY" in notice.text
+    (finished,) = reader.finish()
+    assert isinstance(finished, Finished)
+    assert finished.reason == "filtered"
+
+
+# ── OpenAI Chat dialects ──
+
+
+def test_mistrals_parts() -> None:
+    reader = WIRES["openai_chat"].reader()
+    part = '{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}'
+    events = reader.feed(
+        "", f'{{"choices":[{{"delta":{{"content":[{part},{{"type":"text","text":"so"}}]}}}}]}}'
+    )
+    assert [type(event).__name__ for event in events] == ["Thinking", "Text"]
+
+
+def test_reasoning_goes_back_under_its_own_name() -> None:
+    for field in ("reasoning_content", "reasoning"):
+        reader = WIRES["openai_chat"].reader()
+        assert reader.feed("", f'{{"choices":[{{"delta":{{"{field}":"hm"}}}}]}}') == [Thinking("hm")]
+        reader.feed("", '{"choices":[{"delta":{"content":"so"},"finish_reason":"stop"}]}')
+        finished = reader.finish()[-1]
+        assert isinstance(finished, Finished)
+        assert finished.native == {"role": "assistant", "content": "so", field: "hm"}
+
+
+def test_stop_with_calls_means_calls() -> None:
+    reader = WIRES["openai_chat"].reader()
+    call = '{"function":{"name":"t","arguments":"{broken"}}'
+    reader.feed("", f'{{"choices":[{{"delta":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}')
+    used, finished = reader.finish()
+    assert isinstance(used, ToolUse)
+    assert (used.call.id, used.call.arguments) == ("call_0", {})
+    assert isinstance(finished, Finished)
+    assert finished.reason == "tool_calls"

@@ -1,0 +1,129 @@
+"""What the real clients say about their skills, each asked in its own way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = Path(
+    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
+)
+NOWHERE = "http://127.0.0.1:9"  # no API is needed: the lists are told before the first call
+
+
+def client(name: str) -> str:
+    """The program, or a skip that says how to get it; CI fails instead."""
+    if found := shutil.which(name, path=str(CLIENTS)):
+        return found
+    words = f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS"
+    if os.environ.get("CI"):
+        pytest.fail(words)
+    pytest.skip(words)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    path = f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"
+    return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", **more}
+
+
+@dataclass(frozen=True)
+class ClaudeList:
+    skills: list[str]
+    commands: list[str]
+    plugins: list[str]
+
+
+def claude(home: Path, cwd: Path, **env: str) -> ClaudeList:
+    """The `init` message of a session, which is ended before it asks anything."""
+    variables = environment(
+        home,
+        ANTHROPIC_BASE_URL=NOWHERE,
+        ANTHROPIC_API_KEY="none",
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        DISABLE_AUTOUPDATER="1",
+        **env,
+    )
+    command = [client("claude"), "-p", "hi", "--output-format", "stream-json", "--verbose"]
+    with subprocess.Popen(
+        command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        try:
+            said = next(
+                message for message in map(json.loads, process.stdout) if message.get("subtype") == "init"
+            )
+        finally:
+            process.kill()
+    plugins = [plugin["source"] for plugin in said["plugins"] if plugin["path"] != "builtin"]
+    return ClaudeList(said["skills"], said["slash_commands"], plugins)
+
+
+def codex(home: Path, cwd: Path, **env: str) -> dict[str, Any]:
+    """The app-server's `skills/list` for one folder: `skills` and `errors`."""
+    (home / ".codex").mkdir(parents=True, exist_ok=True)
+    with subprocess.Popen(
+        [client("codex"), "app-server"],
+        cwd=cwd,
+        env=environment(home, **env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        info = {"clientInfo": {"name": "counsel-tests", "title": "tests", "version": "1"}}
+        asked = {"cwds": [str(cwd)], "forceReload": True}
+        for message in (
+            {"id": 1, "method": "initialize", "params": info},
+            {"method": "initialized"},
+            {"id": 2, "method": "skills/list", "params": asked},
+        ):
+            print(json.dumps({"jsonrpc": "2.0", **message}), file=process.stdin, flush=True)
+        try:
+            answer = next(message for message in map(json.loads, process.stdout) if message.get("id") == 2)
+        finally:
+            process.kill()
+    return answer["result"]["data"][0]  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class GeminiSkill:
+    name: str
+    enabled: bool
+    builtin: bool
+    location: str
+
+
+_GEMINI = re.compile(
+    r"^(.*) \[(Enabled|Disabled)\]( \[Built-in\])?\n(?:(?!\n  Location:)[\s\S])*?\n  Location:\s+(.*)$",
+    re.MULTILINE,
+)
+
+
+def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
+    """`gemini skills list --all`, read back from its page."""
+    variables = environment(home, **{"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_COLOR": "1", **env})
+    done = subprocess.run(
+        [client("gemini"), "skills", "list", "--all"],
+        cwd=cwd,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [
+        GeminiSkill(name, state == "Enabled", bool(builtin), location)
+        for name, state, builtin, location in _GEMINI.findall(done.stdout)
+    ]
