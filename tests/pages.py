@@ -78,4 +78,4 @@ def _fits() -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, fit in {**images.FITS, "others": images.Fit()}.items():
         types = ", ".join(kind.removeprefix("image/").upper() for kind in fit.types)
-        yield f"| {name} | {fit.edge} | {fit.bytes // 1024 // 1024} MiB | {types} |"
+        yield f"| {name} | {fit.edge} | {fit.bytes / 1024 / 1024:g} MiB | {types} |"

@@ -197,6 +197,11 @@ def test_every_vendor_gets_at_most_its_edge():
         assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
 
 
+def test_anthropic_counts_its_limit_in_base64():
+    """ "image exceeds 5 MB maximum: 6275800 bytes > 5242880 bytes" for a file of 4.7 MB."""
+    assert len(base64.b64encode(bytes(images.limits(model("anthropic")).bytes))) <= 5_242_880
+
+
 def test_bytes_are_brought_under_the_limit():
     data = noise("PNG", (300, 300))
     fitted = images.fit(Image("image/png", data), model(image_max_bytes=9_000))
