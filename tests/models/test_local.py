@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -229,6 +230,24 @@ def test_the_demo_as_json_offers_the_models_of_the_keys_that_are_there(demo_home
     assert (answer["metadata"]["model"], answer["metadata"]["provider"]) == ("smollm2", "local")
     assert answer["metadata"]["usage"]["output_tokens"] > 0
     assert document["with_your_keys"] == ["grok-4.7"]
+
+
+@pytest.mark.localmodel
+def test_kept_it_serves_other_processes_until_it_is_interrupted(demo_home: Path) -> None:
+    command = [sys.executable, "-m", "counsel", "demo", "--keep", "--json"]
+    environment = {**os.environ, "COUNSEL_HOME": str(demo_home)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ) as kept:
+        document = b""
+        while not document.endswith(b"\n}\n"):
+            document += kept.stdout.readline()
+        shown = counsel(
+            demo_home, "models", "--json", "--provider", "local", **json.loads(document)["environment"]
+        )
+        kept.send_signal(signal.SIGINT)
+        assert kept.wait() == 0
+    assert json.loads(shown.stdout)["models"][0]["available"]
 
 
 @pytest.mark.localmodel

@@ -56,7 +56,7 @@ def test_a_provider_without_ranks_offers_its_listed_models(tmp_path: Path) -> No
 def test_entries_that_are_no_models_are_explained_not_fatal(tmp_path: Path) -> None:
     seen = explain(catalog(tmp_path, GOOGLE), Needs(), ("codex", "nonsense", "grok", "flash"))
     assert [entry.target is not None for entry in seen] == [False, False, False, True]
-    assert "agents" in seen[0].reason
+    assert ("agents" in seen[0].reason, seen[0].agent) == (True, "codex")
     assert "nonsense" in seen[1].reason
     assert "XAI_API_KEY" in seen[2].reason
 

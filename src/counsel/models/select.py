@@ -32,6 +32,7 @@ class Considered:
     target: Target | None
     reason: str = ""
     model: Model | None = None
+    agent: str = ""  # the entry names an agent: whoever routes agents decides about it
 
 
 # field of Needs → why a model without it is passed over; the model's field has the same name
@@ -75,7 +76,7 @@ def _considered(catalog: Catalog, needs: Needs, order: Sequence[str]) -> Iterato
     met: set[str] = set()
     for name, found in _in_order(catalog, order):
         if isinstance(found, str):
-            yield Considered(name, None, found)
+            yield Considered(name, None, found, agent=agent_named(name) or "")
         elif found.id not in met:
             met.add(found.id)
             reason = catalog.reason(found) or _lacks(found, needs) or _overflows(found, needs)
