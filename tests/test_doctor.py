@@ -13,6 +13,7 @@ import pytest
 from counsel import doctor, settings
 from counsel.caller import Caller
 from counsel.doctor import Finding
+from counsel.doors import place
 from counsel.types import Limits
 from fake import FakeAPI
 
@@ -52,6 +53,9 @@ def test_looking_changes_nothing(env, tmp_path):
     shutil.rmtree(env["COUNSEL_HOME"])
     examine(env)
     assert not list(tmp_path.iterdir())
+    Path(env["COUNSEL_HOME"]).mkdir(mode=0o700)
+    examine(env)
+    assert [path.name for path in tmp_path.rglob("*")] == ["counsel"]
 
 
 # ── settings and keys ────────────────────────────────────────────────────────────────────────────────
@@ -170,17 +174,16 @@ def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
     assert found.level == "warn"
 
 
-def test_daemon_running_left_behind_and_none(env, monkeypatch):
+def test_daemon_running_left_behind_and_none(env):
     assert "not running (it" in examine(env, "daemon")[0].what
-    run = Path(env["COUNSEL_HOME"]) / "run"
-    run.mkdir(mode=0o700, exist_ok=True)
-    monkeypatch.chdir(run)  # a socket's path must be short
-    monkeypatch.setattr(doctor, "_socket", lambda _home: Path("daemon.sock"))
+    Path(env["COUNSEL_HOME"], "run").mkdir(mode=0o700)
+    path = place.socket(env["COUNSEL_HOME"])
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("daemon.sock")
+        listening.bind(path)
         listening.listen()
-        assert examine(env, "daemon")[0].what.startswith("running")
+        assert examine(env, "daemon")[0].what == f"running ({path})"
     assert "ended from outside" in examine(env, "daemon")[0].what
+    Path(path).unlink()
 
 
 def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
@@ -189,7 +192,7 @@ def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     shown = levels(examine(env, "agents"))
-    assert any(what.startswith(f"Codex: {program}") for what in shown)
+    assert shown[f"Codex: {program}"] == "warn"  # here, and not logged in
     assert sum("no `" in what for what in shown) == 3
 
 

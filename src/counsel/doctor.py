@@ -17,15 +17,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib import import_module, metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from counsel import __version__, logs
 from counsel import settings as settings_
-from counsel.agents import installed, registry
+from counsel.agents import registry
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
+from counsel.doors import place
 from counsel.engine.store import schema
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.types import Endpoint, Json, Limits
@@ -203,9 +204,9 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _socket(folder: Path) -> Path:
-    if folder.is_dir() and util.find_spec("counsel.doors.place"):
-        return Path(import_module("counsel.doors.place").socket(str(folder)))
-    return folder / "run" / "daemon.sock"
+    """Asking `place` makes the run folder where there is none: then there is no daemon either."""
+    made = (folder / "run").is_dir() or (folder.is_dir() and not os.access(folder, os.W_OK))
+    return Path(place.socket(str(folder))) if made else folder / "run" / "daemon.sock"
 
 
 def daemon(caller: Caller) -> Iterator[Finding]:
@@ -276,20 +277,13 @@ def _provider(row: ProviderRow) -> Finding:
 
 def agents(caller: Caller) -> Iterator[Finding]:
     for driver in registry.drivers().values():
-        label, found = driver.agent.label, _probed(driver, caller)
+        label, found = driver.agent.label, driver.probe(caller)
         if found.path is None:
             yield Finding("agents", "ok", f"{label}: no `{driver.agent.command}` on the PATH", found.reason)
         elif found.logged_in is False:
             yield Finding("agents", "warn", f"{label}: {_program(found)}", found.reason)
         else:
             yield Finding("agents", "ok", f"{label}: {_program(found)} ({found.reason})")
-
-
-def _probed(driver: registry.Driver, caller: Caller) -> Installed:
-    try:
-        return driver.probe(caller)
-    except ModuleNotFoundError:  # an agent that counsel knows and cannot run yet
-        return installed.describe(driver.agent, caller, (None, "login not checked"))
 
 
 def _program(found: Installed) -> str:
