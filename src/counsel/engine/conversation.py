@@ -9,7 +9,7 @@ from pathlib import Path
 
 from counsel.engine import prompts, tokens
 from counsel.engine.images import fit
-from counsel.engine.routes import Route, bounded
+from counsel.engine.routes import Route
 from counsel.engine.store import conversations, jobs
 from counsel.engine.store.conversations import Message
 from counsel.engine.store.database import Database
@@ -57,7 +57,6 @@ def compose(job: Job, history: History, route: Route, database: Database) -> Cal
         knobs=task.knobs,
     )
     if route.model is not None:
-        call = bounded(call, route.model)
         tokens.check_window(call, route.model)
         return call
     return _for_agent(call, job, history, route, database)

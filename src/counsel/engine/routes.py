@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from counsel.agents import registry
 from counsel.caller import Caller
@@ -86,8 +86,3 @@ def limits_of(settings: Settings) -> Limits:
         idle=min(settings.idle_timeout_ms / 1000, total),
         attempts=settings.max_attempts,
     )
-
-
-def bounded(call: Call, model: Model | None) -> Call:
-    """The call with the model's own output limit."""
-    return replace(call, max_output=model.output) if model and call.max_output is None else call
