@@ -80,7 +80,8 @@ async def _first_answer(
             call = await conversation.compose_async(talk.job, history, route, database)
             step = Step(f"answer:{route.name}", SLOT, "answer")
             reply = await cache.through(talk, step, route, call)
-        except (Unavailable, AuthenticationFailed) as error:
+        # an account may lack a model that the vendor has: `auto` goes on, a model that was named is the last here
+        except (Unavailable, AuthenticationFailed, ModelNotFound) as error:
             if number == len(candidates):
                 raise
             passed_over.append({"model": route.name, "code": error.code, "error": error.message})

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from counsel.agents import registry
 from counsel.caller import Caller
+from counsel.errors import ModelNotFound
 from counsel.models import prices, select
 from counsel.models.catalog import Catalog, Target
 from counsel.models.transport import Transport
 from counsel.settings import Settings
-from counsel.types import Call, Event, Limits, Model, Usage
+from counsel.types import Call, Event, Limits, Model, Notice, Usage
 
 _CATALOGS = 64  # callers whose catalog is kept ready
 
@@ -62,12 +64,36 @@ class Router:
     def _to_model(self, target: Target, caller: Caller) -> Route:
         model = target.model
         limits = limits_of(caller.settings)
+        successor = self.catalog(caller).successor(model)
 
         def answer(call: Call) -> AsyncIterator[Event]:
-            way = target.searching() if call.knobs.web_search else target
-            return self.transport.stream(call, way.model, way.endpoint, limits)
+            if successor is None:
+                return self._stream(call, target, limits)
+            return self._stream_or_successor(call, target, successor, limits)
 
         return Route(model.id, model.provider, answer, lambda usage: prices.cost(model, usage), model)
+
+    def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
+        way = target.searching() if call.knobs.web_search else target
+        return self.transport.stream(call, way.model, way.endpoint, limits)
+
+    async def _stream_or_successor(
+        self, call: Call, target: Target, successor: Target, limits: Limits
+    ) -> AsyncGenerator[Event]:
+        """A vendor that has retired a model answers 404 before anything else: its successor is asked, and it is said."""
+        try:
+            async with aclosing(self._stream(call, target, limits)) as events:
+                async for event in events:
+                    yield event
+        except ModelNotFound:
+            gone, now = target.model.id, successor.model.id
+            told = {"model": gone, "successor": now}
+            yield Notice("warning", f"The provider no longer has {gone}: {now} was asked instead.", told)
+        else:
+            return
+        async with aclosing(self._stream(call, successor, limits)) as events:
+            async for event in events:
+                yield event
 
 
 def _to_agent(driver: registry.Driver, caller: Caller) -> Route:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -42,7 +42,7 @@ class Transport:
 
     async def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = USUAL
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         prepared = WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
         for name in prepared.left_out:
             yield Notice("left_out", f"{model.id} does not take {name}: it was left out.", {"setting": name})

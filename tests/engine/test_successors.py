@@ -1,0 +1,45 @@
+"""Models that a vendor has retired, or that an account does not have."""
+
+from pathlib import Path
+
+import pytest
+
+from counsel import Counsel
+from counsel.errors import ModelNotFound
+from fake import FakeAPI
+
+
+@pytest.fixture
+async def counsel(fake_api: FakeAPI, tmp_path: Path):
+    env = {"COUNSEL_HOME": str(tmp_path), "GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": fake_api.url}
+    env |= {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": fake_api.v1}
+    async with Counsel(env=env, cwd=tmp_path) as opened:
+        yield opened
+
+
+async def test_the_successor_of_a_retired_model_answers_and_it_is_said(
+    counsel: Counsel, fake_api: FakeAPI
+) -> None:
+    fake_api.script(error="not_found", model="gemini-3-pro-preview", times=None)
+    answer = await counsel.ask("hello", model="pro")
+    assert answer.text == "gemini-3.1-pro-preview says: hello"
+    assert "no longer has gemini-3-pro-preview: gemini-3.1-pro-preview was asked" in repr(answer.metadata)
+
+
+async def test_a_model_that_is_there_is_asked_itself(counsel: Counsel) -> None:
+    answer = await counsel.ask("hello", model="pro")
+    assert answer.text == "gemini-3-pro-preview says: hello"
+    assert "no longer" not in repr(answer.metadata)
+
+
+async def test_auto_goes_on_when_the_account_lacks_a_model(counsel: Counsel, fake_api: FakeAPI) -> None:
+    fake_api.script(error="not_found", model="gpt-6.1-sol", times=None)
+    answer = await counsel.ask("hello")
+    assert answer.model == "gemini-4-argon"
+    assert "gpt-6.1-sol" in repr(answer.metadata)
+
+
+async def test_a_named_model_that_is_gone_is_an_error(counsel: Counsel, fake_api: FakeAPI) -> None:
+    fake_api.script(error="not_found", model="gpt-5", times=None)
+    with pytest.raises(ModelNotFound):
+        await counsel.ask("hello", model="gpt-5")
