@@ -44,6 +44,7 @@ COMMANDS: dict[str, Row] = {
     "skills": Row("counsel.cli.skills:skills", "Find, understand and share the agents' skills."),
     "servers": Row("counsel.cli.servers:servers", "The agents' MCP servers: list, add, change, check, undo."),
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
+    "serve": Row("counsel.cli.serve:serve", "Open the HTTP door: MCP at /mcp."),
     "daemon": Row("counsel.cli.daemon:daemon", "Is the daemon running; stop it."),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
 }

@@ -55,7 +55,7 @@ class Flight:
     stopped: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Session:
     """One client's conversation, whatever carries it."""
 

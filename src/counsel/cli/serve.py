@@ -1,0 +1,46 @@
+"""`counsel serve`: the HTTP door."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from counsel.cli import output
+from counsel.settings import Settings, load
+
+
+@click.command()
+@click.option("--host", help="Address to listen on (default: 127.0.0.1).")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port (default: 3157; 0: any free one).")
+@click.option("--transport", type=click.Choice(["http", "stdio"]), help="What to speak (default: http).")
+def serve(host: str | None, port: int | None, transport: str | None) -> None:
+    """Open the HTTP door: MCP at /mcp, behind a token.
+
+    The token is COUNSEL_TOKEN, or is made at the first start in COUNSEL_HOME/token.
+    """
+    settings = load()
+    if (transport or settings.transport) == "stdio":
+        from counsel.doors.standalone import serve as standalone  # noqa: PLC0415
+
+        sys.exit(standalone(None))
+    asyncio.run(_serve(settings, host or settings.host, settings.port if port is None else port))
+
+
+async def _serve(settings: Settings, host: str, port: int) -> None:
+    from counsel import logs  # noqa: PLC0415
+    from counsel.doors import http  # noqa: PLC0415
+    from counsel.doors.house import default_engine  # noqa: PLC0415
+
+    logs.setup(settings, stderr=True)
+    engine = await default_engine(settings.home)
+
+    def said(at: str, number: int) -> None:
+        where = "COUNSEL_TOKEN" if settings.token else settings.home / "token"
+        output.words(f"counsel listens: {http.address(at, number)}/mcp (token: {where}). Ctrl-C ends it.")
+
+    try:
+        await http.serve(engine, settings, host, port, said)
+    finally:
+        await engine.close()

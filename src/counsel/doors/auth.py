@@ -1,0 +1,202 @@
+"""Who may come through the HTTP door: the right Host, no foreign web page, and the user's token.
+
+One ASGI layer around everything. A web page of another origin never gets an answer (DNS rebinding included: the name in
+`Host` must be this machine's); another user of the machine does not know the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, Refused
+from counsel.settings import Settings
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SHORTEST = 16  # characters of a token with which the door may be opened to other machines
+OPEN_TO_ALL = frozenset({"/health"})
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_CORS_HEADERS = "authorization, content-type, accept, last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+
+
+# ── the token ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def token_file(home: Path) -> Path:
+    return home / "token"
+
+
+def token(settings: Settings) -> str:
+    """COUNSEL_TOKEN, or the one that was made at the first start."""
+    return settings.token or _kept(token_file(settings.home))
+
+
+def _kept(path: Path) -> str:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            _write_new(path, secrets.token_urlsafe(32))
+        found = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(
+            f"{path}: the token cannot be kept ({error}).", hint="Set COUNSEL_TOKEN.", file=str(path)
+        ) from error
+    if not found:
+        raise ConfigInvalid(f"{path} is empty.", hint="Remove it or set COUNSEL_TOKEN.", file=str(path))
+    return found
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Written under another name first: whoever sees the file sees a whole token."""
+    fresh = path.with_name(f".token.{secrets.token_hex(4)}")
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(file, text.encode())
+        os.close(file)
+        os.link(fresh, path)
+    finally:
+        fresh.unlink()
+
+
+def is_loopback(host: str) -> bool:
+    return host in _LOOPBACK
+
+
+def check_bind(host: str, secret: str) -> None:
+    if not is_loopback(host) and len(secret) < SHORTEST:
+        raise ConfigInvalid(
+            f"counsel does not listen on {host} with a token of {len(secret)} characters.",
+            hint=f"Set a COUNSEL_TOKEN of at least {SHORTEST} characters, or listen on 127.0.0.1.",
+        )
+
+
+# ── the guard ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Forbidden(Refused):
+    code = "INVALID_ARGUMENT"
+
+
+class Guard:
+    def __init__(
+        self,
+        app: App,
+        *,
+        secret: str,
+        host: str,
+        origins: tuple[str, ...] = (),
+        public: frozenset[str] = OPEN_TO_ALL,
+    ) -> None:
+        self.app = app
+        self._secret = secret.encode()
+        self._local = is_loopback(host)
+        self._names = _LOOPBACK | {host, socket.gethostname()}
+        self._origins = frozenset(origins)
+        self._public = public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        origin = headers.get(b"origin")
+        sending = _with_cors(send, origin) if origin in self._origins and origin else send
+        refusal = self._refusal(scope, headers, origin)
+        if refusal is not None:
+            await refuse(*refusal, sending)
+        elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            await _preflight(sending)
+        else:
+            await self.app(scope, receive, sending)
+
+    def _refusal(
+        self, scope: Scope, headers: dict[bytes, str], origin: str | None
+    ) -> tuple[int, CounselError] | None:
+        host = headers.get(b"host", "")
+        if not self._host_fits(_name(host)):
+            return 421, Forbidden(
+                f"The host {host[:100]!r} is not this machine.", hint="Use http://127.0.0.1."
+            )
+        if origin is not None and origin not in self._origins and not _same_origin(origin, host):
+            return 403, Forbidden(
+                f"Pages of {origin[:100]!r} may not use counsel.",
+                hint="List the origin in COUNSEL_CORS_ORIGINS.",
+            )
+        if scope["method"] == "OPTIONS" or scope["path"] in self._public or self._token_fits(headers):
+            return None
+        return 401, AuthenticationFailed(
+            "A token is needed.", hint="Send `Authorization: Bearer TOKEN`; it is in COUNSEL_HOME/token."
+        )
+
+    def _host_fits(self, name: str) -> bool:
+        return name in self._names or (not self._local and _is_address(name))
+
+    def _token_fits(self, headers: dict[bytes, str]) -> bool:
+        kind, _, given = headers.get(b"authorization", "").partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._secret)
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    """An IP address cannot be rebound: there is no name to lie about."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    return origin.lower() in {f"http://{host.lower()}", f"https://{host.lower()}"}
+
+
+def _with_cors(send: Send, origin: str) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [
+                *message.get("headers", []),
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-expose-headers", b"mcp-session-id"),
+                (b"vary", b"Origin"),
+            ]
+        await send(message)
+
+    return sending
+
+
+async def _preflight(send: Send) -> None:
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, DELETE, PUT, PATCH"),
+        (b"access-control-allow-headers", _CORS_HEADERS.encode()),
+        (b"access-control-max-age", b"600"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def refuse(status: int, error: CounselError, send: Send) -> None:
+    body = json.dumps(error.as_dict()).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="counsel"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

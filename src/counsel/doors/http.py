@@ -1,0 +1,105 @@
+"""`counsel serve`: the engine with the HTTP door open. `/mcp`, `/health`, `/metrics`, and the rooms' `/api`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from counsel import __version__
+from counsel.doors import api, auth
+from counsel.doors.auth import App, Guard
+from counsel.doors.streamable import Streamable
+from counsel.doors.visitor import Visitor
+from counsel.requests import Engine
+from counsel.settings import Settings
+
+
+def build(
+    engine: Engine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
+) -> Door:
+    """The whole door: everything but `/health` behind the token."""
+    visitor = Visitor(env=settings.env, cwd=Path.cwd())
+    engine.meet(visitor.caller("http"))
+    mcp = Streamable(engine, visitor)
+    inner = Starlette(
+        routes=[
+            Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
+            Route("/health", _health),
+            Route("/metrics", _metrics(engine)),
+            *routes,
+        ],
+    )
+    guard = Guard(inner, secret=secret, host=host, origins=settings.cors_origins)
+    return Door(guard, mcp.close)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    app: App
+    close: Callable[[], Awaitable[None]]  # before the server goes: calls are left to the journal
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+def _metrics(engine: Engine) -> Callable[[Request], object]:
+    async def metrics(_: Request) -> Response:
+        text = getattr(engine, "metrics_text", None)
+        if text is None:
+            return PlainTextResponse("counsel keeps no metrics here\n", status_code=404)
+        return PlainTextResponse(await text(), media_type="text/plain; version=0.0.4")
+
+    return metrics
+
+
+class Server(uvicorn.Server):
+    """uvicorn without a word about requests: an address or a header may hold a secret."""
+
+    def __init__(self, door: Door, host: str, port: int, said: Callable[[str, int], None]) -> None:
+        config = uvicorn.Config(
+            door.app,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=5,
+        )
+        super().__init__(config)
+        self._door = door
+        self._said = said
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._said(host, port)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        await self._door.close()
+        await super().shutdown(sockets)
+
+
+async def serve(
+    engine: Engine, settings: Settings, host: str, port: int, said: Callable[[str, int], None]
+) -> None:
+    """Serve until a signal. `said` is told the address once it is open."""
+    secret = auth.token(settings)
+    auth.check_bind(host, secret)
+    door = build(engine, settings, host=host, secret=secret, routes=api.routes(engine, settings))
+    await Server(door, host, port, said).serve()
+
+
+def address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
