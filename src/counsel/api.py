@@ -153,6 +153,7 @@ class Counsel:
             from counsel.engine.engine import open_engine
 
             self._engine = await open_engine(self._caller.settings.home)
+            self._engine.meet(self._caller)
         return self._engine
 
 

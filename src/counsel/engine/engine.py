@@ -29,7 +29,7 @@ from counsel.engine.store import conversations, jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job
 from counsel.engine.titles import Summariser
-from counsel.errors import Cancelled, Conflict, NotFound, from_dict
+from counsel.errors import Cancelled, Conflict, NotFound, ProviderUnavailable, from_dict
 from counsel.models.transport import Transport
 from counsel.requests import JobEvent, Request
 from counsel.settings import load as load_settings
@@ -37,6 +37,7 @@ from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
 _POLL = 0.1  # seconds between looks at a job that another process runs
+_KEYLESS = 10.0  # seconds that an interrupted job may wait for somebody to go on with it
 _SUMMARY_WAIT = 10.0  # seconds that a synchronous call waits for its summary
 
 
@@ -90,6 +91,7 @@ class Engine:
                 return await self._with_summary(running)
             if running.failure is not None:
                 raise running.failure
+        patience = time.monotonic() + _KEYLESS
         while True:
             row = self._job(job_id)
             if row["result"]:
@@ -98,6 +100,10 @@ class Engine:
                 raise from_dict(json.loads(row["error"]))
             if row["status"] == "cancelled":
                 raise Cancelled(f"Job {job_id} was cancelled.")
+            if self.runner.has_owner(row):
+                patience = time.monotonic() + _KEYLESS
+            elif time.monotonic() > patience:
+                raise _keyless(row)
             await asyncio.sleep(_POLL)
 
     async def _with_summary(self, running: Running) -> Json:
@@ -240,6 +246,14 @@ def _unknown(any_id: str) -> NotFound:
     return NotFound(
         f"There is no job {any_id[:80]}.",
         hint="It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
+    )
+
+
+def _keyless(row: sqlite3.Row) -> ProviderUnavailable:
+    return ProviderUnavailable(
+        f"Job {row['id']} was interrupted and waits for the keys that it was asked with.",
+        hint="It goes on when a window with the same environment is here, or when COUNSEL_HOME/.env has the keys.",
+        job_id=row["id"],
     )
 
 

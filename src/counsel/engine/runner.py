@@ -394,6 +394,9 @@ class Runner:
             elif settings := self._settings_for(row["fingerprint"]):
                 await self._take_over(row, settings)
 
+    def has_owner(self, row: sqlite3.Row) -> bool:
+        return row["id"] in self.running or self._ownership.alive(row["owner"])
+
     def _keeps(self, row: sqlite3.Row) -> bool:
         settings = self._settings_for(row["fingerprint"])
         return bool(settings and settings.keep_abandoned)

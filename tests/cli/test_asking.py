@@ -1,0 +1,163 @@
+"""`ask`, `consensus`, `jobs`, `cancel`, `conversations`, `usage` as a person runs them: real processes, standalone engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fake import FakeProcess
+
+
+@pytest.fixture
+def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
+        "OPENAI_BASE_URL": fake_process.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
+        "ANTHROPIC_BASE_URL": fake_process.url,
+    }
+
+
+@pytest.fixture
+def counsel(env: dict[str, str], tmp_path: Path):
+    project = tmp_path / "project"
+    project.mkdir()
+
+    def run(*arguments: str, stdin: str | None = None, **more) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "counsel", *arguments],
+            check=False,
+            env={**env, **more},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=project,
+        )
+
+    return run
+
+
+def test_ask_prints_the_answer_alone_on_stdout(counsel) -> None:
+    done = counsel("ask", "hello", "-m", "gpt-5", "--standalone")
+    assert (done.returncode, done.stdout) == (0, "gpt-5 says: hello\n")
+    assert "openai/gpt-5" in done.stderr
+    assert "-c conv_" in done.stderr
+
+
+def test_ask_json_prints_one_document_and_nothing_else(counsel) -> None:
+    done = counsel("ask", "hello", "-m", "gpt-5", "--standalone", "--json")
+    shown = json.loads(done.stdout)
+    assert shown["content"] == "gpt-5 says: hello"
+    assert done.stderr == ""
+
+
+def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
+    alone = counsel("ask", "-m", "gpt-5", "--standalone", stdin="from a pipe")
+    assert alone.stdout == "gpt-5 says: from a pipe\n"
+    both = counsel("ask", "explain", "-m", "gpt-5", "--standalone", stdin="some diff")
+    assert both.stdout == "gpt-5 says: explain\n\n<stdin>\nsome diff\n</stdin>\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("ask",), 1, "no prompt"),
+        (("ask", "x", "-m", "gpt5x"), 1, "gpt-5"),
+        (("ask", "x", "-f", "missing.py"), 1, "missing.py"),
+        (("ask", "x", "-f", "/etc/passwd"), 1, "/etc/passwd"),
+        (("ask", "x", "-c", "conv_00000000-0000-0000-0000-000000000000"), 1, "no conversation"),
+        (("ask", "x", "--effort", "huge"), 2, "huge"),
+        (("ask", "x", "--temperature", "3"), 2, "3.0"),
+        (("consensus", "x"), 2, "--model"),
+        (("jobs", "--follow"), 2, "ID"),
+        (("usage", "--since", "soon"), 2, "7d"),
+        (("conversations", "show", "nothing"), 1, "nothing"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_sent(counsel, fake_process, arguments, code, words) -> None:
+    standalone = ("--standalone",) if arguments[0] in {"ask", "consensus", "jobs"} else ()
+    done = counsel(*arguments, *standalone)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert done.stdout == ""
+    assert fake_process.calls == []
+
+
+def test_an_error_is_a_document_with_json(counsel, fake_process) -> None:
+    fake_process.script(status=401)
+    done = counsel("ask", "x", "-m", "gpt-5", "--standalone", "--json")
+    assert done.returncode == 1
+    shown = json.loads(done.stdout)
+    assert shown["code"] == "AUTHENTICATION_FAILED"
+    assert shown["provider"] == "openai"
+    assert "sk-test" not in done.stdout + done.stderr
+
+
+def test_interrupt_stops_the_call_upstream(env, fake_process, tmp_path) -> None:
+    fake_process.script(hang_after=1)
+    asked = subprocess.Popen(
+        [sys.executable, "-m", "counsel", "ask", "x", "-m", "gpt-5", "--standalone"],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    fake_process.wait_for(deltas=1)
+    asked.send_signal(signal.SIGINT)
+    asked.communicate(timeout=20)
+    assert asked.returncode == 130
+    fake_process.wait_for(state="disconnected")
+
+
+def test_consensus_names_who_failed_first(counsel, fake_process) -> None:
+    done = counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "-m", "nobody-9", "--standalone")
+    assert done.returncode == 0
+    assert done.stdout.startswith("⚠ nobody-9 failed")
+    assert "## sonnet" in done.stdout
+    assert "2 of 3 answered" in done.stderr
+    shown = json.loads(
+        counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "--standalone", "--json").stdout
+    )
+    assert shown["status"] == "consensus_complete"
+
+
+def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> None:
+    first = json.loads(counsel("ask", "about walruses", "-m", "gpt-5", "--standalone", "--json").stdout)
+    name = first["continuation"]["id"]
+    counsel("ask", "and tusks?", "-c", name, "--standalone")
+    listed = json.loads(counsel("jobs", "--standalone", "--json").stdout)["content"]["jobs"]
+    assert [job["title"] for job in listed] == ["and tusks?", "about walruses"]
+    one = counsel("jobs", listed[0]["job_id"], "--standalone")
+    assert one.stdout == "gpt-5 says: and tusks?\n"
+    found = json.loads(counsel("conversations", "search", "WALRUSES", "--json").stdout)["conversations"]
+    assert [held["id"] for held in found] == [name]
+    shown = counsel("conversations", "show", name)
+    assert "about walruses" in shown.stdout
+    assert "gpt-5 says: and tusks?" in shown.stdout
+    used = json.loads(counsel("usage", "--json").stdout)
+    assert used["total"]["calls"] == 2
+    assert used["groups"][0]["model"] == "openai/gpt-5"
+    assert "openai/gpt-5" in counsel("usage", "--by", "model").stdout
+    exported = counsel("conversations", "export", name)
+    assert exported.returncode == 0, exported.stderr
+    assert (tmp_path / "project" / name / "2_request.txt").read_text() == "and tusks?"
+    assert counsel("conversations", "delete", name, "--yes").returncode == 0
+    assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}
+
+
+def test_export_goes_where_the_person_says(counsel, tmp_path) -> None:
+    done = counsel("ask", "x", "-m", "gpt-5", "-c", "mine", "--export", str(tmp_path / "out"), "--standalone")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "mine" / "1_response.txt").read_text() == "gpt-5 says: x"

@@ -1,0 +1,84 @@
+"""`from counsel import Counsel`, as the docs show it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from counsel import Counsel, CounselError
+from fake import FakeAPI
+
+
+@pytest.fixture
+def env(fake_api: FakeAPI, tmp_path) -> dict[str, str]:
+    return {
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        "OPENAI_API_KEY": "sk-test",
+        "OPENAI_BASE_URL": fake_api.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test",
+        "ANTHROPIC_BASE_URL": fake_api.url,
+    }
+
+
+async def test_ask_and_go_on(env, tmp_path) -> None:
+    (tmp_path / "notes.md").write_text("seven")
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        answer = await c.ask("hello", model="gpt-5", files=[tmp_path / "notes.md"])
+        assert (answer.model, answer.provider) == ("gpt-5", "openai")
+        assert "seven" in answer.text
+        more = await c.ask("again", continuation_id=answer.continuation_id)
+        assert more.continuation_id == answer.continuation_id
+
+
+async def test_stream_yields_text_as_it_comes(env, tmp_path) -> None:
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        events = [event async for event in c.stream("hello", model="gpt-5")]
+    assert "".join(event.data["text"] for event in events if event.kind == "text") == "gpt-5 says: hello"
+    assert events[-1].kind == "done"
+
+
+async def test_leaving_a_stream_early_stops_the_call(env, tmp_path, fake_api) -> None:
+    fake_api.script(hang_after=1)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        stream = c.stream("hello", model="gpt-5")
+        async for event in stream:
+            if event.kind == "text":
+                break
+        await stream.aclose()
+        await fake_api.wait_for(state="disconnected")
+
+
+async def test_cancelling_an_ask_stops_the_call(env, tmp_path, fake_api) -> None:
+    fake_api.script(hang_after=1)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        task = asyncio.create_task(c.ask("hello", model="gpt-5"))
+        await fake_api.wait_for(deltas=1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await fake_api.wait_for(state="disconnected")
+
+
+async def test_consensus(env, tmp_path) -> None:
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        both = await c.consensus("which?", models=["gpt-5", "sonnet"])
+    assert both.status == "consensus_complete"
+    assert set(both.answers) == {"gpt-5", "sonnet"}
+
+
+async def test_a_failure_has_a_code(env, tmp_path, fake_api) -> None:
+    fake_api.script(status=404)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        with pytest.raises(CounselError) as caught:
+            await c.ask("hello", model="gpt-5")
+    assert caught.value.code == "MODEL_NOT_FOUND"
+
+
+async def test_a_background_job_goes_on_in_the_next_counsel(env, tmp_path, fake_api) -> None:
+    fake_api.script(gate="g", gate_after=0, times=1)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        job = await c.submit("hello", model="gpt-5")
+        await fake_api.wait_for(count=1)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        assert (await c.wait(job))["content"] == "gpt-5 says: hello"
