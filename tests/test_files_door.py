@@ -1,0 +1,103 @@
+"""Files, images and export as a person meets them: through the command, up to what a vendor receives."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fake import FakeProcess
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text("one\ntwo\nthree\n")
+    (folder / ".env").write_text("HUSH_IN_ENV=1\n")
+    (tmp_path / "outside.txt").write_text("HUSH_OUTSIDE\n")
+    (folder / "link.txt").symlink_to("../outside.txt")
+    Image.new("RGB", (3000, 20), "red").save(folder / "wide.png")
+    return folder
+
+
+@pytest.fixture
+def ask(project: Path, fake_process: FakeProcess):
+    env = {
+        **{name: value for name, value in os.environ.items() if name in {"PATH", "LANG"}},
+        "HOME": str(project.parent / "home"),
+        "COUNSEL_HOME": str(project.parent / "counsel"),
+        "OPENAI_API_KEY": "sk-" + "k" * 40,
+        "OPENAI_BASE_URL": fake_process.v1,
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "counsel", "ask", "--standalone", "-m", "gpt-5", *arguments]
+        return subprocess.run(
+            command,
+            cwd=project,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_a_range_of_lines_arrives(ask, fake_process):
+    done = ask("Why?", "-f", "a.py{2:3}", "--json")
+    assert done.returncode == 0, done.stderr
+    (request,) = fake_process.calls
+    assert request["text"].startswith('Why?\n\n<files>\n<file path="a.py" size="14 bytes"')
+    assert 'lines="2-3 of 3">\n2| two\n3| three\n</file>' in request["text"]
+
+
+def test_a_picture_arrives_as_the_vendor_takes_it(ask, fake_process):
+    done = ask("What is it?", "-i", "wide.png", "--json")
+    assert done.returncode == 0, done.stderr
+    (request,) = fake_process.calls
+    parts = request["body"]["input"][-1]["content"]
+    (url,) = (part["image_url"] for part in parts if part["type"] == "input_image")
+    sent = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+    assert sent.size[0] == 2048
+
+
+def test_one_bad_file_and_nothing_is_sent(ask, fake_process):
+    done = ask(
+        "Why?", "-f", "a.py", "-f", ".env", "-f", "link.txt", "-f", "/etc/passwd", "-f", "none", "--json"
+    )
+    shown = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert shown["code"] == "FILE_NOT_ALLOWED"
+    assert shown["files"] == [".env", "link.txt", "/etc/passwd", "none"]
+    assert "HUSH" not in done.stdout + done.stderr
+    assert fake_process.calls == []
+
+
+def test_an_export_lands_in_the_callers_folder(ask, project):
+    done = ask("Why?", "--export", "notes", "--json")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (project / "notes").iterdir()
+    assert folder.name == json.loads(done.stdout)["continuation"]["id"]
+    assert (folder / "1_request.txt").read_text() == "Why?"
+    assert (folder / "1_response.txt").read_text() == json.loads(done.stdout)["content"]
+    assert json.loads((folder / "metadata.json").read_text())["continuation_id"] == folder.name
+
+
+def test_no_log_holds_the_prompt_the_answer_or_the_key(ask, project):
+    done = ask("A very private question", "-f", "a.py")
+    assert done.returncode == 0, done.stderr
+    for path in (project.parent / "counsel" / "logs").glob("*"):
+        text = path.read_text()
+        assert "private question" not in text
+        assert "kkkkkkkk" not in text
