@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import connect, json_option, output
+from counsel.cli import connect, json_option, output, question
 from counsel.types import Json
 
 
@@ -102,7 +102,7 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation into a folder of its name, here or in DIR."""
-    who = connect.caller(also=(Path(folder).absolute(),) if folder else ())
+    who = connect.caller(also=question.export_roots({"export": folder}))
     with _archive() as archive:
         written = archive.export(name, str(Path(folder).absolute()) if folder else None, who)
     if as_json:

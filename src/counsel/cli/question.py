@@ -67,7 +67,12 @@ def common(given: dict[str, Any]) -> dict[str, Any]:
 
 def export_roots(given: dict[str, Any]) -> tuple[Path, ...]:
     """A folder that a person names on the command line may be written to."""
-    return (Path(given["export"]).absolute(),) if given["export"] else ()
+    if not given["export"]:
+        return ()
+    folder = Path(given["export"]).absolute()
+    with contextlib.suppress(OSError):  # what is wrong with it, the export itself says
+        folder.mkdir(parents=True, exist_ok=True)
+    return (folder,)
 
 
 def full_prompt(prompt: str | None) -> str:

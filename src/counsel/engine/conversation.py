@@ -14,7 +14,7 @@ from counsel.engine.store import conversations, jobs
 from counsel.engine.store.conversations import Message
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job
-from counsel.errors import Refused
+from counsel.errors import Internal, Refused
 from counsel.types import Call, Image, Model, Turn
 
 
@@ -64,6 +64,10 @@ def compose(job: Job, history: History, route: Route, database: Database) -> Cal
 
 def _question(job: Job, history: History, route: Route) -> Turn:
     images = _fitting(job.task.images, history, route.model)
+    if len(images) < len(job.task.images):
+        raise Internal(
+            "An image of this question is gone from the database.", hint="Ask again with the image."
+        )
     if images and route.model and not route.model.vision:
         raise Refused(
             f"{route.name} cannot see images.",

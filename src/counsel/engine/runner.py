@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from counsel import logs
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting
 from counsel.engine.cache import AnswerCache
@@ -100,6 +101,7 @@ class Runner:
             self._prints[id(settings)] = held
             self._known[held[1]] = settings
             self._wanted.set()
+            logs.protect(settings)
             while len(self._prints) > 256:
                 _, (_, forgotten) = self._prints.popitem(last=False)
                 if all(forgotten != print_ for _, print_ in self._prints.values()):
@@ -119,7 +121,7 @@ class Runner:
             title=title_of(job.task.prompt),
         )
         if arrival.pictures:
-            self._database.soon(jobs.store_blobs(arrival.pictures))
+            await self._database.write(jobs.store_blobs(arrival.pictures))
         if arrival.continues or job.background or job.key:
             known = await self._database.write(insert)
             if known != job.id:
@@ -342,7 +344,7 @@ class Runner:
         ]
 
     async def _forever(self, seconds: float, step: Any, early: asyncio.Event | None = None) -> None:
-        while True:
+        while not self._closing:
             try:
                 await step()
             except CounselError as error:
@@ -353,7 +355,8 @@ class Runner:
                 await asyncio.sleep(seconds)
                 continue
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(early.wait(), seconds)
+                async with asyncio.timeout(seconds):  # not wait_for: on 3.11 it can swallow a cancellation
+                    await early.wait()
             early.clear()
 
     async def _tick(self) -> None:
