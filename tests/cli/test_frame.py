@@ -85,6 +85,10 @@ def test_bad_usage_is_exit_2_on_stderr(argv: list[str]) -> None:
     assert "nonsense" in done.stderr
 
 
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    assert "Did you mean 'models'?" in counsel("modles").stderr
+
+
 @pytest.mark.usefixtures("with_probe")
 def test_a_failure_is_words_on_stderr_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["probe", "--raise", "counsel"]) == 1

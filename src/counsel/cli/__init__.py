@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -74,6 +75,14 @@ class Lazy(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)  # noqa: S101
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = difflib.get_close_matches(args[0].lower(), self.rows, n=1)
+        if near and args[0] not in self.rows:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

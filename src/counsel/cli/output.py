@@ -54,8 +54,8 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        shown.add_column(column, overflow="fold")
+    for number, column in enumerate(columns):
+        shown.add_column(column, overflow="fold", no_wrap=number == 0)  # a name is there to be copied
     for row in rows:
         shown.add_row(*(Text(cell) for cell in row))  # Text: a `[` in a cell is no markup
     console().print(shown)

