@@ -39,6 +39,16 @@ def test_no_price_is_none_and_never_an_error() -> None:
     assert prices.cost(SHIPPED["smollm2"], Usage(1, 1)) == 0.0
 
 
+def test_warming_imports_in_another_thread() -> None:
+    script = (
+        "import sys, threading; from counsel.models import prices; prices.warm(); prices.warm();"
+        "[thread.join() for thread in threading.enumerate() if thread.name == 'prices'];"
+        "assert 'genai_prices' in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
     script = (
         "import sys; from counsel import settings; from counsel.models import select, prices;"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from counsel.types import Model, Usage
@@ -18,6 +21,12 @@ _PROVIDERS = {
     "openrouter": "openrouter",
 }
 _FREE = frozenset({"local"})
+
+
+@cache
+def warm() -> None:
+    """Begin the import in a thread, once: it goes on while the first answer is on its way."""
+    threading.Thread(target=import_module, args=("genai_prices",), name="prices", daemon=True).start()
 
 
 def cost(model: Model, usage: Usage) -> float | None:
