@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from counsel.agents.base import Place
 from counsel.servers import Servers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+TINY = Path(__file__).parent / "tiny.py"
 AGENT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "CLIENT_CWD", "CLAUDE_PROJECT_DIR")
 
 
@@ -73,3 +77,16 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def golden(client: str, case: str, *parts: str) -> str:
     with GOLDEN.joinpath(client, case, *parts).open(newline="") as file:
         return file.read()
+
+
+@pytest.fixture(scope="session")
+def tiny_port() -> Iterator[int]:
+    """A real MCP server on loopback: /mcp is streamable HTTP, /events/sse is SSE."""
+    with subprocess.Popen(
+        [sys.executable, str(TINY), "http"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()

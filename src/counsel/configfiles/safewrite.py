@@ -341,7 +341,8 @@ def _refuse_read_only(seen: Snapshot, path: Path) -> None:
     """A rename would go past the file's own mode: a file made read-only was made so on purpose."""
     if seen.mode is None:
         return
-    if not seen.mode & 0o222 or not os.access(seen.real, os.W_OK):
+    effective = os.access in os.supports_effective_ids
+    if not seen.mode & 0o222 or not os.access(seen.real, os.W_OK, effective_ids=effective):
         raise FileNotAllowed(
             f"{path} is read-only; nothing was written.",
             hint=f"`chmod u+w {path}` if you want it changed.",

@@ -1,0 +1,89 @@
+"""The real clients, asked what they see."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = Path(
+    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
+)
+
+
+def program(name: str) -> str:
+    """The client, or a skip that says how to get it; CI fails instead."""
+    if found := shutil.which(name, path=str(CLIENTS)):
+        return found
+    words = f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS"
+    if os.environ.get("CI"):
+        pytest.fail(words)
+    pytest.skip(words)
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    path = f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"
+    return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", **more}
+
+
+def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:
+    """Run a client's command; all that it says. A failure fails the test with it."""
+    command = [program(args[0]), *args[1:]]
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(home, **more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout if "--json" in args else done.stdout + done.stderr
+
+
+class AppServer:
+    """`codex app-server`: JSON-RPC by lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.number = 0
+
+    def call(self, method: str, params: Mapping[str, Any]) -> Any:
+        self.number += 1
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"id": self.number, "method": method, "params": params}) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == self.number:
+                return answer["result"]
+        raise AssertionError("the app-server ended")
+
+
+@contextmanager
+def app_server(home: Path, cwd: Path) -> Iterator[AppServer]:
+    with subprocess.Popen(
+        [program("codex"), "app-server"],
+        cwd=cwd,
+        env=environment(home),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            server = AppServer(process)
+            server.call("initialize", {"clientInfo": {"name": "counsel-tests", "title": "t", "version": "1"}})
+            yield server
+        finally:
+            process.kill()

@@ -1,0 +1,108 @@
+"""`counsel servers check` really connects, ends what it started, and shows no secret."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.conftest import TINY, World
+
+SECRET = "sk-live-abcdefghijklmnop1234"
+
+
+def only(world: World, *args: str, code: int = 0) -> dict[str, Any]:
+    rows = world.json("check", *args, code=code)["checks"]
+    assert len(rows) == 1
+    return dict(rows[0])
+
+
+def test_stdio(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex", "--", sys.executable, str(TINY), "stdio")
+    row = only(world, "x")
+    assert (row["status"], row["tools"], row["server_info"]) == (
+        "ok",
+        ["whereami"],
+        {"name": "tiny", "version": "1.0"},
+    )
+    assert row["protocol_version"] >= "2025"
+    assert row["latency_ms"] > 0
+    shown = world.counsel("check")
+    assert "whereami" in shown
+    assert "ok" in shown
+
+
+@pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/events/sse")])
+def test_remote(transport: str, path: str, world: World, tiny_port: int) -> None:
+    world.counsel("add", "x", "-a", "claude", "-t", transport, "--url", f"http://127.0.0.1:{tiny_port}{path}")
+    row = only(world)
+    assert (row["status"], row["tools"]) == ("ok", ["whereami"])
+
+
+def test_a_server_that_fails_shows_its_last_words_without_secrets(world: World) -> None:
+    script = f"import sys; print('bad key {SECRET}', file=sys.stderr); sys.exit(3)"
+    world.counsel("add", "x", "-a", "claude", "-e", f"API_KEY={SECRET}", "--", sys.executable, "-c", script)
+    row = only(world, code=1)
+    assert row["status"] == "failed"
+    assert row["stderr"] == ["bad key sk…34"]
+    shown = world.counsel("check", code=1)
+    assert "FAILED" in shown
+    assert SECRET not in shown
+
+
+def test_a_silent_server_times_out_and_is_ended(world: World) -> None:
+    pid = world.home / "pid"
+    script = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    world.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
+    row = only(world, "--timeout", "1", code=1)
+    assert (row["status"], row["error"]) == ("timeout", "no answer within 1 s")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+@pytest.mark.parametrize("command", ["/nowhere/at/all", "counsel-no-such-program"])
+def test_a_missing_program_is_a_failure(command: str, world: World) -> None:
+    world.counsel("add", "x", "-a", "gemini", "--", command)
+    assert only(world, code=1)["status"] == "failed"
+
+
+def test_nobody_listens(world: World) -> None:
+    world.counsel("add", "x", "-a", "gemini", "--url", "http://127.0.0.1:9/mcp", "-H", f"X-Key: {SECRET}")
+    row = only(world, code=1)
+    assert row["status"] == "failed"
+    assert SECRET not in str(row)
+
+
+def test_several_at_once_and_the_same_server_only_once(world: World) -> None:
+    starts = world.home / "starts"
+    script = f"open({str(starts)!r}, 'a').write('x'); import runpy, sys; sys.argv = ['tiny', 'stdio']; runpy.run_path({str(TINY)!r}, run_name='__main__')"
+    world.counsel("add", "x", "-a", "claude,gemini", "--", sys.executable, "-c", script)
+    world.counsel("add", "off", "-a", "codex", "--", "false")
+    world.counsel("disable", "off", "-a", "codex")
+    rows = world.json("check")["checks"]
+    assert [(row["agent"], row["status"]) for row in rows] == [
+        ("claude", "ok"),
+        ("codex", "disabled"),
+        ("gemini", "ok"),
+    ]
+    assert starts.read_text() == "x"
+
+
+def test_variables_are_filled_in_and_missing_ones_named(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TINY_FILE", str(TINY))
+    monkeypatch.delenv("TINY_NOT_SET", raising=False)
+    world.counsel(
+        "add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}", "stdio"
+    )
+    row = only(world)
+    assert (row["status"], row["unset"]) == ("ok", ["TINY_NOT_SET"])
+
+
+def test_checking_nothing(world: World) -> None:
+    assert world.json("check") == {"checks": []}
+    assert world.json("check", "nope", code=1)["code"] == "NOT_FOUND"

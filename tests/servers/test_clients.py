@@ -1,0 +1,199 @@
+"""The real clients list and read what we write, connect to it, and we read what they write."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from servers import clients
+from servers.conftest import TINY, World
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def add_all(
+    world: World, agent: str, port: int, scopes: tuple[str, ...], transports: tuple[str, ...]
+) -> set[str]:
+    """One server per scope and transport, named after both."""
+    flags = {
+        "stdio": ("-e", "A=b=c d", "--", sys.executable, str(TINY), "stdio"),
+        "http": ("--url", f"http://127.0.0.1:{port}/mcp", "-H", "X-One: 1"),
+        "sse": ("--url", f"http://127.0.0.1:{port}/events/sse", "-t", "sse", "-H", "X-Two: a b"),
+    }
+    names = set()
+    for scope in scopes:
+        for transport in transports:
+            world.counsel("add", f"{scope}-{transport}", "-a", agent, "-s", scope, *flags[transport])
+            names.add(f"{scope}-{transport}")
+    return names
+
+
+def test_claude_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+    clients.program("claude")
+    names = add_all(world, "claude", tiny_port, ("user", "local", "project"), ("stdio", "http", "sse"))
+    (world.home / ".claude").mkdir(exist_ok=True)
+    (world.home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')
+    said = clients.ask(world.home, world.project, "claude", "mcp", "list")
+    assert {line.split(":")[0] for line in said.splitlines() if "✔ Connected" in line} == names
+    got = clients.ask(world.home, world.project, "claude", "mcp", "get", "local-stdio")
+    assert f"Command: {sys.executable}" in got
+    assert "A=b=c d" in got
+    assert "Scope: Local config" in got
+    world.counsel("disable", "user-http", "-a", "claude")
+    world.counsel("disable", "project-stdio", "-a", "claude")
+    said = clients.ask(world.home, world.project, "claude", "mcp", "list")
+    disabled = {line.split(":")[0] for line in said.splitlines() if "Disabled" in line}
+    assert disabled == {"user-http", "project-stdio"}
+
+
+def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+    clients.program("codex")
+    world.write("codex", f'# mine\n[projects."{world.project}"]\ntrust_level = "trusted"\n')
+    names = add_all(world, "codex", tiny_port, ("user", "project"), ("stdio", "http"))
+    world.counsel(
+        "add",
+        "refs",
+        "-a",
+        "codex",
+        "-e",
+        "HOME=$HOME",
+        "-e",
+        "K=v",
+        "--timeout",
+        "5",
+        "--cwd",
+        str(world.project),
+        "--",
+        sys.executable,
+        str(TINY),
+        "stdio",
+    )
+    world.counsel(
+        "add",
+        "token",
+        "-a",
+        "codex",
+        "--url",
+        f"http://127.0.0.1:{tiny_port}/mcp",
+        "--token-env",
+        "T",
+        "-H",
+        "X: $V",
+        "-H",
+        "Y: 1",
+    )
+    listed = {
+        row["name"]: row
+        for row in json.loads(clients.ask(world.home, world.project, "codex", "mcp", "list", "--json"))
+    }
+    assert set(listed) == names | {"refs", "token"}
+    assert listed["refs"]["transport"] == {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": [str(TINY), "stdio"],
+        "env": {"K": "v"},
+        "env_vars": ["HOME"],
+        "cwd": str(world.project),
+    }
+    assert listed["refs"]["tool_timeout_sec"] == 5.0
+    transport = listed["token"]["transport"]
+    assert (transport["bearer_token_env_var"], transport["http_headers"], transport["env_http_headers"]) == (
+        "T",
+        {"Y": "1"},
+        {"X": "V"},
+    )
+    with clients.app_server(world.home, world.project) as server:
+        rows = server.call("mcpServerStatus/list", {})["data"]
+    connected = {row["name"] for row in rows if "whereami" in row["tools"]}
+    assert connected >= {"user-stdio", "user-http", "refs"}
+    world.counsel("disable", "user-stdio", "-a", "codex")
+    got = json.loads(clients.ask(world.home, world.project, "codex", "mcp", "get", "user-stdio", "--json"))
+    assert got["enabled"] is False
+
+
+def test_gemini_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+    clients.program("gemini")
+    world.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')
+    names = add_all(world, "gemini", tiny_port, ("user", "project"), ("stdio", "http", "sse"))
+    said = clients.ask(world.home, world.project, "gemini", "mcp", "list", **TRUST)
+    assert set(re.findall(r"✓ ([\w-]+):.*Connected", said)) == names
+    world.counsel("disable", "user-sse", "-a", "gemini")
+    said = clients.ask(world.home, world.project, "gemini", "mcp", "list", **TRUST)
+    assert re.findall(r"○ ([\w-]+):.*Disabled", said) == ["user-sse"]
+    assert "// mine" in world.file("gemini").read_text()
+
+
+def test_we_read_what_the_clients_write(world: World) -> None:
+    def run(*args: str) -> None:
+        # In a folder that it does not trust, `gemini mcp add -s project` drops the servers that were there.
+        clients.ask(world.home, world.project, *args, **TRUST)
+
+    (world.home / ".codex").mkdir()
+    for scope in ("user", "local", "project"):
+        run("claude", "mcp", "add", "-s", scope, f"c-{scope}", "-e", "A=1", "--", "echo", "a b")
+        run(
+            "claude",
+            "mcp",
+            "add",
+            "-s",
+            scope,
+            "-t",
+            "http",
+            f"h-{scope}",
+            "http://127.0.0.1:9/mcp",
+            "-H",
+            "X: 1",
+        )
+    run("codex", "mcp", "add", "c", "--env", "A=1", "--", "echo", "a b")
+    run("codex", "mcp", "add", "h", "--url", "http://127.0.0.1:9/mcp", "--bearer-token-env-var", "T")
+    for scope in ("user", "project"):
+        run("gemini", "mcp", "add", "-s", scope, "-e", "A=1", f"c-{scope}", "echo", "--", "a b")
+        run(
+            "gemini",
+            "mcp",
+            "add",
+            "-s",
+            scope,
+            "-t",
+            "sse",
+            f"s-{scope}",
+            "http://127.0.0.1:9/sse",
+            "-H",
+            "X: 1",
+        )
+    found = world.json("list")
+    assert found["problems"] == []
+    rows = {(row["agent"], row["scope"], row["name"]): row for row in found["servers"]}
+    assert set(rows) == {
+        *(("claude", scope, f"{kind}-{scope}") for scope in ("user", "local", "project") for kind in "ch"),
+        *(("codex", "user", name) for name in "ch"),
+        *(("gemini", scope, f"{kind}-{scope}") for scope in ("user", "project") for kind in "cs"),
+    }
+    for (agent, scope, name), row in rows.items():
+        if name.startswith("c"):
+            assert (row["command"], row["args"], row["env"]) == ("echo", ["a b"], {"A": "1"}), (agent, scope)
+        elif agent == "codex":
+            assert (row["url"], row["token_env"]) == ("http://127.0.0.1:9/mcp", "T")
+        else:
+            assert (row["transport"], row["headers"]) == ("sse" if name[0] == "s" else "http", {"X": "1"})
+
+
+def test_clients_still_write_after_us_and_we_after_them(world: World) -> None:
+    """Turn by turn on one file: nobody loses the other's entries."""
+    (world.home / ".codex").mkdir()
+    for number in range(2):
+        world.counsel("add", f"ours-{number}", "-a", "claude,codex,gemini", "--", "echo")
+        clients.ask(
+            world.home, world.project, "claude", "mcp", "add", "-s", "user", f"theirs-{number}", "--", "echo"
+        )
+        clients.ask(world.home, world.project, "codex", "mcp", "add", f"theirs-{number}", "--", "echo")
+        clients.ask(
+            world.home, world.project, "gemini", "mcp", "add", "-s", "user", f"theirs-{number}", "echo"
+        )
+    for agent in ("claude", "codex", "gemini"):
+        rows = world.json("list", "-a", agent)["servers"]
+        assert {row["name"] for row in rows} == {"ours-0", "ours-1", "theirs-0", "theirs-1"}

@@ -1,0 +1,151 @@
+"""Many writers at once, and writers that are killed: every entry survives, the file always parses."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from servers import clients
+from servers.conftest import World
+
+WRITER = Path(__file__).parent / "writer.py"
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "claude": json.loads,
+    "codex": tomllib.loads,
+    "gemini": json.loads,
+    "cursor": json.loads,
+}
+
+
+class Watcher(threading.Thread):
+    """Reads the files all the time; a reader must never see half of one."""
+
+    def __init__(self, files: dict[str, Path]) -> None:
+        super().__init__(daemon=True)
+        self.files = files
+        self.ended = threading.Event()
+        self.reads = 0
+        self.broken: list[str] = []
+
+    def run(self) -> None:
+        while not self.ended.is_set():
+            for agent, file in self.files.items():
+                try:
+                    text = file.read_text()
+                except FileNotFoundError:
+                    continue
+                self.reads += 1
+                try:
+                    PARSERS[agent](text)
+                except ValueError as error:
+                    self.broken.append(f"{file}: {error}: {text[-80:]!r}")
+            self.ended.wait(0.001)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.join()
+        assert self.reads > 0
+        assert self.broken == []
+
+
+def start(world: World, name: str, count: int, agents: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(WRITER), name, str(count), agents]
+    return subprocess.Popen(
+        command, cwd=world.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(writers: list[subprocess.Popen[str]]) -> None:
+    for writer in writers:
+        _, err = writer.communicate()
+        assert writer.returncode == 0, err
+
+
+def files(world: World) -> dict[str, Path]:
+    return {agent: world.file(agent) for agent in PARSERS}
+
+
+@pytest.mark.slow
+def test_sixteen_writers_of_ours_lose_nothing(world: World) -> None:
+    world.write("claude", json.dumps({"keep": {"me": [1, 2]}}, indent=2))
+    with Watcher(files(world)):
+        finish([start(world, f"w{number}", 4, ",".join(PARSERS)) for number in range(16)])
+    wanted = {f"w{writer}-{number}" for writer in range(16) for number in range(4)}
+    for agent in PARSERS:
+        assert {row["name"] for row in world.json("list", "-a", agent)["servers"]} == wanted
+    assert json.loads(world.file("claude").read_text())["keep"] == {"me": [1, 2]}
+    assert not (world.home / ".claude.json.lock").exists()
+    assert not list(world.home.glob("**/*.counsel-tmp"))
+
+
+@pytest.mark.slow
+@pytest.mark.client
+def test_ours_and_the_real_claude_write_at_once(world: World) -> None:
+    """16 at once on one ~/.claude.json: 4 are `claude mcp add`, which takes the same lock."""
+    clients.program("claude")
+    clients.ask(world.home, world.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
+    theirs = [
+        subprocess.Popen(
+            [clients.program("claude"), "mcp", "add", "-s", "user", f"claude-{number}", "--", "echo"],
+            cwd=world.project,
+            env=clients.environment(world.home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    with Watcher({"claude": world.file("claude")}):
+        finish([*(start(world, f"w{number}", 6, "claude") for number in range(12)), *theirs])
+    wanted = {f"w{writer}-{number}" for writer in range(12) for number in range(6)}
+    wanted |= {f"claude-{number}" for number in range(4)} | {"first"}
+    assert {row["name"] for row in world.json("list", "-a", "claude")["servers"]} == wanted
+
+
+@pytest.mark.slow
+def test_killed_writers_leave_the_old_or_the_new_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kill -9 at random moments: whole files, and the next writer goes on (the lock of a dead one goes stale)."""
+    monkeypatch.setattr("counsel.configfiles.locks.STALE", 0.2)
+    pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB: there is a middle to be killed in
+    world.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
+    chance = random.Random(4)
+    done: set[str] = set()
+    with Watcher({"claude": world.file("claude"), "codex": world.file("codex")}):
+        for number in range(12):
+            writer = start(world, f"k{number}", 1000, "claude,codex")
+            assert writer.stdout is not None
+            for line in writer.stdout:
+                done.add(f"k{number}-{line.strip()}")
+                if chance.random() < 0.4:
+                    threading.Event().wait(chance.random() * 0.05)
+                    break
+            writer.kill()
+            done |= {f"k{number}-{line.strip()}" for line in writer.stdout}
+            writer.communicate()
+            _free_stale_lock(world.home / ".claude.json.lock")
+    names = {row["name"] for row in world.json("list", "-a", "claude")["servers"]}
+    assert done <= names, "an add that was reported as done is lost"
+    assert len(names - done) <= 12, "at most the one add that each killed writer was at"
+    assert json.loads(world.file("claude").read_text())["key-0"] == "x" * 100
+    world.counsel("add", "after", "-a", "claude,codex", "--", "echo")
+
+
+def _free_stale_lock(folder: Path) -> None:
+    """A killed writer's lock counts for 20 s; the test makes it old instead of waiting."""
+    if folder.exists():
+        os.utime(folder, (1, 1))
