@@ -206,7 +206,10 @@ async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
     try:
         left = max(0.0, ask.deadline - asyncio.get_running_loop().time())
         limits = replace(ask.limits, total=left)
-        async with aclosing(_events(road.command(ask), road.reader(ask), limits)) as events:
+        command = await asyncio.to_thread(road.command, ask)  # files are read, pictures written
+        for words in command.notes:
+            yield Notice("warning", words)
+        async with aclosing(_events(command, road.reader(ask), limits)) as events:
             async for event in events:
                 if isinstance(event, Text):
                     said.append(event.delta)

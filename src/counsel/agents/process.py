@@ -33,6 +33,7 @@ class Command:
     env: Mapping[str, str] = field(repr=False)
     stdin: bytes = field(default=b"", repr=False)
     dialog: bool = False  # stdin stays open: the reader answers what the agent says
+    notes: tuple[str, ...] = ()  # what the caller should know about this run
 
 
 @dataclass(frozen=True, slots=True)

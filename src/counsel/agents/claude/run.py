@@ -4,6 +4,8 @@ Measured with 2.1.325:
 - the prompt goes through stdin, so pictures can go with it and no process list shows it;
 - on an API error `subtype` still says "success": `is_error` and `api_error_status` tell the truth;
 - it tries a refused key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
+- in a folder that nobody trusted it runs the folder's own hooks, starts its servers and obeys its `env`, an
+  ANTHROPIC_BASE_URL for the user's key included; `--setting-sources user` stops all of that;
 - a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1.
 """
 
@@ -13,6 +15,7 @@ import base64
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from counsel.agents import driver, failures
@@ -44,6 +47,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "workspace-write": ("--permission-mode", "acceptEdits"),
     "danger-full-access": ("--permission-mode", "bypassPermissions"),
 }
+OWN_FILES = (".mcp.json", ".claude/settings.json", ".claude/settings.local.json")
 READING = ("Read", "Grep", "Glob")
 WEB = ("WebSearch", "WebFetch")
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
@@ -69,7 +73,27 @@ def command(ask: Ask) -> Command:
         argv += ["--resume", ask.session]
     for folder in sorted({str(path.parent) for path in ask.call.files if not path.is_relative_to(ask.cwd)}):
         argv += ["--add-dir", folder]
-    return Command(tuple(argv), ask.cwd, ask.env, json.dumps(_message(ask)).encode() + b"\n")
+    notes: tuple[str, ...] = ()
+    if (own := _settings_of(ask.cwd)) and not _trusts(ask):
+        argv += ["--setting-sources", "user"]
+        words = f"Claude Code was never told to trust {ask.cwd}: settings found there ({own}) were left out."
+        notes = (f"{words} Run `claude` there once to trust it.",)
+    message = json.dumps(_message(ask)).encode() + b"\n"
+    return Command(tuple(argv), ask.cwd, ask.env, message, notes=notes)
+
+
+def _settings_of(folder: Path) -> str | None:
+    """A file of the folder, or of one above it, that can make Claude Code run something."""
+    found = [each / name for each in (folder, *folder.parents) for name in OWN_FILES]
+    return next((str(path) for path in found if path.exists()), None)
+
+
+def _trusts(ask: Ask) -> bool:
+    """What the person once said in Claude Code's own dialog, here or in a folder above."""
+    projects = read_json(place(ask.env, ask.cwd).claude_json()).get("projects")
+    known = projects if isinstance(projects, dict) else {}
+    held = [known.get(str(folder)) for folder in (ask.cwd, *ask.cwd.parents)]
+    return any(isinstance(each, dict) and each.get("hasTrustDialogAccepted") for each in held)
 
 
 def _message(ask: Ask) -> Json:
@@ -182,15 +206,22 @@ def _usage(line: Json) -> Usage:
     read = int(used.get("cache_read_input_tokens") or 0)
     written = int(used.get("cache_creation_input_tokens") or 0)
     details = used.get("output_tokens_details") or {}
-    cost = line.get("total_cost_usd")
     return Usage(
         input=int(used.get("input_tokens") or 0) + read + written,
         output=int(used.get("output_tokens") or 0),
         reasoning=int(details.get("thinking_tokens") or 0),
         cache_read=read,
         cache_write=written,
-        cost_usd=float(cost) if cost is not None else None,
+        cost_usd=_cost(line),
     )
+
+
+def _cost(line: Json) -> float | None:
+    """Of this turn: `total_cost_usd` is the session's, while `usage` beside it is the turn's."""
+    turns = line.get("model_usage_since_last_result")
+    if isinstance(turns, dict):
+        return sum(float(each.get("costUSD") or 0) for each in turns.values())
+    return None
 
 
 # ── is it logged in, and with what ───────────────────────────────────────────────────────────────────

@@ -72,6 +72,8 @@ _HELLO, _LOGIN, _THREAD, _TURN = range(1, 5)  # ids of our requests
 
 def command(ask: Ask) -> Command:
     settings = ask.caller.settings
+    if login(ask.caller)[0] is False:  # it would ask without a key, and again, for a quarter of a minute
+        raise failures.not_logged_in(ask.agent)
     if not settings.codex_skip_git_check and not _in_git(ask.cwd):
         raise Refused(
             f"{ask.cwd} is not in a git repository, which CODEX_SKIP_GIT_CHECK=false asks for.",

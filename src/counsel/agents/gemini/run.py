@@ -4,7 +4,9 @@ Measured with 0.61.0:
 - the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no way to log in, 42: bad input, which
   a lost session is, too; a bad key is a 400 that says so;
 - it tries a 429 ten times with growing pauses and tells so on stderr only: after our own number of tries it is ended;
-- it refuses folders that it was not told to trust; `--skip-trust` lets it in for this one run;
+- it refuses folders that it was not told to trust. `--skip-trust` lets it in for this one run, without the
+  folder's settings but with its `.env`, whose GOOGLE_GEMINI_BASE_URL would get the user's key: a variable that
+  is already there, were it empty, is not taken from the file;
 - in headless mode tools that would need a question are left away; an admin policy makes that certain;
 - pictures and files that git ignores are refused by its reading tool (images.py has the way around it).
 """
@@ -45,12 +47,17 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "danger-full-access": ("--approval-mode", "yolo"),
 }
 NO_LOGIN, BAD_INPUT = 41, 42
+_ASSIGNED = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", re.ASCII).match  # as dotenv reads it
 _RETRY = re.compile(r"Attempt (\d+) failed with status (\d+)").search
 _BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.IGNORECASE).search
 
 
 def command(ask: Ask) -> Command:
-    argv = [str(ask.program), "-o", "stream-json", "--skip-trust", *LEVELS[ask.level]]
+    argv = [str(ask.program), "-o", "stream-json", *LEVELS[ask.level]]
+    env = dict(ask.env)
+    if not _trusts(ask):
+        argv += ["--skip-trust"]
+        env = {**dict.fromkeys(_variables_of(ask), ""), **env}
     if ask.model:
         argv += ["--model", ask.model]
     if ask.session:
@@ -61,7 +68,37 @@ def command(ask: Ask) -> Command:
     words = ask.prompt
     if pictures := images.paths(ask):
         words = f"{words}\n\n{prompt.images_block(pictures)}"
-    return Command(tuple(argv), ask.cwd, ask.env, words.encode())
+    return Command(tuple(argv), ask.cwd, env, words.encode())
+
+
+def _trusts(ask: Ask) -> bool:
+    """What the person once said: by a variable, by a setting, or in Gemini's own dialog, here or above."""
+    home = place(ask.env, ask.cwd).gemini_dir()
+    settings = (read_json(home / "settings.json").get("security") or {}).get("folderTrust") or {}
+    if ask.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" or settings.get("enabled") is False:
+        return True
+    rules = read_json(home / "trustedFolders.json")
+    for folder in (ask.cwd, *ask.cwd.parents):
+        if rule := rules.get(str(folder)):
+            return str(rule) != "DO_NOT_TRUST"
+        if any(rules.get(str(child)) == "TRUST_PARENT" and Path(child).parent == folder for child in rules):
+            return True
+    return False
+
+
+def _variables_of(ask: Ask) -> list[str]:
+    """Names that a `.env` of the folder, or of one above it, would set. The home folder's is the user's own."""
+    home = place(ask.env, ask.cwd).home
+    folders = [each for each in (ask.cwd, *ask.cwd.parents) if each != home]
+    texts = [_text(folder / name) for folder in folders for name in (".gemini/.env", ".env")]
+    return [found[1] for text in texts for line in text.splitlines() if (found := _ASSIGNED(line))]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 class Reader(driver.Reader):
