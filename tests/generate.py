@@ -20,6 +20,7 @@ generated: dict[str, str] = {
     "docs/models.md": "models.pages:models",
     "docs/providers.md": "models.pages:providers",
     "tests/models/matrix.txt": "models.matrix:matrix",
+    "src/counsel/models/prices.json": "models.rates:table",
     "docs/doors.md": "doors.pages:doors",
     "docs/errors.md": "pages:errors",
     "docs/files.md": "pages:files",

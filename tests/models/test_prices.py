@@ -41,7 +41,9 @@ def test_no_price_is_none_and_never_an_error() -> None:
 
 def test_warming_imports_in_another_thread() -> None:
     script = (
-        "import sys, threading; from counsel.models import prices; prices.warm(); prices.warm();"
+        "import sys, threading; from counsel.models import prices, rows; models = rows.shipped().models;"
+        "prices.warm(models['gpt-5']); assert 'genai_prices' not in sys.modules;"
+        "prices.warm(models['deepseek-v3']); prices.warm(models['deepseek-v3']);"
         "[thread.join() for thread in threading.enumerate() if thread.name == 'prices'];"
         "assert 'genai_prices' in sys.modules"
     )
@@ -57,3 +59,13 @@ def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [Usage(1200, 340), Usage(5000, 10, cache_read=4000), Usage(9000, 1, cache_write=3000), Usage(500_000, 9)],
+)
+def test_the_table_says_what_the_library_says(usage: Usage) -> None:
+    for model in rows.with_user_tables({}).models.values():
+        if model.provider != "local":
+            assert prices.cost(model, usage) == pytest.approx(prices.by_library(model, usage)), model.id

@@ -65,7 +65,7 @@ class Router:
         model = target.model
         limits = limits_of(caller.settings)
         successor = self.catalog(caller).successor(model)
-        prices.warm()
+        prices.warm(model)
 
         def answer(call: Call) -> AsyncIterator[Event]:
             if successor is None:

@@ -1,0 +1,45 @@
+"""src/counsel/models/prices.json: the catalog's models as genai-prices has them today."""
+
+from __future__ import annotations
+
+import json
+
+from counsel.models import prices, rows
+from counsel.types import Model, Usage
+
+PROBES = (1_000, 32_000, 100_000, 127_000, 199_000, 255_000, 900_000)  # vendors' steps lie between these
+
+
+def table() -> str:
+    found = {f"{model.provider}/{model.wire_id}": rates for model in _models() if (rates := _rates(model))}
+    lines = [f"  {json.dumps(name)}: {json.dumps(rates)}" for name, rates in sorted(found.items())]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _models() -> list[Model]:
+    return list(rows.with_user_tables({}).models.values())
+
+
+def _rates(model: Model) -> list[float] | None:
+    """None: free, unknown, or a price that depends on more than the number of tokens."""
+    one = {
+        "input": Usage(input=1_000),
+        "output": Usage(output=1_000),
+        "cache_read": Usage(input=1_000, cache_read=1_000),
+        "cache_write": Usage(input=1_000, cache_write=1_000),
+    }
+    if model.provider == "local":
+        return None
+    costs = {name: prices.by_library(model, usage) for name, usage in one.items()}
+    if costs["input"] is None or costs["output"] is None or model.provider == "deepseek":  # cheaper at night
+        return None
+    dollars = [round((cost or 0.0) * 1_000, 6) for cost in costs.values()]
+    return [*dollars, _below(model, dollars[0])]
+
+
+def _below(model: Model, per_million: float) -> int:
+    for count in PROBES:
+        cost = prices.by_library(model, Usage(input=count))
+        if cost is None or abs(cost - count * per_million / 1e6) > 1e-9:
+            return PROBES[max(0, PROBES.index(count) - 1)]
+    return 1_000_000_000
