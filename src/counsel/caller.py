@@ -30,6 +30,13 @@ class Caller:
         return self.settings.env
 
     @property
+    def lineage(self) -> tuple[str, ...]:
+        """The agents that asked on the way here, this caller last."""
+        if self.agent is None or self.chain[-1:] == (self.agent,):
+            return self.chain
+        return (*self.chain, self.agent)
+
+    @property
     def folders(self) -> tuple[Path, ...]:
         return (self.cwd, *self.roots)
 
@@ -43,7 +50,12 @@ def here(client: str = "python", env: Mapping[str, str] | None = None, cwd: Path
     """A caller in this process: its environment, and the folder that it says or stands in."""
     loaded = settings_.load(os.environ if env is None else env)
     named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or Path.cwd()
-    return Caller(client=client, cwd=Path(named).absolute(), settings=loaded)
+    return Caller(client=client, cwd=Path(named).absolute(), settings=loaded, chain=chain(loaded.env))
+
+
+def chain(env: Mapping[str, str]) -> tuple[str, ...]:
+    """Who asked whom before this caller: an agent that counsel started finds it in COUNSEL_CHAIN."""
+    return tuple(name.strip() for name in env.get("COUNSEL_CHAIN", "").split(",") if name.strip())
 
 
 _ENDINGS = ("_API_KEY", "_BASE_URL", "_TOKEN")

@@ -38,6 +38,7 @@ class ChatRequest(Question):
     model: str = "auto"
     tool: Literal["chat", "askModel"] = "chat"
     session_tag: str | None = None
+    session: str | None = None  # asked through this session's socket, whose tags are its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,4 +29,4 @@ def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> di
         for name, value in settings.env.items()
         if settings.source(name) in {"environment", "default"} and not _MARKS(name)
     }
-    return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.chain, agent))}
+    return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.lineage, agent))}

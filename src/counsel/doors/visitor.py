@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from counsel import logs
 from counsel import settings as settings_
 from counsel.agents.base import AGENTS
-from counsel.caller import Caller
+from counsel.caller import Caller, chain
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]
@@ -69,11 +69,6 @@ def agent_named(client: str) -> str | None:
         if any(client == name or client.startswith(f"{name}-") for name in agent.client_names):
             return agent.name
     return None
-
-
-def chain(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Who asked whom before this caller: an agent that counsel started finds it in COUNSEL_CHAIN."""
-    return tuple(name for name in env.get("COUNSEL_CHAIN", "").split(",") if name)
 
 
 def folders(uris: Iterable[object]) -> tuple[Path, ...]:

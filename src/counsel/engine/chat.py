@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counsel.engine import conversation, results, tokens
+from counsel.engine import conversation, results, tags, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step
 from counsel.engine.conversation import History
@@ -12,7 +12,7 @@ from counsel.engine.store import conversations
 from counsel.engine.store.conversations import Message
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job, Reply
-from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, Unavailable
+from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, SelfConsultation, Unavailable
 from counsel.models.select import Needs
 from counsel.types import Json
 
@@ -57,7 +57,11 @@ def routes(job: Job, router: Router, history: History, database: Database) -> li
 def _kept(name: str | None, job: Job, router: Router) -> Route | None:
     try:
         return router.route(name, job.caller) if name else None
-    except (ModelNotFound, Unavailable):  # its key is gone since: the others may still answer
+    except (
+        ModelNotFound,
+        Unavailable,
+        SelfConsultation,
+    ):  # no key since, or it is the caller: others may answer
         return None
 
 
@@ -116,6 +120,8 @@ def _result(job: Job, reply: Reply, about: Json) -> Json:
         "metadata": about,
         "job_id": job.id,
     }
+    if job.task.tag:
+        shown["continuation"]["tag"] = tags.shown(job.task.tag)
     if job.task.sources:
         shown["metadata"]["files"] = list(job.task.sources)
     return shown

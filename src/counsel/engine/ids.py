@@ -25,8 +25,12 @@ def is_job(name: str) -> bool:
     return name.startswith("job_")
 
 
+def is_safe(name: str) -> bool:
+    return bool(_SAFE.fullmatch(name) and name.strip("."))
+
+
 def check_name(name: str) -> str:
-    if _SAFE.fullmatch(name) and name.strip("."):
+    if is_safe(name):
         return name
     raise InvalidArgument(
         f"{name[:80]!r} cannot name a conversation.",

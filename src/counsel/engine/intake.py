@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from counsel.caller import Caller
-from counsel.engine import context, ids
+from counsel.engine import context, ids, lineage, tags
 from counsel.engine.consensus import MAX_MODELS
 from counsel.engine.export import where
 from counsel.engine.routes import Router
@@ -34,6 +34,8 @@ async def receive(
     models = _models(request, router, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
     name, continues = _conversation(request, database, caller)
+    project = tags.project(caller.cwd)
+    tag = tags.resolve(request, caller, project, database)
     built = await context.build_async(request, caller)
     pictures = tuple((_sha(image), image.media_type, image.data) for image in built.images)
     task = Task(
@@ -53,10 +55,11 @@ async def receive(
         tools=request.tools,
         cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
         feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
-        tag=request.session_tag if isinstance(request, ChatRequest) else None,
+        tag=tag,
+        project=project,
     )
     job = Job(ids.new("job"), name, task, caller, background, time.time(), key)
-    return Arrival(job, pictures, continues)
+    return Arrival(job, pictures, continues or tag is not None)
 
 
 def _tool(request: Request) -> str:
@@ -67,6 +70,7 @@ def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]
     if not request.prompt.strip():
         raise InvalidArgument("The prompt is empty.", hint="Say what you want to know.")
     if isinstance(request, ChatRequest):
+        lineage.check(caller)
         if request.model.lower() != "auto":
             router.route(request.model, caller)
         return (request.model,)

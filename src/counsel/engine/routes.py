@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from counsel.agents import registry
 from counsel.caller import Caller
+from counsel.engine import lineage
 from counsel.errors import ModelNotFound
 from counsel.models import prices, select
 from counsel.models.catalog import Catalog, Target
@@ -48,13 +49,16 @@ class Router:
         return held[1]
 
     def route(self, name: str, caller: Caller) -> Route:
-        """The one that this name means. Raises `ModelNotFound`, or `Unavailable` with what to do."""
-        if driver := registry.resolve(name):
+        """The one that this name means. Raises `ModelNotFound`, `SelfConsultation`, or `Unavailable` with what to do."""
+        driver = registry.resolve(name)
+        lineage.check(caller, driver.agent if driver else None)
+        if driver:
             return _to_agent(driver, caller)
         return self._to_model(self.catalog(caller).resolve(name), caller)
 
     def auto(self, caller: Caller, needs: select.Needs) -> list[Route]:
         """Everyone who could answer, best first. Never empty: raises when nobody can."""
+        lineage.check(caller)
         catalog, order = self.catalog(caller), caller.settings.auto_order
         found = select.candidates(catalog, needs, order)
         if not found:

@@ -32,6 +32,7 @@ class Task:
     cross_feedback: bool = False
     feedback_prompt: str | None = None
     tag: str | None = None
+    project: str = ""  # where tags are looked for
 
     @property
     def knobs(self) -> Knobs:

@@ -117,13 +117,26 @@ def session(db: Database, conversation: str, agent: str) -> tuple[str, int] | No
     return (row[0], row[1]) if row else None
 
 
-def newest_tag(db: Database, project: str) -> str | None:
+def newest_tag(db: Database, project: str, session: str | None = None) -> str | None:
+    """The tag that was used last: among a session's own, or among those that belong to no session."""
+    mine = "instr(tag, ':') = 0" if session is None else "substr(tag, 1, length(?3) + 1) = ?3 || ':'"
     row = db.row(
-        "SELECT tag FROM conversations WHERE project = ? AND tag IS NOT NULL AND expires > ? ORDER BY updated DESC LIMIT 1",
+        f"SELECT tag FROM conversations WHERE project = ?1 AND expires > ?2 AND tag IS NOT NULL AND {mine} "  # noqa: S608
+        "ORDER BY updated DESC LIMIT 1",
         project,
         time.time(),
+        *(() if session is None else (session,)),
     )
     return row[0] if row else None
+
+
+def thread(db: sqlite3.Connection, project: str, tag: str) -> str | None:
+    """The conversation that a tag names. Asked where conversations are written, so that no tag gets two."""
+    row = db.execute(
+        "SELECT id FROM conversations WHERE project = ? AND tag = ? AND expires > ? ORDER BY updated DESC LIMIT 1",
+        (project, tag, time.time()),
+    ).fetchone()
+    return str(row[0]) if row else None
 
 
 async def listed(db: Database, limit: int, *, offset: int = 0) -> list[sqlite3.Row]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from counsel.engine.store import conversations
 from counsel.engine.store.database import Database, Work
 from counsel.engine.task import Job, Reply, caller_dump
 from counsel.requests import JobEvent, Status
@@ -41,12 +42,17 @@ class Fence:
 
 
 def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str) -> Work[str]:
-    """Write a new job down; for a key that was seen before, the id of the job that has it."""
+    """Write a new job down; for a key that was seen before, the id of the job that has it.
+
+    A job with a tag joins the conversation that the tag names, whoever began it a moment ago.
+    """
     task = job.task
 
     def work(db: sqlite3.Connection) -> str:
         if job.key and (known := db.execute("SELECT id FROM jobs WHERE key = ?", (job.key,)).fetchone()):
             return str(known[0])
+        if task.tag and (kept := conversations.thread(db, task.project, task.tag)):
+            job.conversation = kept
         db.execute(
             "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
             "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
@@ -56,7 +62,7 @@ def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str
                 job.created,
                 expires,
                 task.tool,
-                str(job.caller.cwd),
+                task.project or str(job.caller.cwd),
                 job.caller.client,
                 task.tag,
                 title,

@@ -1,0 +1,77 @@
+"""No agent asks itself, and chains of agents end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counsel.agents import environment
+from counsel.caller import Caller, here
+from counsel.errors import SelfConsultation
+from counsel.requests import ChatRequest, ConsensusRequest
+
+
+async def ask(engine, who, model, tool="askModel"):
+    return await engine.wait(await engine.submit(ChatRequest(prompt="hello", model=model, tool=tool), who))
+
+
+@pytest.mark.parametrize("tool", ["askModel", "chat"])
+@pytest.mark.parametrize("model", ["claude", "Claude", "claude:opus"])
+async def test_nobody_asks_itself(engine, caller, fake_api, model, tool) -> None:
+    who = replace(caller(), agent="claude")
+    with pytest.raises(SelfConsultation, match="Claude Code cannot consult itself"):
+        await ask(engine, who, model, tool)
+    assert (await engine.recent())["content"]["jobs"] == []
+
+
+async def test_an_agent_may_ask_the_model_of_its_maker(engine, caller) -> None:
+    answer = await ask(engine, replace(caller(), agent="claude"), "opus")
+    assert answer["metadata"]["provider"] == "anthropic"
+
+
+async def test_a_circle_of_agents_ends(engine, caller) -> None:
+    who = replace(caller(), agent="codex", chain=("claude", "codex"))
+    with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as raised:
+        await ask(engine, who, "claude")
+    assert raised.value.chain == ["claude", "codex"]
+
+
+@pytest.mark.parametrize("model", ["cursor", "gpt-5", "auto"])
+async def test_the_depth_is_limited(engine, caller, model) -> None:
+    who = replace(caller(), agent="gemini", chain=("claude", "codex", "gemini"))
+    with pytest.raises(SelfConsultation, match="2 deep already: Claude Code → Codex → Gemini CLI") as raised:
+        await ask(engine, who, model)
+    assert "COUNSEL_MAX_DEPTH" in raised.value.hint
+
+
+async def test_two_deep_is_allowed_and_the_setting_counts(engine, caller) -> None:
+    assert await ask(engine, replace(caller(), agent="codex", chain=("claude", "codex")), "gpt-5")
+    deep = replace(caller(COUNSEL_MAX_DEPTH="3"), agent="gemini", chain=("claude", "codex", "gemini"))
+    assert await ask(engine, deep, "gpt-5")
+
+
+async def test_in_a_consensus_it_is_that_models_failure(engine, caller) -> None:
+    request = ConsensusRequest(prompt="hello", models=("gpt-5", "codex"), enable_cross_feedback=False)
+    result = await engine.wait(await engine.submit(request, replace(caller(), agent="codex")))
+    (failed,) = result["phases"]["failed"]
+    assert (failed["model"], failed["code"]) == ("codex", "SELF_CONSULTATION")
+    assert [answer["model"] for answer in result["phases"]["initial"]] == ["gpt-5"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "chain", "expected"),
+    [
+        (None, (), "gemini"),
+        ("claude", (), "claude,gemini"),
+        ("codex", ("claude", "codex"), "claude,codex,gemini"),
+        (None, ("codex",), "codex,gemini"),  # a command line inside Codex
+    ],
+)
+def test_the_asked_agent_is_told_the_whole_chain(caller, agent, chain, expected) -> None:
+    who: Caller = replace(caller(), agent=agent, chain=chain)
+    assert environment.of(who, "gemini")["COUNSEL_CHAIN"] == expected
+
+
+def test_a_program_started_by_an_agent_knows_its_chain(tmp_path) -> None:
+    assert here("cli", {"COUNSEL_CHAIN": "claude, codex"}, tmp_path).lineage == ("claude", "codex")

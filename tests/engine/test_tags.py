@@ -1,0 +1,94 @@
+"""Session tags: one thread per project and tag, whoever asks, also after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from counsel.engine.engine import open_engine
+from counsel.errors import InvalidArgument
+from counsel.requests import ChatRequest
+
+
+async def ask(engine, caller, prompt="hello", **fields):
+    request = ChatRequest(tool="askModel", prompt=prompt, **{"model": "gpt-5", **fields})
+    return await engine.wait(await engine.submit(request, caller))
+
+
+def thread(result) -> tuple[str, int]:
+    return result["continuation"]["id"], result["continuation"]["messageCount"]
+
+
+async def test_a_tag_continues_across_models_windows_and_restarts(home, caller, fake_api) -> None:
+    engine = await open_engine(home)
+    first = await ask(engine, caller("claude-code"), "the first", session_tag="auth-design")
+    await engine.close()
+    engine = await open_engine(home)
+    second = await ask(
+        engine, caller("codex-mcp-client"), "the second", session_tag="auth-design", model="sonnet"
+    )
+    await engine.close()
+    assert first["continuation"]["id"].startswith("ask_")
+    assert first["continuation"]["tag"] == second["continuation"]["tag"] == "auth-design"
+    assert thread(second) == (thread(first)[0], 4)
+    assert "gpt-5 says: the first" in str(fake_api.log.requests[-1].body["messages"])
+
+
+async def test_which_tag_is_meant(engine, caller) -> None:
+    alone = await ask(engine, caller())
+    again = await ask(engine, caller())
+    assert "tag" not in alone["continuation"]  # nothing to go on with: a thread of its own
+    assert thread(again)[1] == 2
+    by_session = await ask(engine, caller(SESSION_ID="window-7"))
+    assert by_session["continuation"]["tag"] == "window-7"
+    named = await ask(engine, caller(SESSION_ID="window-7"), session_tag="named")
+    assert named["continuation"]["tag"] == "named"
+    for who, tag in ((caller(), None), (caller(), "default"), (caller(SESSION_ID="default"), None)):
+        assert (await ask(engine, who, session_tag=tag))["continuation"]["tag"] == "named"
+    await ask(engine, caller(SESSION_ID="window-7"))
+    newest = await ask(engine, caller(SESSION_ID="other"), session_tag="default")
+    assert newest["continuation"]["tag"] == "window-7"
+
+
+async def test_projects_never_share_a_tag_and_subfolders_do(engine, caller, project, tmp_path) -> None:
+    here = await ask(engine, caller(), session_tag="same")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    there = await ask(engine, replace(caller(), cwd=elsewhere), session_tag="same")
+    assert thread(there)[0] != thread(here)[0]
+    untagged = tmp_path / "untagged"
+    untagged.mkdir()
+    assert "tag" not in (await ask(engine, replace(caller(), cwd=untagged)))["continuation"]
+    (elsewhere / ".git").mkdir()
+    (elsewhere / "src").mkdir()
+    below = await ask(engine, replace(caller(), cwd=elsewhere / "src"), session_tag="same")
+    assert thread(below) == (thread(there)[0], 4)
+
+
+async def test_a_new_tag_asked_for_five_times_at_once_is_one_thread(engine, caller) -> None:
+    done = await asyncio.gather(*(ask(engine, caller(), f"q{n}", session_tag="burst") for n in range(5)))
+    assert len({thread(result)[0] for result in done}) == 1
+    assert sorted(thread(result)[1] for result in done) == [2, 4, 6, 8, 10]
+
+
+async def test_sessions_are_strangers_to_each_other(engine, caller) -> None:
+    one = await ask(engine, caller(), session="one", session_tag="topic")
+    two = await ask(engine, caller(), session="two", session_tag="topic")
+    outside = await ask(engine, caller(), session_tag="topic")
+    assert len({thread(result)[0] for result in (one, two, outside)}) == 3
+    assert {result["continuation"]["tag"] for result in (one, two, outside)} == {"topic"}
+    newest = await ask(engine, caller(), session="one", session_tag="default")
+    assert thread(newest) == (thread(one)[0], 4)
+    fresh = await ask(engine, caller(), session="thr", session_tag="default")
+    assert (fresh["continuation"]["tag"], thread(fresh)[1]) == ("thr", 2)
+    assert thread(await ask(engine, caller()))[0] == thread(outside)[0]  # not the session's, though newer
+
+
+@pytest.mark.parametrize("tag", ["one:topic", "../x", "a b", "..", "x" * 65, "ä"])
+async def test_a_tag_is_plain(engine, caller, tag) -> None:
+    with pytest.raises(InvalidArgument, match="session tag"):
+        await ask(engine, caller(), session_tag=tag)
+    with pytest.raises(InvalidArgument, match="session tag"):
+        await ask(engine, caller(), session="s", session_tag=tag)
