@@ -55,20 +55,13 @@ def same_as_claude(home: Path, cwd: Path, bundled: oracles.ClaudeList, **env: st
 def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
     said = oracles.codex(home, cwd, **env)
     found = ours("codex", home, cwd, **env)
-    assert sorted(
-        (
-            skill.name,
-            {"project": "repo"}.get(skill.scope, skill.scope),
-            str(skill.real),
-            skill.state == "loaded",
-        )
+    listed = {
+        (skill.name, {"project": "repo"}.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
         for skill in found
         if skill.state in {"loaded", "disabled"}
-    ) == sorted(
-        (one["name"], one["scope"], one["path"], one["enabled"])
-        for one in said["skills"]
-        if one["scope"] != "system"
-    )
+    }
+    theirs = [one for one in said["skills"] if one["scope"] != "system"]
+    assert listed == {(one["name"], one["scope"], one["path"], one["enabled"]) for one in theirs}
     assert {
         str(skill.real): _codex_kind(skill.notes[0].words) for skill in found if skill.state == "refused"
     } == {one["path"]: _codex_kind(one["message"]) for one in said["errors"]}
@@ -145,6 +138,27 @@ def test_codex_texts_and_shapes(full: tuple[Path, Path]) -> None:
 
 def test_gemini_texts_and_shapes(full: tuple[Path, Path]) -> None:
     same_as_gemini(*full)
+
+
+@pytest.fixture(scope="module")
+def by_chance(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Four hundred headers that nobody thought of."""
+    top = tmp_path_factory.mktemp("chance")
+    for folder in (".claude", ".agents"):
+        zoo.texts(top / "home" / folder / "skills", zoo.generated(5, 400))
+    return top / "home", repository(top / "project")
+
+
+def test_claude_headers_by_chance(by_chance: tuple[Path, Path], bundled: oracles.ClaudeList) -> None:
+    same_as_claude(*by_chance, bundled)
+
+
+def test_codex_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
+    same_as_codex(*by_chance)
+
+
+def test_gemini_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
+    same_as_gemini(*by_chance)
 
 
 # ── folders, precedence, settings ────────────────────────────────────────────────────────────────────

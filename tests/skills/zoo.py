@@ -7,6 +7,8 @@ and adds what differs in where things lie: nested, hidden, linked, looping, doub
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Mapping
 from pathlib import Path
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it.\n"
@@ -160,15 +162,53 @@ TEXTS: dict[str, str | bytes] = {
 }
 
 
+# What headers are made of in `generated`: keys, values and lines that YAML readers disagree about.
+KEYS = [
+    "name", "description", "description", "user-invocable", "disable-model-invocation", "license", "metadata",
+    "when_to_use", "allowed-tools", "Name", '"name"', "'description'", "x.y", "-x", "1", "é", "name:x", "k#", "#k",
+    "tags", "a/b",
+]  # fmt: skip
+VALUES = [
+    "word", "two words", "a: b", "a:b", '"q"', "'q'", '"q', 'q"', "it's", "'it''s'", "[a, b]", "[a",
+    "{a: b}", "{a", "a # c", "#c", "", "~", "null", "true", "123", "1.5", "- x", "-x", "? x", "?x", "*x",
+    "&a v", "!t v", "@x", "`x`", "%x", "x:", ": x", ":x", ", x", "] x", "} x", '"a" b', "'a' b",
+    '"a: b" # c', "a\\b", '"a\\nb"', '"a\\qb"', "é ü", "x  ", '"a\n  b"', "a\n  b", "a\n b: c", "a\nb",
+    ">\n  x\n\n  y", ">-\n  x\n  y", "\n  - a\n  - b", "\n- a\n- b", "\n  k: v", "\n  k: v: w", "<a: b>",
+    "[a] [b]", "{a} x", "[a: b]", '["a", \'b\']', '{"a": "b"}', "[a,]", "[,a]", "{a: [b, {c: d}]}",
+    "2026-01-01", "yes", '"yes"', "on", "a---b", "--- x", "...", ">2\n  x", "x #", "x#y", '"x"#y', "[x]#y",
+    "[x] # y", "\\", '"unclosed\nname: z"', "|", "|-", "|\n  x\n  y", "|\n x\n  y", "|\nx", "| # c\n  x",
+    "|x",
+]  # fmt: skip
+OPENINGS = ("---",) * 10 + ("--- ", "---\t", "---x", "----", " ---")
+CLOSINGS = ("---",) * 10 + ("--- ", "---x", "----", " ---", "...")
+
+
+def generated(seed: int, count: int) -> dict[str, str]:
+    """Headers by chance, the same for the same seed."""
+    chance = random.Random(seed)
+    return {f"g{number}": _header(chance, number) for number in range(count)}
+
+
+def _header(chance: random.Random, number: int) -> str:
+    lines = [f"name: n{number}"] if chance.random() < 0.8 else []
+    lines += ["description: some text"] if chance.random() < 0.7 else []
+    for _ in range(chance.randrange(1, 4)):
+        colon = chance.choice((": ", ": ", ": ", ":", " : ", ":  "))
+        line = chance.choice(("",) * 8 + (" ", "  ")) + chance.choice(KEYS) + colon + chance.choice(VALUES)
+        lines.insert(chance.randrange(len(lines) + 1), line)
+    text = "\n".join([chance.choice(OPENINGS), *lines, chance.choice(CLOSINGS), "body", ""])
+    return text.replace("\n", "\r\n") if chance.random() < 0.15 else text
+
+
 def write(path: Path, text: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
 
-def texts(folder: Path) -> None:
+def texts(folder: Path, table: Mapping[str, str | bytes] = TEXTS) -> None:
     """Every text of the table, each in the folder of its name."""
-    for name, text in TEXTS.items():
+    for name, text in table.items():
         write(folder / name / "SKILL.md", text)
 
 

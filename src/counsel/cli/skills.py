@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from counsel.agents.base import AGENTS
 from counsel.cli import json_option, output
-from counsel.errors import Conflict, InvalidArgument
+from counsel.errors import Conflict
 from counsel.skills.record import SCOPES, Listing, Skill
 
 if TYPE_CHECKING:
@@ -26,16 +27,25 @@ def skills() -> None:
     """Skills of all agents: find them, understand them, share them."""
 
 
-def _split(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """`--to a,b --to c` is a, b and c."""
-    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+def _names(
+    known: Collection[str],
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[str, ...]]:
+    """`--to a,b --to c` is a, b and c, each of them known."""
+
+    def split(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        names = tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+        if unknown := [name for name in names if name not in known]:
+            raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(known)}.")
+        return names
+
+    return split
 
 
 _agents = click.option(
     "--agent",
     "agents",
     multiple=True,
-    callback=_split,
+    callback=_names(AGENTS),
     metavar="AGENT",
     help=f"Only these: {', '.join(AGENTS)}.",
 )
@@ -43,7 +53,7 @@ _scopes = click.option(
     "--scope",
     "scopes",
     multiple=True,
-    callback=_split,
+    callback=_names(SCOPES),
     metavar="SCOPE",
     help=f"Only these: {', '.join(SCOPES)}.",
 )
@@ -72,7 +82,7 @@ def list_(
 
     found = list_skills(agents=agents, scopes=scopes, text=" ".join(text), project=project)
     if as_json:
-        output.document(found.as_dict())
+        _document(found)
         return
     if found.skills:
         output.table(
@@ -81,6 +91,13 @@ def list_(
     _remarks(found)
     if not found.skills:
         output.words("No skill matches." if text or agents or scopes else "No skill found here.")
+
+
+def _document(found: Listing) -> None:
+    """A skill per line: Python indents JSON four times slower than it writes it."""
+    lines = ",\n".join("    " + json.dumps(skill.as_dict(), ensure_ascii=False) for skill in found.skills)
+    problems = json.dumps(list(found.problems), ensure_ascii=False)
+    sys.stdout.write(f'{{\n  "skills": [\n{lines}\n  ],\n  "problems": {problems}\n}}\n')
 
 
 def _line(skill: Skill) -> tuple[str, ...]:
@@ -199,7 +216,7 @@ def _page(shown: Shown) -> str:
 @skills.command()
 @click.argument("name")
 @click.option(
-    "--to", multiple=True, callback=_split, metavar="AGENT", help="For these agents; may be repeated."
+    "--to", multiple=True, callback=_names(AGENTS), metavar="AGENT", help="For these agents; may be repeated."
 )
 @click.option("--everywhere", is_flag=True, help="For every agent.")
 @click.option(
@@ -234,7 +251,7 @@ def share(
         _report(done, dry_run=dry_run, as_json=as_json)
         return
     if bool(to) == everywhere:
-        raise InvalidArgument("say for whom.", hint=f"--to AGENT ({', '.join(AGENTS)}) or --everywhere.")
+        raise click.UsageError(f"Say for whom: --to AGENT ({', '.join(AGENTS)}) or --everywhere.")
     wish: dict[str, Any] = {"to": to, "scope": scope or "user", "copy": copy, "project": project}
     plan = share_skill(name, **wish, dry_run=True)
     if not dry_run:

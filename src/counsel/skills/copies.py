@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable
@@ -34,6 +33,8 @@ def files_of(folder: Path) -> list[tuple[str, int]]:
 
 def folder_digest(folder: Path) -> str:
     """Equal for folders with the same files. A file too large to read counts by its size."""
+    import hashlib  # noqa: PLC0415 - most lists have no copies to compare
+
     digest = hashlib.blake2b(digest_size=12)
     for name, size in files_of(folder):
         digest.update(f"{name}\0{size}\0".encode(errors="surrogateescape"))
@@ -57,10 +58,10 @@ def grouped(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
 
 def drifted(group: list[Skill]) -> dict[Path, Path]:
     """Of copies with different content: each one's SKILL.md and another that differs from it."""
-    reals = {skill.real: skill for skill in group if skill.digest}
+    reals = {skill.real for skill in group}
     if len(reals) < 2:
         return {}
-    contents = {real: (skill.digest, folder_digest(real.parent)) for real, skill in reals.items()}
+    contents = {real: folder_digest(real.parent) for real in sorted(reals)}
     return {
         real: next(other for other in contents if contents[other] != contents[real])
         for real in contents

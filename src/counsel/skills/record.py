@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -34,7 +34,6 @@ class Skill:
     plugin: str | None = None
     version: str | None = None
     shadowed_by: Path | None = None
-    digest: str = field(default="", repr=False)  # of SKILL.md, to see copies drift apart
 
     @property
     def accepted(self) -> bool:
@@ -67,7 +66,6 @@ class Skill:
             "version": self.version,
             "shadowed_by": str(self.shadowed_by) if self.shadowed_by else None,
             "links_to": str(self.real) if self.real != self.path else None,
-            "digest": self.digest,
         }
 
 

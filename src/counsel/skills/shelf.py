@@ -5,7 +5,6 @@ Nothing here raises for what lies on the disk: what cannot be read is a word in 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -30,10 +29,6 @@ class SkillFile:
     @cached_property
     def text(self) -> str:
         return self.data.decode("utf-8", "replace")
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.blake2b(self.data, digest_size=12).hexdigest() if not self.failure else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,7 @@ class Shelf:
         self.problems: list[str] = []
         self._files: dict[str, SkillFile] = {}
         self._folders: dict[str, tuple[Entry, ...]] = {}
+        self._paths: dict[str, Path] = {}
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,6 +69,12 @@ class Shelf:
         if real not in self._files:
             self._files[real] = _read(real)
         return self._files[real]
+
+    def path(self, text: str) -> Path:
+        """One Path per place: making, hashing and printing it is then paid for once."""
+        if text not in self._paths:
+            self._paths[text] = Path(text)
+        return self._paths[text]
 
     def json(self, path: Path) -> dict[str, Any]:
         """A settings file that may be missing; a broken one is named and counts as empty, as the agents do."""
@@ -106,9 +108,9 @@ class Shelf:
             for entry in self.entries(real):
                 if entry.name != SKILL_FILE or entry.folder or not (depth or shape.at_root):
                     continue
-                below = os.path.join(path, SKILL_FILE)  # noqa: PTH118 - a thousand of them
+                below = f"{path}/{SKILL_FILE}"
                 if not entry.link:
-                    yield Found(below, os.path.join(real, SKILL_FILE))  # noqa: PTH118
+                    yield Found(below, f"{real}/{SKILL_FILE}")
                 elif shape.linked_files and entry.file:
                     yield Found(below, os.path.realpath(below))
 
@@ -123,8 +125,8 @@ class Shelf:
             for entry in self.entries(real) if depth < shape.depth else ():
                 if not entry.folder or not _enters(entry.name, shape):
                     continue
-                below = os.path.join(path, entry.name)  # noqa: PTH118
-                real_below = os.path.realpath(below) if entry.link else os.path.join(real, entry.name)  # noqa: PTH118
+                below = f"{path}/{entry.name}"
+                real_below = os.path.realpath(below) if entry.link else f"{real}/{entry.name}"
                 if shape.stop_at_loops and (real_below in seen or len(seen) >= shape.most_folders):
                     continue
                 seen.add(real_below)

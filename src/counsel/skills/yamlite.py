@@ -8,8 +8,10 @@ not YAML, but to know what each agent would make of a file.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from counsel.skills.yamlflow import DEEPEST, NULL, Dialect, Flow, Mapping, Node, Scalar, YamlError
+from counsel.skills.yamlquick import quick
 
 __all__ = ["Dialect", "Mapping", "Node", "Scalar", "YamlError", "parse"]
 
@@ -26,7 +28,24 @@ _WORD_ANCHOR = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def parse(text: str, dialect: Dialect = Dialect()) -> Node:  # noqa: B008 - frozen
-    """The document as nodes, or `YamlError`."""
+    """The document as nodes, or `YamlError`. Nodes are shared between callers: they are for reading."""
+    outcome = _outcome(text.strip("\n"), dialect)
+    if isinstance(outcome, YamlError):
+        raise outcome
+    return outcome
+
+
+@lru_cache(maxsize=4096)  # the same file is read for several agents
+def _outcome(text: str, dialect: Dialect) -> Node | YamlError:
+    if found := quick(text):
+        return found
+    try:
+        return _document(text, dialect)
+    except YamlError as error:
+        return error
+
+
+def _document(text: str, dialect: Dialect) -> Node:
     if found := (_NUL if dialect.controls else _CONTROL).search(text):
         raise YamlError(f"control character at position {found.start()}")
     reader = _Reader(text, dialect)
@@ -298,12 +317,9 @@ class _Reader(Flow):
             body.append(line[indent:])
             self.row += 1
         text = "\n".join(body) if style == "|" else _folded(body)
-        return Scalar(
-            text
-            if keep == "+"
-            else text.rstrip("\n") + ("" if keep == "-" or not text.strip("\n") else "\n"),
-            plain=False,
-        )
+        bare = text.rstrip("\n")
+        end = {"+": text[len(bare) :] + "\n", "-": ""}.get(keep or "", "\n" if bare else "")
+        return Scalar(bare + end, plain=False)
 
 
 def _asks(bare: str) -> bool:

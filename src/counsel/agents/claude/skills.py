@@ -14,6 +14,7 @@ from typing import Any
 
 from counsel.agents.base import Place
 from counsel.agents.claude.plugins import plugin_roots
+from counsel.skills.frontmatter import words
 from counsel.skills.record import Root, Skill
 from counsel.skills.shelf import SKILL_FILE, Found, Shape, Shelf, SkillFile
 from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
@@ -102,19 +103,18 @@ def _skill(root: Root, one: Found, shelf: Shelf, *, direct: bool) -> Skill:
     name = (_text(fields.get("name")) or folder) if direct else folder
     if root.plugin:
         name = f"{root.prefix}:{plain_name(name)}"
-    description = _text(fields.get("description")) or _text(fields.get("when_to_use"))
+    description = _text(fields.get("description")) or words(fields.get("when_to_use"))
     skill = Skill(
         AGENT,
         root.scope,
         name,
         description,
-        Path(one.path),
-        Path(one.real),
+        shelf.path(one.path),
+        shelf.path(one.real),
         f"/{name}" if _said_yes(fields.get("user-invocable")) else None,
         model=bool(description) and not _said_no_model(fields.get("disable-model-invocation")),
         plugin=root.plugin,
         version=root.version,
-        digest=file.digest,
     )
     return _judged(skill, file)
 
@@ -123,11 +123,11 @@ def _judged(skill: Skill, file: SkillFile) -> Skill:
     if file.failure:
         return skill.noted("unreadable", f"Claude cannot read it: {file.failure}.", "refused", command=None)
     if file.size > LARGEST:
-        words = f"SKILL.md has {file.size:,} bytes, too large: Claude loads at most {LARGEST:,}."
-        return skill.noted("too-large", words, "refused", command=None)
+        why = f"SKILL.md has {file.size:,} bytes, too large: Claude loads at most {LARGEST:,}."
+        return skill.noted("too-large", why, "refused", command=None)
     if not skill.description:
-        words = "no description: Claude offers it as a slash command only and never chooses it by itself."
-        skill = skill.noted("no-description", words)
+        why = "no description: Claude offers it as a slash command only and never chooses it by itself."
+        skill = skill.noted("no-description", why)
     if skill.command is None:
         skill = skill.noted("not-invocable", "user-invocable is off: only the model can use it.")
     return skill
@@ -199,14 +199,14 @@ def _settled(found: list[Skill], off: set[str]) -> list[Skill]:
         if skill.state != "loaded":
             settled.append(skill)
         elif (first := files.setdefault(skill.real, skill)) is not skill:
-            words = f"duplicate: the same file is already loaded as {first.name!r} from {first.folder}."
-            settled.append(skill.noted("same-file", words, "shadowed", shadowed_by=first.path))
+            why = f"duplicate: the same file is already loaded as {first.name!r} from {first.folder}."
+            settled.append(skill.noted("same-file", why, "shadowed", shadowed_by=first.path))
         elif (first := names.setdefault(skill.name, skill)) is not skill:
-            words = f"duplicate name: {first.path} is used instead."
-            settled.append(skill.noted("duplicate", words, "shadowed", shadowed_by=first.path))
+            why = f"duplicate name: {first.path} is used instead."
+            settled.append(skill.noted("duplicate", why, "shadowed", shadowed_by=first.path))
         elif skill.name in off:
-            words = "switched off by skillOverrides in Claude's settings."
-            settled.append(skill.noted("disabled", words, "disabled"))
+            why = "switched off by skillOverrides in Claude's settings."
+            settled.append(skill.noted("disabled", why, "disabled"))
         else:
             settled.append(skill)
     return settled

@@ -19,6 +19,7 @@ ADMIN = Path("/etc/codex/skills")
 LONGEST_NAME = 64
 DIALECT = Dialect(breaks="\x85\u2028\u2029", blank_tabs=False, loose_quotes=True, tight_comments=True)
 DEEP = Shape(depth=6, at_root=True, linked_files=False, most_folders=2000)
+_FENCE = re.compile(r"^[^\S\n]*---[^\S\n]*$", re.MULTILINE)
 MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 
 
@@ -105,12 +106,11 @@ def _skill(root: Root, one: Found, shelf: Shelf, namespaces: dict[str, str]) -> 
         root.scope,
         name,
         description,
-        Path(one.path),
-        Path(one.real),
+        shelf.path(one.path),
+        shelf.path(one.real),
         f"${name}",
         shared=root.shared,
         plugin=prefix or None,
-        digest=file.digest,
     )
     if not refusal:
         return skill
@@ -155,14 +155,11 @@ def _raise(error: Exception) -> dict[str, Node]:
 
 def _block(text: str) -> str:
     """The lines between two `---`; spaces around them do not matter."""
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    if lines[0].strip() == "---":
-        for number, line in enumerate(lines[1:], 1):
-            if line.strip() == "---" and number > 1:
-                return "\n".join(lines[1:number])
-            if line.strip() == "---":
-                break
-    raise Refused("missing YAML frontmatter delimited by ---")
+    first, _, rest = text.partition("\n")
+    closing = _FENCE.search(rest) if first.strip() == "---" else None
+    if not closing or not closing.start():
+        raise Refused("missing YAML frontmatter delimited by ---")
+    return rest[: closing.start()].removesuffix("\n").replace("\r\n", "\n").removesuffix("\r")
 
 
 def _typed(node: Node) -> dict[str, Node]:
@@ -179,7 +176,7 @@ def _typed(node: Node) -> dict[str, Node]:
         raise YamlError("duplicate field `metadata`")
     if isinstance(metadata, Mapping):
         _texts(metadata, ("short-description",))
-    elif not (isinstance(metadata, Scalar) and metadata.null):
+    elif metadata != Scalar(""):  # `metadata: null` is refused, too
         raise YamlError("metadata: invalid type, expected struct SkillFrontmatterMetadata")
     return node.items
 

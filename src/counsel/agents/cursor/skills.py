@@ -20,7 +20,7 @@ FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in se
 DEEP = Shape(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
 # Codex puts these there itself; Cursor leaves them to Codex.
 OF_CODEX = {"imagegen", "openai-docs", "opneai-docs", "plugin-creator", "skill-creator", "skill-installer"}
-DIALECT = Dialect(doubled_keys=False, unknown_tags=False)
+DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
 
 def user_folder(place: Place) -> Path:
@@ -32,8 +32,16 @@ def project_folder(place: Place) -> Path:
 
 
 def skills(place: Place, shelf: Shelf) -> list[Skill]:
-    found = [_skill(root, one, shelf) for root in _roots(place) for one in _search(root, shelf)]
-    return _settled(found)
+    first: dict[tuple[Path, str], Path] = {}
+    found: list[Skill] = []
+    for root in _roots(place):
+        base, top = root.path.parents[1], len(str(root.path))
+        for one in _search(root, shelf):
+            skill = _skill(root, one, shelf)
+            # the same path below two of the folders is one skill
+            used = first.setdefault((base, one.path[top:]), skill.path)
+            found.append(skill if used is skill.path else _shadowed(skill, used))
+    return found
 
 
 def _roots(place: Place) -> Iterator[Root]:
@@ -64,12 +72,11 @@ def _skill(root: Root, one: Found, shelf: Shelf) -> Skill:
         root.scope,
         name,
         words.strip(),
-        Path(one.path),
-        Path(one.real),
+        shelf.path(one.path),
+        shelf.path(one.real),
         f"/{name}",
         model=by_model,
         shared=root.shared,
-        digest=file.digest,
     )
     if file.failure:
         problem = f"it cannot be read: {file.failure}"
@@ -101,23 +108,5 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.plain and node.text in {"true", "True", "TRUE"}
 
 
-def _settled(found: list[Skill]) -> list[Skill]:
-    """The same path below two of the folders is one skill."""
-    places: dict[tuple[Path, Path], Skill] = {}
-    settled: list[Skill] = []
-    for skill in found:
-        base, inside = _split(skill.path)
-        first = places.setdefault((base, inside), skill)
-        if first is skill:
-            settled.append(skill)
-        else:
-            words = f"duplicate: {first.path} is used instead."
-            settled.append(skill.noted("duplicate", words, "shadowed", shadowed_by=first.path))
-    return settled
-
-
-def _split(path: Path) -> tuple[Path, Path]:
-    for folder in path.parents:
-        if folder.name == "skills" and folder.parent.name in FOLDERS:
-            return folder.parent.parent, path.relative_to(folder)
-    return path.parent, path
+def _shadowed(skill: Skill, by: Path) -> Skill:
+    return skill.noted("duplicate", f"duplicate: {by} is used instead.", "shadowed", shadowed_by=by)

@@ -16,7 +16,7 @@ from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
 
 AGENT = "gemini"
 TWO_LEVELS = Shape(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)
-DIALECT = Dialect(doubled_keys=False, unknown_tags=False)
+DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
 _HEADER = re.compile(r"---\r?\n([\s\S]*?)\r?\n---")
 _SPACE = r"[\s\ufeff]"
@@ -146,13 +146,12 @@ def _skill(root: Root, one: Found, shelf: Shelf, *, trusted: bool) -> Skill:
         root.scope,
         name,
         read[1].strip() if read else "",
-        Path(one.path),
-        Path(one.real),
+        shelf.path(one.path),
+        shelf.path(one.real),
         f"/{name}",
         shared=root.shared,
         plugin=root.plugin,
         version=root.version,
-        digest=file.digest,
     )
     return _judged(skill, file, read, trusted=trusted)
 

@@ -1,0 +1,93 @@
+"""Skills over HTTP, with a real server on a loopback port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+
+from counsel.doors.api_skills import routes
+from skills.conftest import House
+
+
+@pytest.fixture
+async def http(house: House) -> AsyncIterator[aiohttp.ClientSession]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    config = uvicorn.Config(Starlette(routes=routes()), log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        yield session
+    server.should_exit = True
+    await serving
+
+
+async def get(http: aiohttp.ClientSession, path: str, **query: str) -> tuple[int, Any]:
+    async with http.get(path, params=query) as answer:
+        return answer.status, await answer.json()
+
+
+async def post(http: aiohttp.ClientSession, path: str, body: Any) -> tuple[int, Any]:
+    async with http.post(path, json=body) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_list_show_and_matrix(http: aiohttp.ClientSession, house: House) -> None:
+    house.skill("~/.claude", "one")
+    house.skill("~/.agents", "two")
+    status, listed = await get(http, "/api/skills", agent="claude,codex", q="o")
+    assert status == 200
+    assert listed == house.run("list", "--agent", "claude,codex", "o", "--json").json
+    status, shown = await get(http, "/api/skills/show", name="/one")
+    assert (status, shown["text"]) == (200, "Do it.\n")
+    status, matrix = await get(http, "/api/skills/matrix")
+    assert [row["name"] for row in matrix["rows"]] == ["one", "two"]
+
+
+async def test_share_undo_and_unshare(http: aiohttp.ClientSession, house: House) -> None:
+    house.skill("~/.claude", "gem")
+    link = house.home / ".agents" / "skills" / "gem"
+    wish = {"name": "gem", "to": ["codex"]}
+    assert (await post(http, "/api/skills/share", {**wish, "dry_run": True}))[1]["steps"][0][
+        "fate"
+    ] == "share"
+    assert not link.exists()
+    status, done = await post(http, "/api/skills/share", wish)
+    assert (status, link.is_symlink()) == (200, True)
+    assert (await post(http, "/api/skills/undo", {"id": done["id"]}))[0] == 200
+    assert not link.exists()
+    await post(http, "/api/skills/share", wish)
+    assert (await post(http, "/api/skills/unshare", {"name": "gem"}))[1]["steps"][0]["fate"] == "removed"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("share", {"name": "gem", "to": "codex"}, 400, "INVALID_ARGUMENT"),
+        ("share", {"name": "gem", "too": []}, 400, "INVALID_ARGUMENT"),
+        ("share", {"to": ["codex"]}, 400, "INVALID_ARGUMENT"),
+        ("share", [], 400, "INVALID_ARGUMENT"),
+        ("share", {"name": "gem", "to": ["nobody"]}, 400, "INVALID_ARGUMENT"),
+        ("share", {"name": "gem", "scope": "moon"}, 400, "INVALID_ARGUMENT"),
+        ("share", {"name": "nothing", "to": ["codex"]}, 404, "NOT_FOUND"),
+        ("share", {"name": "gem", "to": ["codex"], "project": "/no/where"}, 400, "INVALID_ARGUMENT"),
+        ("share", {"name": "gem", "to": ["gemini"]}, 409, "CONFLICT"),
+        ("undo", {}, 404, "NOT_FOUND"),
+    ],
+)
+async def test_refusals_have_a_code(
+    http: aiohttp.ClientSession, house: House, path: str, body: Any, status: int, code: str
+) -> None:
+    house.skill("~/.claude", "gem")
+    house.skill("~/.gemini", "gem")
+    found, answer = await post(http, f"/api/skills/{path}", body)
+    assert (found, answer["code"]) == (status, code)
+    found, answer = await get(http, "/api/skills", agent="nobody")
+    assert (found, answer["code"]) == (400, "INVALID_ARGUMENT")

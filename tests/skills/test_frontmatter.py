@@ -1,0 +1,182 @@
+"""Headers of every kind: never an exception, never a lost skill."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counsel.agents.base import AGENTS, Place
+from counsel.agents.claude import skills as claude
+from counsel.agents.codex import skills as codex
+from counsel.agents.cursor import skills as cursor
+from counsel.agents.gemini import skills as gemini
+from counsel.skills.check import check_skill
+from counsel.skills.discover import room
+from counsel.skills.frontmatter import read
+from counsel.skills.shelf import Found, Shelf, SkillFile
+from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, _document, parse
+from counsel.skills.yamlquick import quick
+from skills import zoo
+
+DIALECTS = (claude.DIALECT, codex.DIALECT, gemini.DIALECT, cursor.DIALECT, Dialect())
+
+# Pieces that meet in headers, glued by chance; and plain noise.
+PIECES = st.sampled_from(
+    [
+        *zoo.VALUES,
+        *zoo.KEYS,
+        "---",
+        "...",
+        "\n",
+        "\r\n",
+        "\r",
+        ": ",
+        ":",
+        "  ",
+        "\t",
+        "- ",
+        "? ",
+        "\ufeff",
+        "\x00",
+        "\x85",
+        "name: a",
+    ]
+)
+HEADERS = st.one_of(
+    st.text(max_size=200),
+    st.lists(PIECES, max_size=30).map("".join),
+    st.lists(PIECES, max_size=30).map(lambda parts: "---\n" + "".join(parts) + "\n---\nbody"),
+    st.lists(st.sampled_from("[]{},:\"'\\ab \n#&*!|>-?"), max_size=120).map(
+        lambda parts: "---\na: " + "".join(parts)
+    ),
+)
+
+
+class OneFile(Shelf):
+    """A disk with a single SKILL.md."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
+
+    def file(self, real: str) -> SkillFile:
+        return SkillFile(self.data, len(self.data))
+
+    def search(self, root, shape):
+        if str(root) == "/home/u/.claude/skills" or str(root) == "/home/u/.agents/skills":
+            yield Found(f"{root}/folder/SKILL.md", f"{root}/folder/SKILL.md")
+
+
+@settings(max_examples=100, deadline=None)
+@given(HEADERS)
+def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    for agent in AGENTS:
+        found = room(agent).skills(Place(zoo.Path("/home/u"), {}, zoo.Path("/nowhere")), OneFile(data))
+        assert found, agent
+        assert all(skill.accepted or skill.notes for skill in found)
+        assert all(isinstance(note.words, str) for skill in found for note in skill.notes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300))
+def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
+    for agent in AGENTS:
+        assert room(agent).skills(
+            Place(zoo.Path("/home/u"), {}, zoo.Path("/nowhere")), OneFile(b"---\n" + data)
+        )
+
+
+@settings(max_examples=400, deadline=None)
+@given(HEADERS)
+def test_the_forgiving_reader_never_gives_up(text: str) -> None:
+    found = read(text)
+    assert all(isinstance(found.text(key), str) for key in found.fields)
+    assert all(isinstance(word, str) for word in found.list("allowed-tools"))
+    check_skill(found, zoo.Path("/x/folder"))
+    if not found.present:
+        assert (
+            found.body.strip()
+            == text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
+        )
+
+
+@settings(max_examples=400, deadline=None)
+@given(HEADERS)
+def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
+    text = text.removeprefix("---\n").removesuffix("\n---\nbody").strip("\n")
+    said = quick(text)
+    for dialect in DIALECTS if said is not None else ():
+        try:
+            whole = _document(text, dialect)
+        except YamlError:
+            assert isinstance(said, YamlError)
+        else:
+            assert said == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "description"),
+    [
+        ("---\nname: a\ndescription: b: c: [d\n---\n", "a", "b: c: [d"),
+        ("\ufeff---\r\nname: yes\r\ndescription: >\r\n  one\r\n  two\r\n---\r\n", "yes", "one two"),
+        ("---\nname: a\ndescription: never closed\n\n# Title\n", "a", "never closed"),
+        ("---\nname: 'it''s'\ndescription: \"tab\\tand \\u00e9\"\n---\n", "it's", "tab\tand é"),
+        ("---\nname: a\ndescription: |\n  one\n\n  two\n---\n", "a", "one\n\ntwo"),
+        ("---\nname: a\ndescription: one\n  two\n---\n", "a", "one two"),
+        ("# no header\n", "", ""),
+    ],
+)
+def test_read_forgives(text: str, name: str, description: str) -> None:
+    found = read(text)
+    assert (found.text("name"), found.text("description")) == (name, description)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: [1, {b: c}, 'd']", [Scalar("1"), Mapping({"b": Scalar("c")}), Scalar("d", plain=False)]),
+        ("a:\n- b: c\n  d: e\n- f", [Mapping({"b": Scalar("c"), "d": Scalar("e")}), Scalar("f")]),
+        ("a: &x v\nb: *x", Scalar("v")),
+        ('a: "one\n  two\n\n  three"', Scalar("one two\nthree", plain=False)),
+        ("a: >-\n  one\n  two\n\n  three\n   four", Scalar("one two\nthree\n four", plain=False)),
+        ("a: |+\n  one\n\nb: c", Scalar("one\n\n", plain=False)),
+    ],
+)
+def test_yaml(text: str, expected: object) -> None:
+    node = parse(text, Dialect(loose_quotes=True))
+    assert isinstance(node, Mapping)
+    assert node.items["a"] == expected
+
+
+def test_tags_are_words_and_nothing_runs(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    read("---\nname: !!python/object/apply:os.system ['touch ran']\ndescription: !!js/function 'x'\n---\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "a: " + "{" * 5000, "- " * 5000, "? " * 3000])
+def test_depth_is_bounded(text: str) -> None:
+    with pytest.raises(YamlError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "x" * 500_000,
+        "a" * 500_000,
+        " " * 200_000 + "a: b",
+        "a: '" + "''" * 50_000,
+        "#" * 300_000,
+    ],
+)
+def test_length_costs_time_in_proportion(text: str) -> None:
+    """A quadratic reader would not come back from these."""
+    read(f"---\n{text}\n---\n")
+    for dialect in DIALECTS:
+        try:
+            parse(text, dialect)
+        except YamlError:
+            continue

@@ -1,0 +1,252 @@
+"""`counsel skills list`, `show` and `matrix`, through the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from counsel.agents.base import AGENTS
+from skills import zoo
+from skills.conftest import House
+from skills.zoo import plain, write
+
+
+def test_an_empty_home_has_no_skills(house: House) -> None:
+    said = house.run("list")
+    assert (said.code, said.out) == (0, "")
+    assert "No skill found here." in said.err
+    assert house.run("list", "--json").json == {"skills": [], "problems": []}
+    assert house.run("matrix").code == 0
+
+
+def test_each_agent_reads_its_own_folders_and_commands(house: House) -> None:
+    house.skill("~/.claude", "one")
+    house.skill("~/.agents", "two")
+    house.skill(".gemini", "three")
+    house.skill(".codex", "four")
+    house.skill(".cursor", "five")
+    found = house.run("list", "--json").json["skills"]
+    assert {(one["agent"], one["scope"], one["command"]) for one in found} == {
+        ("claude", "user", "/one"),
+        ("codex", "user", "$two"),
+        ("codex", "project", "$four"),
+        ("gemini", "user", "/two"),
+        ("gemini", "project", "/three"),
+        ("cursor", "user", "/one"),
+        ("cursor", "user", "/two"),
+        ("cursor", "project", "/four"),
+        ("cursor", "project", "/five"),
+    }
+    assert all(one["accepted"] and not one["problems"] for one in found)
+    assert found[0]["path"] == str(house.home / ".claude" / "skills" / "one" / "SKILL.md")
+
+
+def test_filters_and_words(house: House) -> None:
+    house.skill("~/.claude", "tidy", plain("tidy", "Sweep the Floor"))
+    house.skill(".claude", "paint", plain("paint", "colour the walls"))
+    names = lambda *options: [one["name"] for one in house.run("list", *options, "--json").json["skills"]]  # noqa: E731
+    assert names("--agent", "claude", "--scope", "project") == ["paint"]
+    assert names("--agent", "claude,codex", "floor", "SWEEP") == ["tidy"]
+    assert names("nothing like it") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("list", "--agent", "nobody"), "nobody"),
+        (("list", "--scope", "moon"), "moon"),
+        (("share", "x"), "Say for whom"),
+        (("share", "x", "--to", "claude", "--everywhere"), "Say for whom"),
+        (("share", "x", "--to", "nobody"), "nobody"),
+    ],
+)
+def test_bad_usage_is_exit_2_and_says_what(house: House, arguments: tuple[str, ...], word: str) -> None:
+    said = house.run(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert word in said.err
+
+
+def test_no_skill_is_lost_however_broken_its_neighbours(house: House) -> None:
+    zoo.texts(house.home / ".claude" / "skills")
+    zoo.texts(house.home / ".agents" / "skills")
+    found = house.run("list", "--json").json["skills"]
+    for agent, folder in {
+        "claude": ".claude",
+        "codex": ".agents",
+        "gemini": ".agents",
+        "cursor": ".agents",
+    }.items():
+        base = house.home / folder / "skills"
+        listed = {
+            Path(one["path"]).parent.name
+            for one in found
+            if one["agent"] == agent and str(base) in one["path"]
+        }
+        assert listed == set(zoo.TEXTS), agent
+    assert all(one["problems"] for one in found if not one["accepted"])
+
+
+def test_why_not_is_said_in_words(house: House) -> None:
+    for name in ("bom", "long-name", "no-description", "unclosed", "colon-in-description", "huge"):
+        house.skill("~/.claude", name, zoo.TEXTS[name])  # type: ignore[arg-type]
+        house.skill("~/.agents", name, zoo.TEXTS[name])  # type: ignore[arg-type]
+    found = house.run("list", "--json").json["skills"]
+    why = {
+        (one["agent"], Path(one["path"]).parent.name): " ".join(one["problems"])
+        for one in found
+        if one["state"] != "shadowed"
+    }
+    assert "byte-order mark" in why["codex", "bom"]
+    assert "byte-order mark" in why["gemini", "bom"]
+    assert "too long" in why["codex", "long-name"]
+    assert "no description" in why["codex", "no-description"]
+    assert "slash command only" in why["claude", "no-description"]
+    assert "not closed" in why["gemini", "unclosed"]
+    assert "too large" in why["claude", "huge"]
+    assert why["codex", "colon-in-description"] == ""
+
+
+def test_duplicates_name_the_one_that_is_used(house: House) -> None:
+    user = house.skill("~/.claude", "twin")
+    house.skill(".claude", "twin")
+    shadowed = next(
+        one for one in house.run("list", "--agent", "claude", "--json").json["skills"] if not one["accepted"]
+    )
+    assert shadowed["scope"] == "project"
+    assert shadowed["shadowed_by"] == str(user / "SKILL.md")
+    assert "duplicate" in shadowed["problems"][0]
+
+
+def test_links_and_loops_and_pipes(house: House, tmp_path: Path) -> None:
+    for folder in (".claude", ".agents"):
+        zoo.shapes(house.home / folder / "skills", tmp_path / f"outside{folder}")
+        zoo.pipe(house.home / folder / "skills")
+    found = house.run("list", "--json").json["skills"]
+    assert {one["agent"] for one in found} == set(AGENTS)
+    pipes = [one for one in found if one["path"].endswith("pipe/SKILL.md")]
+    assert pipes
+    assert not any(one["accepted"] for one in pipes)
+    linked = next(one for one in found if one["agent"] == "claude" and one["name"] == "linked")
+    assert linked["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
+
+
+def test_a_folder_out_of_reach_is_skipped_with_a_word(house: House) -> None:
+    (house.home / ".agents").mkdir()
+    (house.home / ".agents" / "skills").symlink_to("skills")  # a link to itself
+    house.skill("~/.claude", "still-here")
+    said = house.run("list", "--json").json
+    assert "still-here" in {one["name"] for one in said["skills"]}
+    assert any(".agents/skills" in problem and "skipped" in problem for problem in said["problems"])
+
+
+@pytest.mark.skipif(
+    os.geteuid() == 0, reason="root reads everything; the self-linked folder stands in for it"
+)
+def test_a_folder_without_permission_is_skipped_with_a_word(house: House) -> None:
+    closed = house.skill("~/.claude", "closed").parent
+    closed.chmod(0)
+    try:
+        said = house.run("list", "--json").json
+    finally:
+        closed.chmod(0o700)
+    assert any("permission denied" in problem for problem in said["problems"])
+
+
+@pytest.mark.parametrize(
+    "broken", ["{nope", "[]", '{"enabledPlugins": 5}', '{"enabledPlugins": {"a@b": true}}', "\xff"]
+)
+def test_broken_settings_never_hide_skills(house: House, broken: str) -> None:
+    house.skill("~/.claude", "fine")
+    house.skill("~/.agents", "fine-too")
+    for path in (
+        ".claude/settings.json",
+        ".claude/plugins/installed_plugins.json",
+        ".gemini/settings.json",
+        ".codex/config.toml",
+    ):
+        write(house.home / path, broken)
+    names = {one["name"] for one in house.run("list", "--json").json["skills"]}
+    assert names == {"fine", "fine-too"}
+
+
+def test_drift_between_copies_is_marked(house: House) -> None:
+    house.skill("~/.claude", "same")
+    house.skill("~/.agents", "same")
+    house.skill("~/.claude", "apart")
+    write(house.skill("~/.agents", "apart") / "notes.md", "only here")
+    found = house.run("list", "--json").json["skills"]
+    assert {one["name"] for one in found if "drift" in one["codes"]} == {"apart"}
+    rows = {row["name"]: row for row in house.run("matrix", "--json").json["rows"]}
+    assert (rows["same"]["copies"], rows["same"]["identical"]) == (2, True)
+    assert (rows["apart"]["copies"], rows["apart"]["identical"]) == (2, False)
+
+
+def test_the_matrix_says_who_has_what(house: House) -> None:
+    house.skill("~/.claude", "mine")
+    house.skill("~/.agents", "everybodys")
+    house.skill("~/.agents", "broken", "no frontmatter")
+    rows = {row["name"]: row["agents"] for row in house.run("matrix", "--json").json["rows"]}
+    assert rows["mine"] == {"claude": "own", "codex": "missing", "gemini": "missing", "cursor": "shared"}
+    assert rows["everybodys"] == {
+        "claude": "missing",
+        "codex": "shared",
+        "gemini": "shared",
+        "cursor": "shared",
+    }
+    assert rows["broken"]["codex"] == "refused"
+    shown = house.run("matrix").out.splitlines()
+    assert shown[0].split() == ["SKILL", "CLAUDE", "CODEX", "GEMINI", "CURSOR", "CONTENT"]
+    assert len(shown) == 4
+
+
+# ── show ─────────────────────────────────────────────────────────────────────────────────────────────
+
+RICH = """---
+name: Tool_Box
+description: Mends things.
+allowed-tools: Bash(git add:*), Read Write
+license: MIT
+---
+# Tools
+
+Use them **well**.
+"""
+
+
+def test_show_tells_text_files_tools_and_what_to_mend(house: House) -> None:
+    folder = house.skill("~/.claude", "tool-box", RICH)
+    write(folder / "scripts" / "mend.py", "print()")
+    shown = house.run("show", "tool-box", "--json").json
+    assert shown["command"] == "/tool-box"
+    assert shown["text"].startswith("# Tools")
+    assert shown["allowed_tools"] == ["Bash(git add:*)", "Read", "Write"]
+    assert [file["path"] for file in shown["files"]] == ["SKILL.md", "scripts/mend.py"]
+    wrong = {finding["rule"]: finding for finding in shown["check"] if not finding["ok"]}
+    assert set(wrong) == {"name", "folder"}
+    assert "tool-box" in wrong["name"]["mend"]
+
+
+@pytest.mark.parametrize("name", ["tool-box", "/tool-box", "PATH", "FOLDER"])
+def test_a_skill_is_shown_by_name_command_or_path(house: House, name: str) -> None:
+    folder = house.skill("~/.claude", "tool-box", RICH)
+    name = {"PATH": str(folder / "SKILL.md"), "FOLDER": str(folder)}.get(name, name)
+    said = house.run("show", name)
+    assert said.code == 0
+    assert "**well**" in said.out  # in a pipe, as it is written
+    assert "\x1b" not in said.out
+    assert "mend:" in said.out
+
+
+def test_a_good_skill_keeps_the_rules(house: House) -> None:
+    house.skill("~/.claude", "good")
+    assert "keeps the agentskills.io rules" in house.run("show", "good").out
+
+
+def test_an_unknown_name_tells_what_is_near(house: House) -> None:
+    house.skill("~/.claude", "tool-box", RICH)
+    said = house.run("show", "tol-box", "--json")
+    assert said.code == 1
+    assert said.json["code"] == "NOT_FOUND"
+    assert "tool-box" in said.json["hint"]

@@ -1,0 +1,168 @@
+"""Sharing and taking back: exactly what was asked, nothing lost, nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skills.conftest import House
+from skills.zoo import plain, write
+
+
+def tree(top: Path) -> dict[str, str]:
+    """Every file, link and folder below, with what is in it."""
+    return {
+        str(path.relative_to(top)): f"-> {path.readlink()}"
+        if path.is_symlink()
+        else path.read_text()
+        if path.is_file()
+        else "/"
+        for path in sorted(top.rglob("*"))
+    }
+
+
+def accepting(house: House, name: str) -> set[str]:
+    found = house.run("list", "--json").json["skills"]
+    return {one["agent"] for one in found if one["accepted"] and one["name"] == name}
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+@pytest.mark.parametrize("how", [(), ("--copy",)], ids=["link", "copy"])
+def test_share_everywhere_and_undo_leave_the_disk_as_it_was(
+    house: House, scope: str, how: tuple[str, ...]
+) -> None:
+    house.skill("~/.claude" if scope == "user" else ".claude", "gem")
+    before = tree(house.home), tree(house.project)
+
+    said = house.run("share", "gem", "--everywhere", "--scope", scope, *how, "--json").json
+    assert accepting(house, "gem") == {"claude", "codex", "gemini", "cursor"}
+    assert [step["fate"] for step in said["steps"]].count("shared") == 1  # one place serves them all
+
+    assert house.run("undo", "--json").json["steps"][0]["fate"] == "removed"
+    assert (tree(house.home), tree(house.project)) == before
+
+
+def test_a_dry_run_changes_nothing(house: House, tmp_path: Path) -> None:
+    house.skill("~/.claude", "gem")
+    before = tree(tmp_path)
+    said = house.run("share", "gem", "--to", "codex,gemini", "--dry-run", "--json").json
+    assert said["id"] is None
+    assert [(step["fate"], step["agents"]) for step in said["steps"]] == [("share", ["codex", "gemini"])]
+    assert tree(tmp_path) == before
+
+
+def test_links_inside_a_project_are_relative(house: House) -> None:
+    house.skill(".claude", "gem")
+    house.run("share", "gem", "--to", "codex", "--scope", "project")
+    link = house.project / ".agents" / "skills" / "gem"
+    assert str(link.readlink()) == "../../.claude/skills/gem"
+
+
+def test_from_the_shared_folder_only_claude_needs_a_link(house: House) -> None:
+    house.skill("~/.agents", "gem")
+    said = house.run("share", "gem", "--everywhere", "--json").json
+    fates = {agent: step["fate"] for step in said["steps"] for agent in step["agents"]}
+    assert fates == {"claude": "shared", "codex": "already", "gemini": "already", "cursor": "already"}
+
+
+def test_what_is_there_is_not_replaced_without_a_yes(house: House, tmp_path: Path) -> None:
+    house.skill("~/.claude", "gem", plain("gem", "new"))
+    house.skill("~/.agents", "gem", plain("gem", "old"))
+    before = tree(tmp_path)
+    said = house.run("share", str(house.home / ".claude" / "skills" / "gem"), "--to", "codex", "--json")
+    assert said.code == 1
+    assert said.json["code"] == "CONFLICT"
+    assert "--yes" in said.json["hint"]
+    after = {path: what for path, what in tree(tmp_path).items() if not path.startswith("counsel")}
+    assert after == {path: what for path, what in before.items() if not path.startswith("counsel")}
+
+
+def test_with_a_yes_the_old_one_is_kept_and_comes_back(house: House) -> None:
+    new = house.skill("~/.claude", "gem", plain("gem", "new"))
+    old = house.skill("~/.agents", "gem", plain("gem", "old"))
+    before = tree(house.home)
+    step = house.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"][0]
+    assert step["fate"] == "replaced"
+    assert "old" in (Path(step["backup"]) / "SKILL.md").read_text()
+    assert old.is_symlink()
+
+    house.run("undo")
+    assert tree(house.home) == before
+
+
+def test_another_skill_of_that_name_elsewhere_asks_first(house: House) -> None:
+    new = house.skill("~/.claude", "gem")
+    house.skill("~/.gemini", "gem", plain("gem", "Gemini's own"))
+    said = house.run("share", str(new), "--to", "gemini", "--json")
+    assert said.json["code"] == "CONFLICT"
+    assert ".gemini" in said.json["error"]
+
+
+def test_remove_takes_back_only_what_was_shared(house: House) -> None:
+    mine = house.skill("~/.agents", "other")
+    house.skill("~/.claude", "gem")
+    house.run("share", "gem", "--to", "codex")
+    said = house.run("share", "gem", "--remove", "--json").json
+    assert [step["fate"] for step in said["steps"]] == ["removed"]
+    assert mine.is_dir()
+    assert house.run("share", "other", "--remove", "--json").json["code"] == "NOT_FOUND"
+    assert house.run("share", "gem", "--remove", "--json").json["code"] == "NOT_FOUND"
+
+
+def test_a_link_that_became_something_else_is_left_alone(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    house.run("share", "gem", "--to", "codex")
+    link = house.home / ".agents" / "skills" / "gem"
+    link.unlink()
+    write(link / "SKILL.md", plain("gem", "somebody's own"))
+    said = house.run("share", "gem", "--remove", "--json").json
+    assert [step["fate"] for step in said["steps"]] == ["kept"]
+    assert (link / "SKILL.md").exists()
+
+
+def test_a_copy_that_was_edited_is_not_thrown_away(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    house.run("share", "gem", "--to", "codex", "--copy")
+    write(house.home / ".agents" / "skills" / "gem" / "notes.md", "hard work")
+    step = house.run("undo", "--json").json["steps"][0]
+    assert (Path(step["backup"]) / "notes.md").read_text() == "hard work"
+    assert not (house.home / ".agents").exists()
+
+
+def test_undo_by_id_and_nothing_to_undo(house: House) -> None:
+    assert house.run("undo", "--json").json["code"] == "NOT_FOUND"
+    house.skill("~/.claude", "one")
+    house.skill("~/.claude", "two")
+    first = house.run("share", "one", "--to", "codex", "--json").json["id"]
+    house.run("share", "two", "--to", "codex")
+    house.run("undo", first)
+    assert [path.name for path in (house.home / ".agents" / "skills").iterdir()] == ["two"]
+    assert house.run("undo", first, "--json").json["code"] == "NOT_FOUND"
+
+
+def test_a_journal_cut_short_by_a_crash_is_still_read(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    house.run("share", "gem", "--to", "codex")
+    with (house.counsel / "backups" / "skills" / "journal.jsonl").open("a") as journal:
+        journal.write('{"id": "2026')
+    assert house.run("undo").code == 0
+    assert not (house.home / ".agents").exists()
+
+
+def test_the_journal_is_private(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    house.run("share", "gem", "--to", "codex")
+    folder = house.counsel / "backups" / "skills"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "journal.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_place_that_cannot_be_made_is_said_and_leaves_nothing(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    write(house.home / ".agents", "a file where a folder should be")
+    said = house.run("share", "gem", "--to", "codex", "--json")
+    assert said.code == 1
+    assert said.json["code"] == "CONFLICT"
+    assert (house.home / ".agents").read_text() == "a file where a folder should be"
+    assert house.run("undo", "--json").json["code"] == "NOT_FOUND"
