@@ -3,9 +3,11 @@ from __future__ import annotations
 import itertools
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counsel.models import sse
 from counsel.models.sse import EventParser
 
 EVENTS = st.lists(
@@ -62,3 +64,11 @@ def test_a_large_event_in_small_pieces() -> None:
         event for start in range(0, len(stream), 999) for event in parser.feed(stream[start : start + 999])
     ]
     assert found == [("", data)]
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MOST_BYTES", 1000)
+    parser = EventParser()
+    parser.feed(b"data: " + b"x" * 900)
+    with pytest.raises(ValueError, match="without an end"):
+        parser.feed(b"x" * 900)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MOST_BYTES = 64 * 1024 * 1024  # of one line: a server that never ends one must not fill the memory
+
 
 class EventParser:
     """`feed` bytes as they come; get `(event, data)` pairs as soon as they are whole."""
@@ -28,6 +30,8 @@ class EventParser:
             chunk = chunk.removeprefix(b"\xef\xbb\xbf")
         lines = chunk.split(b"\n")
         self._rest = lines.pop()
+        if len(self._rest) > MOST_BYTES:
+            raise ValueError("a line without an end")
         return self._lines(lines)
 
     def end(self) -> list[tuple[str, str]]:

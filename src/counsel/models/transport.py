@@ -11,7 +11,6 @@ import json
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -19,6 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from counsel.errors import CounselError, ProviderUnavailable, RateLimited, TimedOut, UpstreamError
+from counsel.models.clock import Clock
 from counsel.models.failures import Complained, Complaint, as_error, scrubbed, understand
 from counsel.models.sse import EventParser
 from counsel.models.wires import WIRES
@@ -50,7 +50,7 @@ class Transport:
         ends = loop.time() + limits.total
         body = json.dumps(prepared.body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
         for attempt in range(1, limits.attempts + 1):
-            exchange = _Exchange(self, prepared, body, _Clock(limits, ends, endpoint), model)
+            exchange = _Exchange(self, prepared, body, Clock(limits, ends, endpoint), model)
             try:
                 await exchange.open()
                 while (events := await exchange.read()) is not None:
@@ -71,7 +71,7 @@ class Transport:
     async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = USUAL) -> Json:
         """One GET below the provider's base URL: a listing of models, or the proof that a key is taken."""
         url = _below(endpoint.base_url, path)
-        clock = _Clock(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
+        clock = Clock(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
         nobody = Model(id=path, provider=endpoint.provider.name, wire_id=path)
         try:
             async with clock.until("total", clock.ends):
@@ -149,67 +149,11 @@ class _Broken(Exception):
         super().__init__(how)
 
 
-class _Clock:
-    """A call's time limits, and the words for each when it has passed."""
-
-    def __init__(self, limits: Limits, ends: float, endpoint: Endpoint) -> None:
-        self.limits, self.ends, self.endpoint = limits, ends, endpoint
-        self.first_by = asyncio.get_running_loop().time() + limits.first_event
-
-    def first(self) -> _Until:
-        return self.until("first_event", self.first_by)
-
-    def idle(self) -> _Until:
-        return self.until("idle", asyncio.get_running_loop().time() + self.limits.idle)
-
-    def until(self, name: str, when: float) -> _Until:
-        return _Until(self, "total", self.ends) if self.ends <= when else _Until(self, name, when)
-
-    def passed(self, name: str) -> TimedOut:
-        label, seconds = self.endpoint.provider.label, getattr(self.limits, name)
-        words = {
-            "connect": f"{label} could not be reached within {seconds:g} s.",
-            "first_event": f"{label} did not begin to answer within {seconds:g} s.",
-            "idle": f"{label} fell silent for {seconds:g} s in the middle of its answer.",
-            "total": f"{label} did not finish within {seconds:g} s.",
-        }[name]
-        return TimedOut(words, hint=_LIMIT_HINTS[name], provider=self.endpoint.provider.name, limit=name)
-
-
-_LIMIT_HINTS = {
-    "connect": "Check the network and the base URL, or raise COUNSEL_CONNECT_TIMEOUT_MS.",
-    "first_event": "Try again, ask for less effort, or raise COUNSEL_FIRST_EVENT_TIMEOUT_MS.",
-    "idle": "Try again, or raise COUNSEL_IDLE_TIMEOUT_MS.",
-    "total": "Ask in the background, ask for less effort, or raise REQUEST_TIMEOUT_MS.",
-}
-
-
-class _Until:
-    """`asyncio.timeout_at` that says which limit it was."""
-
-    __slots__ = ("_clock", "_name", "_timeout")
-
-    def __init__(self, clock: _Clock, name: str, when: float) -> None:
-        self._clock, self._name = clock, name
-        self._timeout = asyncio.timeout_at(when)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise self._clock.passed(self._name) from None
-
-
 class _Exchange:
     """One try of one call: request out, events in."""
 
     def __init__(
-        self, transport: Transport, prepared: Prepared, body: bytes, clock: _Clock, model: Model
+        self, transport: Transport, prepared: Prepared, body: bytes, clock: Clock, model: Model
     ) -> None:
         self._transport, self._prepared, self._body = transport, prepared, body
         self._clock, self._endpoint, self._model = clock, clock.endpoint, model

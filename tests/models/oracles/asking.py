@@ -10,8 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from anthropic import AsyncAnthropic
 from google import genai
+from openai import AsyncOpenAI
 from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.messages import (
     BinaryContent,
     InstructionPart,
@@ -125,10 +128,12 @@ def questions() -> Iterator[Question]:
 
 class Oracle:
     def __init__(self, fake: FakeAPI) -> None:
-        self.openai = OpenAIProvider(base_url=fake.v1, api_key="k")
+        openai = AsyncOpenAI(base_url=fake.v1, api_key="k", max_retries=0)
+        anthropic = AsyncAnthropic(base_url=fake.url, api_key="k", max_retries=0)
+        self.openai = OpenAIProvider(openai_client=openai)
         self.deepseek = DeepSeekProvider(openai_client=self.openai.client)
         self.openrouter = OpenRouterProvider(openai_client=self.openai.client)
-        self.anthropic = AnthropicProvider(base_url=fake.url, api_key="k")
+        self.anthropic = AnthropicProvider(anthropic_client=anthropic)
         # A client of its own: the provider's says User-Agent twice, which our server refuses. The SDK's address has
         # been `v1` since 3.0; we stay with v1beta, which serves the preview models too.
         address = genai.types.HttpOptions(base_url=fake.url, api_version="v1beta")
@@ -236,6 +241,14 @@ class Both:
         async for _ in self.transport.stream(asked.call, asked.model, endpoint):
             pass
         return self.fake.last
+
+    async def refused(self, asked: Question) -> BaseException:
+        """What pydantic-ai raises."""
+        try:
+            await self.theirs(asked)
+        except ModelAPIError as error:
+            return error
+        raise AssertionError("it was not refused")
 
     async def theirs(self, asked: Question, said: dict[str, Any] | None = None) -> Any:
         before = len(self.fake.calls)

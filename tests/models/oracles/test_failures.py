@@ -1,0 +1,45 @@
+"""A vendor's refusal, as pydantic-ai and as we understand it: the same kind, the same wait."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from counsel.errors import CounselError
+from counsel.models import rows
+from counsel.types import Call, Turn
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow]
+
+MODELS = {
+    "openai": "gpt-5.1",
+    "anthropic": "claude-opus-5",
+    "google": "gemini-2.5-pro",
+    "deepseek": "deepseek-v3",
+}
+KINDS = {
+    "auth": ("AUTHENTICATION_FAILED", "ModelAuthenticationError"),
+    "not_found": ("MODEL_NOT_FOUND", "ModelNotFoundError"),
+    "rate_limit": ("RATE_LIMIT_EXCEEDED", "ModelRateLimitError"),
+    "context": ("CONTEXT_LENGTH_EXCEEDED", "ModelContextWindowExceededError"),
+    "overloaded": ("PROVIDER_UNAVAILABLE", "ModelOverloadedError"),
+}
+
+
+@pytest.mark.parametrize("provider", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_kinds(asking: ModuleType, provider: str, kind: str) -> None:
+    code, name = KINDS[kind]
+    shipped = rows.shipped()
+    call = Call((Turn("user", "hello"),))
+    asked = asking.Question(kind, shipped.models[MODELS[provider]], shipped.providers[provider], call)
+    async with asking.both_ways() as both:
+        both.fake.script(error=kind, retry_after=3000, times=None)
+        with pytest.raises(CounselError) as ours:
+            await both.ours(asked)
+        theirs = await both.refused(asked)
+    assert ours.value.code == code
+    assert type(theirs).__name__ == name
+    if kind == "rate_limit":
+        assert ours.value.retry_after == theirs.retry_after == 3000
