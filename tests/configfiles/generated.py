@@ -166,17 +166,26 @@ TOML_LEAVES = st.sampled_from(
         '[{ a = 1 }, { a = "}" }]',
     ]
 )
-TOML_KEYS = st.sampled_from(["a", "b", "c-d", "e_1", '"x y"', "'l.k'", "1", '"é"'])
+TOML_KEYS = st.sampled_from(
+    [
+        *("a", "b", "c-d", "e_1", '"x y"', "'l.k'", "1", '"é"', "d.e", 'd . "f g"', "h.i.j"),
+        *("mcp_servers.a.command", "mcp_servers.b", "mcp_servers . a . env.K"),
+    ]
+)
+LAYOUTS = st.tuples(
+    st.sampled_from(["", "", "  ", "\t"]),
+    st.sampled_from([" = ", "=", "\t=  "]),
+    st.sampled_from(["", "", " # note", "  # [x]"]),
+)
 COMMENTS = st.sampled_from(["", "", "", "# comment\n", "# [mcp_servers.commented]\n", "\n", "  \n"])
 
 
 @st.composite
 def toml_documents(draw: st.DrawFn) -> str:
     """Most draws are valid TOML; the tests ask tomllib and pass over the others."""
-    parts = [draw(COMMENTS)]
-    parts += _pairs(draw, draw(st.integers(0, 3)))
-    for _ in range(draw(st.integers(0, 5))):
-        parts += [draw(COMMENTS), draw(_headers()), *_pairs(draw, draw(st.integers(0, 3)))]
+    parts = [draw(COMMENTS), *_pairs(draw)]
+    for header in draw(st.lists(_headers(), unique=True, max_size=5)):
+        parts += [draw(COMMENTS), header, *_pairs(draw)]
     parts.append(draw(COMMENTS))
     text = "".join(parts)
     if draw(st.booleans()):
@@ -186,15 +195,10 @@ def toml_documents(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "\ufeff"])) + text
 
 
-def _pairs(draw: st.DrawFn, count: int) -> list[str]:
+def _pairs(draw: st.DrawFn) -> list[str]:
     pairs = []
-    for _ in range(count):
-        key = ".".join(draw(st.lists(TOML_KEYS, min_size=1, max_size=2)))
-        if draw(st.integers(0, 5)) == 0:
-            key = draw(st.sampled_from(["mcp_servers.a.command", "mcp_servers.b", "mcp_servers . a . env.K"]))
-        indent = draw(st.sampled_from(["", "", "  ", "\t"]))
-        equals = draw(st.sampled_from([" = ", "=", "\t=  "]))
-        note = draw(st.sampled_from(["", "", " # note", "  # [x]"]))
+    for key in draw(st.lists(TOML_KEYS, unique=True, max_size=3)):
+        indent, equals, note = draw(LAYOUTS)
         pairs.append(f"{indent}{key}{equals}{draw(TOML_LEAVES)}{note}\n{draw(COMMENTS)}")
     return pairs
 
@@ -210,6 +214,7 @@ def _headers() -> st.SearchStrategy[str]:
             "[other]\n",
             "  [other.deep.er]\n",
             "[[list]]\n",
+            "[[list]] # the second\n",
             "[list.in]\n",
             "[[mcp_servers.b.tools]]\n",
             '[projects."/home/u/q"]\n',

@@ -419,6 +419,20 @@ def test_undo_by_id_and_last(world: World) -> None:
     assert world.json("undo", code=1)["code"] == "NOT_FOUND"
 
 
+def test_adding_and_removing_gives_the_same_bytes_even_where_a_table_had_to_be_made(world: World) -> None:
+    texts = {
+        "claude": '{"numStartups": 4,"big": 123456789012345678901234567890}',
+        "codex": 'model = "x" # mine',
+        "gemini": '{\r\n\t// mine\r\n\t"ui": {}\r\n}\r\n',
+        "cursor": "{ }",
+    }
+    for agent, text in texts.items():
+        world.write(agent, text)
+    world.counsel("add", "x", "--everywhere", "-e", "A=1", "--", "c", "d")
+    world.counsel("remove", "x", "--everywhere")
+    assert {agent: world.file(agent).read_bytes().decode() for agent in texts} == texts
+
+
 @pytest.mark.parametrize(
     "args",
     [

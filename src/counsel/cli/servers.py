@@ -5,19 +5,15 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from counsel.agents.base import AGENTS
-from counsel.agents.jsonservers import with_token
-from counsel.agents.references import from_person
-from counsel.agents.serverform import Server, translated
+from counsel.agents.serverform import Server
 from counsel.cli import json_option, output
-from counsel.errors import CounselError, InvalidArgument
-from counsel.servers import pasted
+from counsel.servers import fields, pasted
 from counsel.servers.listing import Found, Listing
 from counsel.servers.planning import Plan
 from counsel.servers.service import EVERY_AGENT, Applied, Servers
@@ -172,7 +168,7 @@ def add(
     replaces: bool,
     dry_run: bool,
     as_json: bool,
-    **fields: Any,
+    **flags: Any,
 ) -> None:
     """Add a server.
 
@@ -184,11 +180,12 @@ def add(
     chosen = _chosen_agents(agents, everywhere=everywhere)
     if not chosen:
         raise click.UsageError("Say which agents: --agent claude,codex or --everywhere.")
+    given = _given(flags)
     if source is not None:
         found, origin = pasted.servers(source.read(), name)
-        found = [_patched(server, fields) for server in found]
+        found = [fields.patched(server, given) for server in found]
     else:
-        found, origin = [_from_flags(name, fields)], None
+        found, origin = [_from_flags(name, given)], None
     done = Servers.here(project).add(
         found, chosen, scope or "user", origin=origin, replace=replaces, dry_run=dry_run
     )
@@ -214,16 +211,18 @@ def update(
     remove_header: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
-    **fields: Any,
+    **flags: Any,
 ) -> None:
     """Change the named fields of a server; all others stay as they are."""
-    if not any(value not in (None, (), {}) for value in (*fields.values(), remove_env, remove_header)):
+    given = _given(flags)
+    for name_of, gone in (("env", remove_env), ("headers", remove_header)):
+        if gone:
+            given[name_of] = {**dict.fromkeys(gone), **given.get(name_of, {})}
+    if not given:
         raise click.UsageError("Say what to change, such as --url or -e NAME=value.")
 
     def change(server: Server) -> Server:
-        env = {key: value for key, value in server.env.items() if key not in remove_env}
-        headers = {key: value for key, value in server.headers.items() if key not in remove_header}
-        return _patched(replace(server, env=env, headers=headers), fields)
+        return fields.patched(server, given)
 
     done = Servers.here(project).update(
         name, change, _chosen_agents(agents, everywhere=everywhere), scope, dry_run=dry_run
@@ -378,42 +377,20 @@ def _agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
     return agent, named or scope
 
 
-def _from_flags(name: str | None, fields: dict[str, Any]) -> Server:
+def _from_flags(name: str | None, given: dict[str, Any]) -> Server:
     if not name:
         raise click.UsageError("A name is missing: counsel servers add NAME …")
-    if bool(fields["command"]) == bool(fields["url"]):
+    if bool(given.get("command")) == bool(given.get("url")):
         raise click.UsageError("Say what it is: -- COMMAND ARG…, or --url URL, or --from FILE.")
-    return _patched(Server(name, "http" if fields["url"] else "stdio"), fields)
+    return fields.made(name, given)
 
 
-def _patched(server: Server, fields: dict[str, Any]) -> Server:
-    """The server with the fields that were given; environment variables and headers are added to those it has."""
-    given = {key: value for key, value in fields.items() if value not in (None, (), {})}
-    command = given.pop("command", None)
-    if command:
-        given |= {"command": command[0], "args": tuple(command[1:])}
-        server = server.without("url", "headers", "token_env") if server.transport != "stdio" else server
-        server = replace(server, transport="stdio")
-    if "url" in given and server.transport == "stdio":
-        server = replace(server.without("command", "args", "env", "cwd"), transport="http")
-    _refuse_mixtures(given.get("transport", server.transport), given)
-    for name in ("env", "headers"):
-        if name in given:
-            given[name] = {**getattr(server, name), **given[name]}
-    patched = replace(server, **given)
-    typed = {name: getattr(translated(patched, from_person), name) for name in given}
-    return with_token(replace(patched, **typed))
-
-
-def _refuse_mixtures(transport: str, given: dict[str, Any]) -> None:
-    local = [name for name in ("command", "env", "cwd") if name in given]
-    remote = [name for name in ("url", "headers", "token_env") if name in given]
-    if (transport == "stdio" and remote) or (transport != "stdio" and local):
-        wrong = ", ".join(remote if transport == "stdio" else local)
-        raise InvalidArgument(
-            f"A {transport} server takes no {wrong}.",
-            hint="env and cwd go with a command; headers and tokens with a url.",
-        )
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were used, as the fields of a server."""
+    used = {key: value for key, value in flags.items() if value not in (None, (), {})}
+    if command := used.pop("command", None):
+        used |= {"command": command[0], "args": command[1:]}
+    return used
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────
@@ -497,6 +474,3 @@ def _words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={item}" for key, item in value.items())
     return str(value)
-
-
-__all__ = ["CounselError", "servers"]

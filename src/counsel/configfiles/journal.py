@@ -120,6 +120,15 @@ class Journal:
     def inserted(self, operation: Operation, number: int) -> bytes:
         return (self.folder / operation.id / f"{number}.after").read_bytes()
 
+    def origin(self, path: Path, data: bytes) -> bytes | None:
+        """What a file held before the recorded write that made it what it is now."""
+        now = hashlib.sha256(data).hexdigest()
+        for operation in self.operations():
+            for number, entry in enumerate(operation.entries):
+                if entry.target.path == path and entry.after_hash == now:
+                    return self.before(operation, number)
+        return None
+
     # ── the folder ───────────────────────────────────────────────────────────────────────────────────
 
     def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:

@@ -28,6 +28,7 @@ _QUERY = re.compile(r"([?&;])([^=&;#]+)=([^&;#]*)")
 _LOGIN = re.compile(r"(://[^/@:]*:)([^/@]+)@")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
 _PREFIX = re.compile(r"((?:Bearer|Basic|Token)\s+)(.*)", re.IGNORECASE | re.DOTALL)
+_MEMBER = re.compile(r"""(["']?([\w.-]+)["']?[ \t]*[:=][ \t]*")((?:[^"\\\n]|\\.)*)(")""")
 MASK = "…"
 
 
@@ -126,6 +127,15 @@ def redacted(text: str, server: Server) -> str:
     for secret in literals(server):
         text = text.replace(secret, masked(secret))
     return _VALUES.sub(lambda hit: masked(hit[0]), text)
+
+
+def masked_lines(text: str) -> str:
+    """A diff for a page: values under secret names are masked, in JSON and TOML alike."""
+
+    def shown(found: re.Match[str]) -> str:
+        return f"{found[1]}{masked(found[3])}{found[4]}" if looks_secret(found[2], found[3]) else found[0]
+
+    return _VALUES.sub(lambda hit: masked(hit[0]), _MEMBER.sub(shown, text))
 
 
 def in_command_line(server: Server) -> list[str]:

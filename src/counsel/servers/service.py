@@ -10,8 +10,11 @@ from typing import Any
 
 from counsel.agents.base import AGENTS, Place, place
 from counsel.agents.serverform import Home, Server
+from counsel.configfiles import safewrite
+from counsel.configfiles.edits import Path as Keys
+from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.journal import Journal, Operation
-from counsel.configfiles.safewrite import Reader
+from counsel.configfiles.safewrite import Change, Planned, Reader, Target
 from counsel.errors import InvalidArgument, NotFound
 from counsel.servers import planning
 from counsel.servers.formats import FORMATS, format_of
@@ -102,9 +105,12 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         planner = self._planner()
-        for home in self._removable(planner.reader, name, agents, scope):
+        homes = self._removable(planner.reader, name, agents, scope)
+        for home in homes:
             planning.remove(planner, home, name)
-        return self._apply(planner, f"remove {name}", dry_run=dry_run)
+        plan = planner.plan(f"remove {name}")
+        plan.writes = [self._as_before(one, homes, name) for one in plan.writes]
+        return self._applied(plan, dry_run=dry_run)
 
     def copy(
         self,
@@ -160,10 +166,29 @@ class Servers:
         return Planner(self.place, Reader())
 
     def _apply(self, planner: Planner, what: str, *, dry_run: bool) -> Applied:
-        plan = planner.plan(what)
+        return self._applied(planner.plan(what), dry_run=dry_run)
+
+    def _applied(self, plan: Plan, *, dry_run: bool) -> Applied:
         plan.refuse_if_any_refused()
-        done = None if dry_run else self.journal.apply(plan.writes, what)
+        done = None if dry_run else self.journal.apply(plan.writes, plan.what)
         return Applied(plan, done, dry_run)
+
+    def _as_before(self, planned: Planned, homes: Sequence[Home], name: str) -> Planned:
+        """A file that is exactly as our own `add` left it becomes exactly what it was before that.
+
+        Clients leave an empty `mcpServers` behind; where `add` had to make it, `remove` takes it out again.
+        """
+        change = planned.change
+        paths = [(*home.keys, name) for home in homes if home.target == change.target]
+
+        def rewrite(data: bytes | None) -> bytes | None:
+            after = change.rewrite(data)
+            older = self.journal.origin(change.target.path, data) if data is not None else None
+            return (
+                older if older is not None and _same_but_empty(change.target, older, after, paths) else after
+            )
+
+        return safewrite.plan(Change(change.target, rewrite))
 
     def _homes(self, agents: Sequence[str], scope: str) -> list[Home]:
         _known(agents, scope)
@@ -228,6 +253,13 @@ class Servers:
         found = self._find(reader, name, [agent], scope)
         used = [one for one in found if one.shadowed_by is None]
         return (used or found)[0]
+
+
+def _same_but_empty(target: Target, older: bytes, after: bytes | None, paths: Sequence[Keys]) -> bool:
+    meant = [safewrite.document(data, target.kind, target.path).value for data in (older, after)]
+    for path in paths:
+        meant = [without_empty_parents(value, path) for value in meant]
+    return bool(meant[0] == meant[1])
 
 
 def _known(agents: Sequence[str], scope: str | None) -> None:

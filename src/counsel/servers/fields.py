@@ -1,0 +1,110 @@
+"""Servers from named fields: what a person types, a page sends or a script gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from counsel.agents.jsonservers import with_token
+from counsel.agents.references import from_person
+from counsel.agents.serverform import TRANSPORTS, Server, translated
+from counsel.errors import InvalidArgument
+from counsel.servers import secrets
+
+_LOCAL = ("command", "args", "env", "cwd")
+_REMOTE = ("url", "headers", "token_env")
+
+
+def _text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _texts(value: Any) -> bool:
+    return value is None or (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value))
+
+
+def _map(value: Any) -> bool:
+    """`null` takes a name out."""
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and _text(item) for key, item in value.items()
+    )
+
+
+def _seconds(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
+
+
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "transport": (lambda value: value in TRANSPORTS, f"one of {', '.join(TRANSPORTS)}"),
+    "command": (_text, "text"),
+    "args": (_texts, "a list of texts"),
+    "env": (_map, "an object of texts"),
+    "cwd": (_text, "text"),
+    "url": (_text, "text"),
+    "headers": (_map, "an object of texts"),
+    "token_env": (_text, "the name of a variable"),
+    "timeout": (_seconds, "seconds, more than 0"),
+    "include_tools": (_texts, "a list of texts"),
+    "exclude_tools": (_texts, "a list of texts"),
+}
+
+
+def made(name: str, given: Mapping[str, Any]) -> Server:
+    """A new server; it needs a command or a url."""
+    if bool(given.get("command")) == bool(given.get("url")):
+        raise InvalidArgument("A server needs a command or a url, and not both.")
+    return patched(Server(name, "http" if given.get("url") else "stdio"), given)
+
+
+def patched(server: Server, given: Mapping[str, Any]) -> Server:
+    """The server with the fields that were given; names in `env` and `headers` are added to those it has."""
+    _refuse_wrong(given)
+    if given.get("command") and server.transport != "stdio":
+        server = replace(server.without(*_REMOTE), transport="stdio")
+    elif given.get("url") and server.transport == "stdio":
+        server = replace(server.without(*_LOCAL), transport="http")
+    _refuse_mixtures(given.get("transport") or server.transport, given)
+    values = {name: _value(server, name, value) for name, value in given.items()}
+    if "headers" in values and _authorizes(given["headers"]):
+        values.setdefault("token_env", None)
+    new = replace(server, **values)
+    typed = {name: getattr(translated(new, from_person), name) for name in values}
+    return with_token(replace(new, **typed))
+
+
+def _authorizes(headers: Mapping[str, Any]) -> bool:
+    return any(name.lower() == "authorization" for name in headers)
+
+
+def _value(server: Server, name: str, value: Any) -> Any:
+    if name in {"env", "headers"}:
+        return _merged(getattr(server, name), value)
+    if value is None:
+        return getattr(Server(""), name)
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _merged(old: Mapping[str, str], given: Mapping[str, str | None]) -> dict[str, str]:
+    """A value that comes back masked, as a page shows it, is the old one."""
+    kept = {name: value for name, value in old.items() if given.get(name, "") is not None}
+    shown = secrets.masked_map(old)
+    new = {name: value for name, value in given.items() if value is not None}
+    return {**kept, **{name: value for name, value in new.items() if name not in old or value != shown[name]}}
+
+
+def _refuse_wrong(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in KINDS:
+            raise InvalidArgument(f"A server has no field {name!r}.", hint=f"Fields: {', '.join(KINDS)}.")
+        if not KINDS[name][0](value):
+            raise InvalidArgument(f"{name} must be {KINDS[name][1]}.")
+
+
+def _refuse_mixtures(transport: str, given: Mapping[str, Any]) -> None:
+    wrong = [name for name in (_REMOTE if transport == "stdio" else _LOCAL) if given.get(name)]
+    if wrong:
+        raise InvalidArgument(
+            f"A {transport} server takes no {', '.join(wrong)}.",
+            hint="env and cwd go with a command; headers and tokens with a url.",
+        )

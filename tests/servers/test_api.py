@@ -1,0 +1,180 @@
+"""`/api/servers…` through HTTP: the same operations, the same errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from counsel import settings
+from counsel.doors import api, api_servers
+from servers.conftest import TINY, World
+
+SECRET = "sk-live-abcdefghijklmnop1234"
+
+
+@pytest.fixture
+async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+    app = Starlette(routes=api_servers.routes(None, settings.load()))  # type: ignore[arg-type]
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+async def ask(http: httpx2.AsyncClient, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+    answer = (
+        await http.request(method, path, json=body) if body is not None else await http.request(method, path)
+    )
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_the_door_opens_this_room() -> None:
+    assert api_servers.__name__ in api.ROOMS
+
+
+async def test_a_servers_life(http: httpx2.AsyncClient, world: World) -> None:
+    server = {"command": "c", "args": ["a"], "env": {"API_KEY": SECRET, "A": "1"}}
+    done = await ask(http, "POST", "/api/servers", {"name": "x", "server": server})
+    assert [row["action"] for row in done["results"]] == ["added"] * 4
+    rows = (await ask(http, "GET", "/api/servers"))["servers"]
+    assert {row["env"]["API_KEY"] for row in rows} == {"sk…34"}
+    await ask(
+        http,
+        "PATCH",
+        "/api/servers/x",
+        {"agents": ["codex"], "server": {"env": {"API_KEY": "sk…34", "A": None}, "timeout": 5}},
+    )
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"] == {
+        "command": "c",
+        "args": ["a"],
+        "env": {"API_KEY": SECRET},
+        "tool_timeout_sec": 5,
+    }
+    await ask(http, "POST", "/api/servers/x/disable", {"agents": ["codex"]})
+    shown = (await ask(http, "GET", "/api/servers/x?agents=codex"))["servers"]
+    assert shown[0]["enabled"] is False
+    await ask(http, "POST", "/api/servers/x/enable", {"agents": ["codex"]})
+    await ask(http, "DELETE", "/api/servers/x?agents=claude,gemini,cursor")
+    await ask(
+        http,
+        "POST",
+        "/api/servers/x/copy",
+        {
+            "from": {"agent": "codex"},
+            "to": [{"agent": "claude", "scope": "project"}],
+            "project": str(world.project),
+        },
+    )
+    assert json.loads(world.file("claude project").read_text())["mcpServers"]["x"]["env"] == {
+        "API_KEY": SECRET
+    }
+    history = (await ask(http, "GET", "/api/servers:history"))["operations"]
+    assert history[0]["what"] == "copy x from codex"
+    undone = await ask(http, "POST", "/api/servers:undo", {})
+    assert undone["undone"]["id"] == history[0]["id"]
+    assert not world.file("claude project").exists()
+
+
+async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient, world: World) -> None:
+    body = {
+        "name": "x",
+        "agents": ["codex"],
+        "dry_run": True,
+        "server": {"command": "c", "env": {"TOKEN": SECRET}},
+    }
+    done = await ask(http, "POST", "/api/servers", body)
+    assert '+TOKEN = "sk…34"' in done["diffs"][0]["diff"]
+    assert SECRET not in json.dumps(done)
+    assert not world.file("codex").exists()
+
+
+async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:
+    await ask(
+        http,
+        "POST",
+        "/api/servers",
+        {"agents": ["gemini"], "paste": '{"mcpServers": {"a/b": {"command": "c"}}}'},
+    )
+    assert (await ask(http, "GET", "/api/servers/a%2Fb"))["servers"][0]["command"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/api/servers/nope", None, 404, "NOT_FOUND"),
+        ("GET", "/api/servers?agents=nobody", None, 400, "INVALID_ARGUMENT"),
+        ("POST", "/api/servers", {"name": "x"}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/api/servers", {"name": "x", "bogus": 1}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/api/servers", {"name": "x", "server": {"command": 1}}, 400, "INVALID_ARGUMENT"),
+        (
+            "POST",
+            "/api/servers",
+            {"name": "x", "server": {"command": "c", "headers": {"A": "b"}}},
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            "POST",
+            "/api/servers",
+            {"name": "x", "agents": "claude", "server": {"command": "c"}},
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            "POST",
+            "/api/servers",
+            {"name": "x", "scope": "galaxy", "server": {"command": "c"}},
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            "POST",
+            "/api/servers",
+            {"name": "x", "dry_run": "yes", "server": {"command": "c"}},
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        (
+            "POST",
+            "/api/servers",
+            {"name": "x", "project": "/nowhere", "server": {"command": "c"}},
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        ("POST", "/api/servers", [], 400, "INVALID_ARGUMENT"),
+        ("POST", "/api/servers:undo", {}, 404, "NOT_FOUND"),
+        ("POST", "/api/servers/x/copy", {"from": {"agent": "claude"}, "to": []}, 400, "INVALID_ARGUMENT"),
+    ],
+)
+async def test_errors(
+    method: str, path: str, body: Any, status: int, code: str, http: httpx2.AsyncClient, world: World
+) -> None:
+    assert (await ask(http, method, path, body, status))["code"] == code
+    assert not world.file("claude").exists()
+
+
+async def test_a_conflict_and_a_bad_file_have_their_own_status(
+    http: httpx2.AsyncClient, world: World
+) -> None:
+    body = {"name": "x", "agents": ["claude"], "server": {"command": "c"}}
+    await ask(http, "POST", "/api/servers", body)
+    await ask(http, "POST", "/api/servers", {**body, "server": {"command": "d"}}, 409)
+    world.write("codex", "[")
+    os.utime(world.file("codex"), (1, 1))
+    shown = await ask(http, "POST", "/api/servers", {**body, "agents": ["codex"]}, 422)
+    assert (shown["line"], shown["file"]) == (1, str(world.file("codex")))
+
+
+async def test_check(http: httpx2.AsyncClient, world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(TINY), "stdio")
+    checks = (await ask(http, "POST", "/api/servers:check", {"name": "x"}))["checks"]
+    assert (checks[0]["status"], checks[0]["tools"]) == ("ok", ["whereami"])
+    await ask(http, "POST", "/api/servers:check", {"timeout": 0}, 400)
