@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,3 +21,20 @@ def fake_process() -> Iterator[FakeProcess]:
     """The same in a process of its own, for tests that drive real CLIs and daemons."""
     with FakeProcess() as fake:
         yield fake
+
+
+CLIENTS = Path(__file__).parent.parent / ".cache" / "clients" / "node_modules" / ".bin"
+
+
+@pytest.fixture
+def real_client() -> Callable[[str], str]:
+    """A real program from npm by its name. Where it is missing CI fails; elsewhere the test is skipped and says why."""
+
+    def find(name: str) -> str:
+        program = Path(os.environ.get("COUNSEL_TEST_CLIENTS") or CLIENTS) / name
+        if not program.exists():
+            words = f"{program} is not there: run `make clients` or set COUNSEL_TEST_CLIENTS"
+            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(words)
+        return str(program)
+
+    return find

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
@@ -24,6 +25,7 @@ class Job:
     grown: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     outcome: Json | CounselError | None = None
+    task: asyncio.Task[None] | None = None
 
     def add(self, kind: str, slot: str = "0", **data: Any) -> None:
         self.events.append(JobEvent(len(self.events) + 1, 0.0, kind, slot, data))
@@ -68,6 +70,9 @@ class FakeEngine:
         job.add("model_started", model="fake")
         if word == "hang":
             job.add("text", text=rest)
+        elif word == "slowly":  # says something at once, ends when the file appears
+            job.add("text", text="so far")
+            job.task = asyncio.ensure_future(self._when(Path(rest), job, "slowly done"))
         elif word == "fail":
             job.end(NotFound("There is no such thing.", hint="Look elsewhere."))
         elif word == "crash":
@@ -76,6 +81,11 @@ class FakeEngine:
             job.end(self.result(job, " ".join(f"word{number}" for number in range(int(rest)))))
         else:
             job.end(self.result(job, job.request.prompt))
+
+    async def _when(self, file: Path, job: Job, text: str) -> None:
+        while not file.exists():  # noqa: ASYNC110, ASYNC240 - the test makes it
+            await asyncio.sleep(0.01)
+        job.end(self.result(job, text))
 
     def result(self, job: Job, text: str) -> Json:
         continuation = {"id": job.id, "provider": "fake", "model": "fake", "messageCount": 2}

@@ -1,0 +1,98 @@
+"""Real MCP clients from npm against the real front, daemon and engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from counsel.doors.mcp import listing
+from doors.window import daemon_pid
+from fake import FakeProcess
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    (home := tmp_path / "home").mkdir()
+    yield home
+    if (pid := daemon_pid(home)) is not None:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Callable[[str], str]) -> Run:
+    """A client of an empty home, whose vendor and ours are the fake."""
+
+    def start(name: str, *args: str) -> str:
+        program = real_client(name)
+        env = {
+            "HOME": str(tmp_path),
+            "PATH": f"{Path(program).parent}{os.pathsep}{os.environ['PATH']}",
+            "COUNSEL_HOME": str(home),
+            "OPENAI_API_KEY": "sk-test",
+            "OPENAI_BASE_URL": fake_process.v1,
+            "ANTHROPIC_API_KEY": "sk-test",
+            "ANTHROPIC_BASE_URL": fake_process.url,
+            "DISABLE_TELEMETRY": "1",
+        }
+        done = subprocess.run(
+            [program, *args],
+            env=env,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return start
+
+
+def test_the_inspector_lists_and_calls(run: Run) -> None:
+    listed = json.loads(run("mcp-inspector", "--cli", *COUNSEL, "--method", "tools/list"))
+    assert [tool["name"] for tool in listed["tools"]] == [tool["name"] for tool in listing()]
+    call = ("--method", "tools/call", "--tool-name", "chat", "--tool-arg", "prompt=hello", "model=gpt-5-mini")
+    called = json.loads(run("mcp-inspector", "--cli", *COUNSEL, *call))
+    assert called["structuredContent"]["content"] == "gpt-5-mini says: hello"
+
+
+def test_claude_code_is_connected(run: Run) -> None:
+    run("claude", "mcp", "add", "counsel", "-s", "user", "--", *COUNSEL, "--as", "claude")
+    assert "✔ Connected" in run("claude", "mcp", "list")
+
+
+def test_claude_code_asks_a_model_through_counsel(
+    run: Run, tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    servers = {"counsel": {"command": COUNSEL[0], "args": [*COUNSEL[1:], "--as", "claude"]}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    arguments = {"prompt": "a colleague's question", "model": "gpt-5-mini"}
+    fake_process.script(
+        vendor="anthropic",
+        tool_calls=[{"name": "mcp__counsel__chat", "arguments": arguments}],
+        text="Thanks.",
+        times=None,
+    )
+    said = run(
+        "claude",
+        *("-p", "ask a colleague", "--output-format", "json", "--mcp-config", str(tmp_path / "mcp.json")),
+        *("--strict-mcp-config", "--allowedTools", "mcp__counsel__chat"),
+    )
+    assert json.loads(said)["result"] == "Thanks."
+    asked = fake_process.wait_for(path="/v1/responses", state="finished")
+    assert "a colleague's question" in json.dumps(asked)
+    told = fake_process.wait_for(path="/v1/messages", count=2)
+    assert "gpt-5-mini says: a colleague's question" in json.dumps(told)

@@ -1,0 +1,85 @@
+"""The MCP SDK's own client against our doors: the front, standalone and HTTP, in every revision that it speaks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+from mcp.client import session as sdk_session
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from counsel.doors.protocol import HANDSHAKE
+from doors.house_of_http import TOKEN, served
+from doors.window import FRONT, daemon_pid, gone
+
+REVISIONS = [*HANDSHAKE, "2026-07-28", "auto"]
+DOORS = ["front", "http"]
+
+
+@asynccontextmanager
+async def transport(door: str, home: Path) -> AsyncIterator[Any]:
+    if door == "front":
+        command = StdioServerParameters(
+            command=sys.executable, args=[str(FRONT)], env={"COUNSEL_HOME": str(home)}, cwd=home
+        )
+        try:
+            yield stdio_client(command)
+        finally:
+            if (pid := daemon_pid(home)) is not None:
+                os.kill(pid, signal.SIGKILL)
+                await gone(home)
+    else:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with served(home) as http, create_mcp_http_client(headers=headers) as client:
+            yield streamable_http_client(f"{http.base}/mcp", http_client=client)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_the_sdks_client_is_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str, revision: str
+) -> None:
+    if revision in HANDSHAKE:
+        monkeypatch.setattr(sdk_session, "LATEST_HANDSHAKE_VERSION", revision)
+    mode = "legacy" if revision in HANDSHAKE else revision
+    async with transport(door, tmp_path) as streams, Client(streams, mode=mode) as client:
+        assert client.protocol_version == ("2026-07-28" if revision == "auto" else revision)
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools][:2] == ["chat", "consensus"]
+        result = await client.call_tool("chat", {"prompt": "echo hello"})  # checked against the outputSchema
+        assert result.structured_content["content"] == "echo hello"
+        refused = await client.call_tool("chat", {"prompt": "p", "temperature": 9})
+        assert refused.is_error
+        assert refused.structured_content["code"] == "INVALID_ARGUMENT"
+        read = await client.read_resource("counsel://jobs/conv_1/text")
+        assert "echo hello" in read.contents[0].text
+        assert (await client.list_prompts()).prompts == []
+        assert len((await client.list_resources()).resources) == 1
+        with pytest.raises(MCPError):
+            await client.call_tool("nope", {})
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_sdks_client_gets_progress(tmp_path: Path, door: str, mode: str) -> None:
+    told: list[str | None] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+        (tmp_path / "now").touch()
+
+    async with transport(door, tmp_path) as streams, Client(streams, mode=mode) as client:
+        result = await client.call_tool(
+            "chat", {"prompt": f"slowly {tmp_path / 'now'}"}, progress_callback=progress
+        )
+        assert result.structured_content["content"] == "slowly done"
+    assert told[0] == "so far"
