@@ -26,7 +26,7 @@ async def served(home: Path, engine: Any = None, **env: str) -> AsyncIterator[Ht
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     door = http.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
     server = http.Server(door, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
-    running = asyncio.ensure_future(server._serve())
+    running = asyncio.ensure_future(server.serve())
     async with aiohttp.ClientSession() as session:
         try:
             yield Http(session, await open_at, engine)

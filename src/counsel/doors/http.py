@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +22,11 @@ from counsel.doors import api, auth
 from counsel.doors.auth import App, Guard
 from counsel.doors.streamable import Streamable
 from counsel.doors.visitor import Visitor
+from counsel.errors import ConfigInvalid
 from counsel.requests import Engine
 from counsel.settings import Settings
+
+BACKLOG = 512
 
 
 def build(
@@ -80,6 +87,18 @@ class Server(uvicorn.Server):
         self._door = door
         self._said = said
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal ends the serving and no more: uvicorn's own raises it again, before the engine is closed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
@@ -97,8 +116,21 @@ async def serve(
     """Serve until a signal. `said` is told the address once it is open."""
     secret = auth.token(settings)
     auth.check_bind(host, secret)
+    listener = _listen(host, port)
     door = build(engine, settings, host=host, secret=secret, routes=api.routes(engine, settings))
-    await Server(door, host, port, said).serve()
+    await Server(door, host, port, said).serve(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigInvalid(
+            f"counsel cannot listen on {address(host, port)}: {reason}.",
+            hint="Is another `counsel serve` running? `--port` takes another port, 0 any free one.",
+        ) from error
 
 
 def address(host: str, port: int) -> str:

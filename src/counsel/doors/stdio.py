@@ -84,6 +84,17 @@ def _manifest() -> list[Json]:
     return tools
 
 
+def _lines(kept: bytearray, data: bytes) -> list[bytes]:
+    """The lines that `data` completes; what remains is kept. Appending is cheap however long a line gets."""
+    if b"\n" not in data:
+        kept += data
+        return []
+    *lines, rest = data.split(b"\n")
+    lines[0] = bytes(kept) + lines[0]
+    kept[:] = rest
+    return lines
+
+
 class Pending:
     """A request that the daemon has to answer."""
 
@@ -107,10 +118,10 @@ class Front:
         self.talk = Talk(_manifest())
         self.link = Link(os.environ)
         self.poll = select.poll()
-        self.stdin = b""
+        self.stdin = bytearray()  # from the client, not yet a whole line
         self.out = bytearray()  # to the client
         self.up = bytearray()  # to the daemon
-        self.down = b""  # from the daemon, not yet a whole line
+        self.down = bytearray()  # from the daemon, not yet a whole line
         self.daemon: socket.socket | None = None
         self.greeted = False
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
@@ -163,14 +174,8 @@ class Front:
         if not data:
             self.poll.unregister(0)
             self.ends_at = time.monotonic() + LAST_WORDS
-            if self.stdin.strip():
-                self._from_client(self.stdin)
-            return
-        if b"\n" not in data:
-            self.stdin += data
-            return
-        *lines, self.stdin = (self.stdin + data).split(b"\n")
-        for line in lines:
+            data = b"\n"
+        for line in _lines(self.stdin, data):
             if line.strip():
                 self._from_client(line)
 
@@ -309,11 +314,7 @@ class Front:
             self._lost()
 
     def _from_daemon(self, data: bytes) -> None:
-        if b"\n" not in data:
-            self.down += data
-            return
-        *lines, self.down = (self.down + data).split(b"\n")
-        for line in lines:
+        for line in _lines(self.down, data):
             if line.startswith(b"@"):
                 self._noted(json.loads(line[1:]))
             else:
@@ -364,7 +365,7 @@ class Front:
         self.daemon.close()
         was_greeted, self.greeted, self.daemon, self.answering = self.greeted, False, None, None
         self.up.clear()
-        self.down = b""
+        self.down.clear()
         for name, pending in list(self.waiting.items()):
             pending.deaths += was_greeted
             if pending.deaths >= DEATHS:
