@@ -1,0 +1,94 @@
+"""A model API that costs next to nothing: canned OpenAI Responses, plain or streamed, after a set delay.
+
+`python bench/upstream.py` prints its port. The path says the delay and the size: `/d50/v1/responses`, `/d0s2000000/v1/responses`.
+The fakes of the test suite check much more and would be what is measured here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+
+class Upstream(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.buffer = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[:end].decode("latin-1")
+            length = int((re.search(r"(?i)content-length: *(\d+)", head) or [0, 0])[1])
+            if len(self.buffer) < end + 4 + length:
+                return
+            body = self.buffer[end + 4 : end + 4 + length]
+            self.buffer = self.buffer[end + 4 + length :]
+            path = head.split(" ", 2)[1]
+            found = re.match(r"/d(\d+)(?:s(\d+))?/", path)
+            delay, size = (int(found[1]) / 1000, int(found[2] or 0)) if found else (0.0, 0)
+            stream = b'"stream":true' in body.replace(b" ", b"")
+            answer = streamed(size) if stream else plain(size)
+            asyncio.get_running_loop().call_later(delay, self.reply, answer)
+
+    def reply(self, answer: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+
+
+def _response(text: str) -> dict:
+    return {
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "status": "completed", "error": None,
+        "output": [{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+                    "content": [{"type": "output_text", "text": text, "annotations": []}]}],
+        "usage": {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18,
+                  "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}},
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": None, "metadata": {},
+        "incomplete_details": None, "temperature": 1.0, "top_p": 1.0,
+    }  # fmt: skip
+
+
+def plain(size: int) -> bytes:
+    body = json.dumps(_response("x" * (size or 40))).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
+        len(body),
+        body,
+    )
+
+
+def streamed(size: int) -> bytes:
+    pieces = ["word "] * 20 if not size else ["x" * 1000] * (size // 1000)
+    events = [
+        {"type": "response.created", "response": _response("") | {"status": "in_progress", "output": []}}
+    ]
+    events += [
+        {
+            "type": "response.output_text.delta",
+            "item_id": "msg_1",
+            "output_index": 0,
+            "content_index": 0,
+            "delta": piece,
+        }
+        for piece in pieces
+    ]
+    events.append({"type": "response.completed", "response": _response("".join(pieces))})
+    body = b""
+    for number, event in enumerate(events):
+        data = f"event: {event['type']}\ndata: {json.dumps(event | {'sequence_number': number})}\n\n".encode()
+        body += b"%x\r\n%s\r\n" % (len(data), data)
+    return (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        + body
+        + b"0\r\n\r\n"
+    )
+
+
+async def main() -> None:
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
