@@ -68,7 +68,7 @@ def sent_calls(fake: FakeProcess) -> list[Call]:
 def kill_at_random(seed: int, kills: int, jobs: int, home: Path, fake: FakeProcess) -> None:
     moments = random.Random(seed)
     env = environment(home, fake)
-    fake.script(latency=0.05, times=None)
+    fake.script(latency=0.1, times=None)
     known: list[tuple[set[Call], int]] = [(set(), 0)]
     for left in range(kills, 0, -1):
         open_ = 6 * jobs - len(known[-1][0])
@@ -81,7 +81,7 @@ def kill_at_random(seed: int, kills: int, jobs: int, home: Path, fake: FakeProce
         worker.wait()
         worker.stdout.close()
         known.append((finished_calls(home), len(fake.calls)))
-    assert len(known[-1][0]) < 6 * jobs, "the kills missed the work"
+    assert sum(len(finished) < 6 * jobs for finished, _ in known) > kills / 2, "the kills missed the work"
     last = start(jobs, env)
     assert last.wait(240) == 0
     assert last.stdout is not None

@@ -86,9 +86,13 @@ def travelling(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+# glibc keeps freed megabytes unless its thresholds are fixed; a consensus of long answers would stay in memory
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}
+
+
 def of_daemon(env: Mapping[str, str]) -> dict[str, str]:
     """What a daemon is started with, whoever starts it."""
-    return {
+    return _MEMORY | {
         name: value
         for name, value in env.items()
         if (name in _DAEMON_NAMES or name.startswith(_DAEMON_STARTS)) and not name.endswith(_SECRET)

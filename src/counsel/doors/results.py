@@ -55,9 +55,10 @@ def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
 
 
 def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_error: bool) -> Json:
-    whole = _result(structured, text(structured), is_error=is_error)
-    if _size(whole) <= frame.room:
-        return whole
+    if _weight(structured) <= frame.room:
+        whole = _result(structured, text(structured), is_error=is_error)
+        if _size(whole) <= frame.room:
+            return whole
     kept = outputs.keep(frame.home, job, text(structured))
     result = _shortened(_lean(structured), text, frame.room, kept.words)
     if is_error:
@@ -87,6 +88,15 @@ def _result(structured: Json, text: str, *, is_error: bool) -> Json:
     if is_error:
         result["isError"] = True
     return result
+
+
+def _weight(value: Any) -> int:
+    """No more than the serialised size, without serialising: megabytes need no exact number to be too many."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_weight(held) for held in value.values())
+    return sum(_weight(held) for held in value) if isinstance(value, list) else 0
 
 
 def _size(result: Json) -> int:

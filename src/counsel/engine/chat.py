@@ -82,7 +82,7 @@ async def _first_answer(
     for number, route in enumerate(candidates, 1):
         try:
             call = await conversation.compose_async(talk.job, history, route, database)
-            step = Step(f"answer:{route.name}", SLOT, "answer")
+            step = Step(f"answer:{route.name}", SLOT, "answer", last=True)
             reply = await cache.through(talk, step, route, call)
         # an account may lack a model that the vendor has: `auto` goes on, a model that was named is the last here
         except (Unavailable, AuthenticationFailed, ModelNotFound) as error:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
-from counsel.engine import chat, conversation, prompts, results, tokens
+from counsel.engine import chat, conversation, packing, prompts, results, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step
 from counsel.engine.conversation import History
@@ -206,7 +206,12 @@ def _outcome(
         if voice.slot in initial
     }
     lost = [failure for failure in failures if failure.phase == "initial"]
-    text = _text(voices, answers, failures)
+    failed = [_failed(failure) for failure in failures]
+    text = packing.words(
+        {voice.label: answers[voice.slot].text for voice in voices if voice.slot in answers},
+        failed,
+        len(voices),
+    )
     result: Json = {
         "status": _verdict(voices, initial, failures),
         "models_consulted": len(voices),
@@ -217,7 +222,7 @@ def _outcome(
         "phases": {
             "initial": [_initial(voice, initial[voice.slot]) for voice in voices if voice.slot in initial],
             "refined": _refined(voices, initial, refined, failures),
-            "failed": [_failed(failure) for failure in failures],
+            "failed": failed,
         },
         "continuation": {"id": job.conversation},
         "settings": {
@@ -241,20 +246,6 @@ def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[F
     if len(initial) == 1 and len(voices) > 1:
         return "no_consensus"
     return "consensus_partial" if failures else "consensus_complete"
-
-
-def _text(voices: list[Voice], answers: Mapping[str, Reply], failures: list[Failure]) -> str:
-    parts = [
-        f"⚠ {failure.voice.label} failed in the {_PHASES[failure.phase]}: [{failure.error.code}] {failure.error}"
-        for failure in failures
-    ]
-    if len(answers) == 1 and len(voices) > 1:
-        parts.append("Only one model answered: this is its opinion, not a consensus.")
-    parts += [f"## {voice.label}\n\n{answers[voice.slot].text}" for voice in voices if voice.slot in answers]
-    return "\n\n".join(parts)
-
-
-_PHASES = {"initial": "first round", "refined": "refinement"}
 
 
 def _initial(voice: Voice, reply: Reply) -> Json:

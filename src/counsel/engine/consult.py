@@ -29,6 +29,7 @@ class Step:
     slot: str
     phase: str
     limit: float | None = None  # seconds
+    last: bool = False  # the job ends with this call: its end remembers it
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Consultation:
         self._database = database
         self._gate = gate
         self._marked = False
+        self.unrecorded: list[tuple[Any, ...]] = []  # of the ledger, written with the job's end
         self._memo = jobs.replies(database, job.id) if job.attempt > 1 else {}
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
@@ -81,7 +83,10 @@ class Consultation:
             raise failure from error
         reply = self._reply(route, began, fold)
         entry = self._entry(route, began, "", reply.usage)
-        self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
+        if step.last:
+            self.unrecorded.append(entry)
+        else:
+            self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
         self.live.settle(slot, "completed", **_told(reply))
         return reply
 

@@ -34,7 +34,7 @@ class History:
 
 
 def load(database: Database, job: Job) -> History:
-    held = tuple(conversations.messages(database, job.conversation))
+    held = tuple(conversations.messages(database, job.conversation)) if job.continues else ()
     wanted = {sha for message in held for sha in message.images} | set(job.task.images)
     found = jobs.blobs(database, wanted)
     pictures = {sha: Image(media_type, data, name=sha[:12]) for sha, (media_type, data) in found.items()}

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine import ids, intake, results
+from counsel.engine import ids, intake, packing, results
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
 from counsel.engine.live import LAST_KINDS
@@ -95,7 +95,7 @@ class Engine:
         while True:
             row = self._job(job_id)
             if row["result"]:
-                return dict(json.loads(row["result"]))
+                return packing.load(row["result"])
             if row["error"]:
                 raise from_dict(json.loads(row["error"]))
             if row["status"] == "cancelled":

@@ -58,8 +58,9 @@ async def receive(
         tag=tag,
         project=project,
     )
-    job = Job(ids.new("job"), name, task, caller, background, time.time(), key)
-    return Arrival(job, pictures, continues or tag is not None)
+    may_continue = continues or tag is not None
+    job = Job(ids.new("job"), name, task, caller, background, time.time(), key, continues=may_continue)
+    return Arrival(job, pictures, may_continue)
 
 
 def _tool(request: Request) -> str:

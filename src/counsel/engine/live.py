@@ -42,6 +42,7 @@ class Live:
         self.slots = {str(index): Slot(model) for index, model in enumerate(models)}
         self.events: list[JobEvent] = []
         self.seq = seq
+        self.journalled = seq > 0  # something of this job stands in the journal's events
         self._unwritten: list[JobEvent] = []
         self._listeners: set[asyncio.Queue[JobEvent]] = set()
 
@@ -106,6 +107,7 @@ class Live:
                 self._unwritten.append(self._next("text", name, data))
                 state.flushed = state.length
         written, self._unwritten = self._unwritten, []
+        self.journalled |= bool(written)
         return written
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────

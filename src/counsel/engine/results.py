@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from counsel.engine import packing
 from counsel.engine.live import Live
 from counsel.engine.store.conversations import Message
 from counsel.engine.task import Job, Reply
@@ -136,7 +137,7 @@ def status(
         shown["models_status"] = slots(live) if live else list(texts.values())
         shown["partial"] = "\n\n".join(part["text"] for part in shown["models_status"] if part.get("text"))
     if row["result"]:
-        shown["result"] = json.loads(row["result"])
+        shown["result"] = packing.load(row["result"])
     if row["error"]:
         shown["error"] = json.loads(row["error"])
     if row["summary"] and row["status"] != "processing":

@@ -155,7 +155,7 @@ class Runner:
                 titling = self._titling(running)
                 talk = Consultation(job, fence, self._database, running.live, self.gate)
                 outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
-                await self._conclude(running, fence, outcome, titling)
+                await self._conclude(running, talk, outcome, titling)
         except asyncio.CancelledError:
             if (
                 self._closing and not running.cancelled
@@ -195,7 +195,7 @@ class Runner:
         return False
 
     async def _conclude(
-        self, running: Running, fence: jobs.Fence, outcome: Outcome, titling: asyncio.Task[str] | None
+        self, running: Running, talk: Consultation, outcome: Outcome, titling: asyncio.Task[str] | None
     ) -> None:
         job = running.job
         result = dict(outcome.result)
@@ -218,10 +218,18 @@ class Runner:
             return {"continuation": result["continuation"]}
 
         running.live.emit("done", status=outcome.status)
-        self._flush(running)
+        self._flush_last(running)
         try:
             await self._database.write(
-                jobs.finish(fence, outcome.status, result=result, completed=outcome.completed, also=also)
+                jobs.finish(
+                    talk.fence,
+                    outcome.status,
+                    result=result,
+                    completed=outcome.completed,
+                    ledger=talk.unrecorded,
+                    followed=running.live.journalled,
+                    also=also,
+                )
             )
         except (StoreError, jobs.LostJob) as error:
             if not (unkept := running.unkept(error)):
@@ -249,7 +257,7 @@ class Runner:
         error.fields.setdefault("job_id", fence.job)
         error.fields.setdefault("continuation_id", running.job.conversation)
         running.live.emit("cancelled" if status == "cancelled" else "failed", error=error.as_dict())
-        self._flush(running)
+        self._flush_last(running)
         running.failure = error
         running.job.status = status
         with contextlib.suppress(jobs.LostJob, StoreError):
@@ -371,6 +379,11 @@ class Runner:
     def _flush(self, running: Running) -> None:
         if events := running.live.unwritten():
             self._database.soon(jobs.append(running.job.id, events))
+
+    def _flush_last(self, running: Running) -> None:
+        """A job that ended before its first flush was followed by no other process: its row says all."""
+        if running.live.journalled:
+            self._flush(running)
 
     async def _sweep(self) -> None:
         days = load_settings({"COUNSEL_HOME": str(self._database.path.parent)}).job_days

@@ -69,6 +69,7 @@ class Job:
     created: float
     key: str | None = None
     attempt: int = 1
+    continues: bool = True  # the conversation may hold turns
     status: Status = "processing"
 
     @property

@@ -8,6 +8,7 @@ The writer is first in, first out: awaiting the last write of several implies th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import queue
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from counsel.engine.store.schema import climbed, migrate
 from counsel.errors import ConfigInvalid, Internal
@@ -26,6 +27,8 @@ from counsel.errors import ConfigInvalid, Internal
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
+Waiting: TypeAlias = asyncio.Future[Any] | Future[Any]
+Queued: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Waiting]
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
 
 
@@ -37,7 +40,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problem: str | None = None  # set when nothing can be kept: answers still come
-        self._queue: queue.SimpleQueue[tuple[Work[Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Queued | None] = queue.SimpleQueue()
         self._target = self._prepare(path)
         self.reader = self._connect()
         self._writer = threading.Thread(target=self._write_forever, name="counsel-store", daemon=True)
@@ -88,12 +91,16 @@ class Database:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, work: Work[T]) -> asyncio.Future[T]:
-        """Queue a write; the future resolves once it is on disk, or with a `StoreError`."""
-        return asyncio.wrap_future(self.queue(work))
+        """Queue a write; the future resolves once it is on disk, or with a `StoreError`.
+
+        Whoever waits may be cancelled; what was asked for is written all the same.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put((work, done))
+        return done
 
     def queue(self, work: Work[T]) -> Future[T]:
         done: Future[T] = Future()
-        done.set_running_or_notify_cancel()  # whoever waits may be cancelled; what was asked for is still written
         self._queue.put((work, done))
         return done
 
@@ -110,8 +117,8 @@ class Database:
                 _commit(connection, batch)
         connection.close()
 
-    def _gather(self) -> tuple[list[tuple[Work[Any], Future[Any]]], bool]:
-        batch: list[tuple[Work[Any], Future[Any]]] = []
+    def _gather(self) -> tuple[list[Queued], bool]:
+        batch: list[Queued] = []
         item = self._queue.get()
         while item is not None:
             batch.append(item)
@@ -173,7 +180,7 @@ def _patiently(step: Callable[[], object], seconds: float = 30) -> None:
             return
 
 
-def _commit(connection: sqlite3.Connection, batch: list[tuple[Work[Any], Future[Any]]]) -> None:
+def _commit(connection: sqlite3.Connection, batch: list[Queued]) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         settled = [(done, *_attempt(connection, work)) for work, done in batch]
@@ -186,7 +193,28 @@ def _commit(connection: sqlite3.Connection, batch: list[tuple[Work[Any], Future[
             hint="Free some disk space or mend the folder's permissions, then ask again.",
         )
         settled = [(done, None, failure) for _, done in batch]
+    _tell(settled)
+
+
+def _tell(settled: list[tuple[Waiting, Any, Exception | None]]) -> None:
+    """Wake each event loop once for all of its writes: a wake is a system call."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
     for done, value, failed in settled:
+        if isinstance(done, asyncio.Future):
+            by_loop.setdefault(done.get_loop(), []).append((done, value, failed))
+        elif failed is None:
+            done.set_result(value)
+        else:
+            done.set_exception(failed)
+    for loop, outcomes in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, outcomes)
+
+
+def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
+    for done, value, failed in outcomes:
+        if done.done():
+            continue
         if failed is None:
             done.set_result(value)
         else:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from counsel.engine import packing
 from counsel.engine.store import conversations
 from counsel.engine.store.database import Database, Work
 from counsel.engine.task import Job, Reply, caller_dump
@@ -183,6 +184,8 @@ def finish(
     result: Json | None = None,
     error: Json | None = None,
     completed: int | None = None,
+    ledger: Sequence[tuple[Any, ...]] = (),
+    followed: bool = True,
     also: Callable[[sqlite3.Connection], Json | None] | None = None,
 ) -> Work[None]:
     """End a job. `also` writes what belongs to the same moment (the conversation's turn) and may complete the result."""
@@ -195,13 +198,16 @@ def finish(
             (
                 status,
                 time.time(),
-                json.dumps(held, ensure_ascii=False) if held is not None else None,
+                packing.dump(held) if held is not None else None,
                 json.dumps(error, ensure_ascii=False) if error is not None else None,
                 completed,
                 fence.job,
             ),
         )
-        db.execute("DELETE FROM events WHERE job = ? AND kind = 'text'", (fence.job,))
+        if ledger:
+            db.executemany("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", ledger)
+        if followed:
+            db.execute("DELETE FROM events WHERE job = ? AND kind = 'text'", (fence.job,))
 
     return work
 
