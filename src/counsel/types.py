@@ -199,6 +199,17 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolRan:
+    """A shared tool was called for the model (engine/toolshare.py). What it got and said is content and not here."""
+
+    name: str  # as the model called it
+    server: str
+    tool: str
+    ms: int
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReport:
     """Replaces earlier reports of the same call."""
 
@@ -224,7 +235,7 @@ class Finished:
     session: str | None = None  # an agent's own session, to go on with
 
 
-Event: TypeAlias = Text | Thinking | ToolUse | UsageReport | Notice | Finished
+Event: TypeAlias = Text | Thinking | ToolUse | ToolRan | UsageReport | Notice | Finished
 
 
 class Wire(Protocol):

@@ -23,7 +23,8 @@ class AnswerCache:
     async def through(self, talk: Consultation, step: Step, route: Route, call: Call) -> Reply:
         """Ask, unless the same question to the same model was answered within the caller's lifetime."""
         seconds = talk.job.caller.settings.cache_seconds
-        if not seconds or route.is_agent:  # an agent's answer depends on the folder it looks at
+        # what an agent or a shared tool looks at may have changed
+        if not seconds or route.is_agent or talk.job.task.tools:
             return await talk.ask(step, route, call)
         name = _name(route, call)
         row = self._database.row("SELECT reply FROM answers WHERE key = ? AND expires > ?", name, time.time())

@@ -82,7 +82,7 @@ async def _first_answer(
     for number, route in enumerate(candidates, 1):
         try:
             call = await conversation.compose_async(talk.job, history, route, database)
-            step = Step(f"answer:{route.name}", SLOT, "answer", last=True)
+            step = _step(talk.job, route)
             reply = await cache.through(talk, step, route, call)
         # an account may lack a model that the vendor has: `auto` goes on, a model that was named is the last here
         except (Unavailable, AuthenticationFailed, ModelNotFound) as error:
@@ -93,6 +93,15 @@ async def _first_answer(
         else:
             return reply, passed_over
     raise AssertionError("auto never gives an empty list")
+
+
+def _step(job: Job, route: Route) -> Step:
+    """One request has its limit from the transport; a loop with tools is many, and one limit is for all of them."""
+    key = f"answer:{route.name}"
+    if not job.task.tools or route.is_agent:
+        return Step(key, SLOT, "answer", last=True)
+    hint = "Ask a narrower question, share fewer tools, or raise REQUEST_TIMEOUT_MS."
+    return Step(key, SLOT, "answer", job.caller.settings.request_timeout_ms / 1000, last=True, hint=hint)
 
 
 def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:

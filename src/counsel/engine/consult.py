@@ -16,7 +16,19 @@ from counsel.engine.store import jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job, Reply
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
-from counsel.types import Call, Event, Finished, Json, Notice, Text, Thinking, ToolUse, Usage, UsageReport
+from counsel.types import (
+    Call,
+    Event,
+    Finished,
+    Json,
+    Notice,
+    Text,
+    Thinking,
+    ToolRan,
+    ToolUse,
+    Usage,
+    UsageReport,
+)
 
 log = logging.getLogger("counsel.consult")
 
@@ -30,6 +42,7 @@ class Step:
     phase: str
     limit: float | None = None  # seconds
     last: bool = False  # the job ends with this call: its end remembers it
+    hint: str = "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when they are over
 
 
 @dataclass(slots=True)
@@ -40,6 +53,7 @@ class Fold:
     usage: Usage = field(default_factory=Usage)
     notices: list[Json] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    tools: list[Json] = field(default_factory=list)
     finished: Finished | None = None
 
     def notice(self, notice: Notice) -> None:
@@ -73,9 +87,9 @@ class Consultation:
         try:
             async with self._gate.place(self.job.caller, route.provider), asyncio.timeout(limit):
                 self._mark_attempt()
-                await self._listen(slot, route.answer(call), fold)
+                await self._listen(slot, self._events(route, call), fold)
         except BaseException as error:
-            failure = self._failure(error, route, limit, fold)
+            failure = self._failure(error, route, step, fold)
             self._record(route, began, failure.code, fold.usage)
             self.live.settle(slot, "failed", failure.as_dict())
             if isinstance(error, asyncio.CancelledError):
@@ -89,6 +103,13 @@ class Consultation:
             self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
         self.live.settle(slot, "completed", **_told(reply))
         return reply
+
+    def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
+        if not self.job.task.tools:
+            return route.answer(call)
+        from counsel.engine import toolshare  # with the rooms of the agents' files: few calls need them
+
+        return toolshare.answer(route, call, self.job.task.tools, self.job.caller)
 
     def _mark_attempt(self) -> None:
         """Once per attempt after the first: a job that kills its process every time is given up some day."""
@@ -110,6 +131,7 @@ class Consultation:
             UsageReport: lambda event: setattr(fold, "usage", event.usage),
             Notice: lambda event: self._notice(slot, event, fold),
             ToolUse: lambda event: self.live.emit("tool", slot, name=event.call.name),
+            ToolRan: lambda event: self._tool(slot, event, fold),
             Finished: lambda event: setattr(fold, "finished", event),
         }
         try:
@@ -130,7 +152,12 @@ class Consultation:
         fold.notice(notice)
         self.live.emit("notice", slot, kind_of=notice.kind, text=notice.text)
 
-    def _failure(self, error: BaseException, route: Route, limit: float | None, fold: Fold) -> CounselError:
+    def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
+        shown = {"server": ran.server, "tool": ran.tool, "ms": ran.ms, "ok": ran.ok}
+        fold.tools.append(shown)
+        self.live.emit("tool", slot, name=ran.name, **shown)
+
+    def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
         partial = "".join(fold.pieces) or None
         if isinstance(error, CounselError):
             if partial and "partial" not in error.fields:
@@ -138,8 +165,8 @@ class Consultation:
             return error
         if isinstance(error, TimeoutError):
             return TimedOut(
-                f"{route.name} did not finish within {limit:.0f} s.",
-                hint="Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS.",
+                f"{route.name} did not finish within {step.limit or 0:.0f} s.",
+                hint=step.hint,
                 provider=route.provider,
                 model=route.name,
                 partial=partial,
@@ -167,6 +194,7 @@ class Consultation:
             left_out=tuple(dict.fromkeys(fold.left_out)),
             notices=tuple(fold.notices),
             session=finished.session,
+            tools=tuple(fold.tools),
         )
 
     def _record(self, route: Route, began: float, code: str, usage: Usage) -> None:

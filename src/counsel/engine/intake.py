@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from dataclasses import dataclass
 
+from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine import context, ids, lineage, tags
 from counsel.engine.consensus import MAX_MODELS
@@ -32,6 +34,7 @@ async def receive(
     request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
 ) -> Arrival:
     models = _models(request, router, caller)
+    await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
     name, continues = _conversation(request, database, caller)
     project = tags.project(caller.cwd)
@@ -78,6 +81,14 @@ def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]
     if not 1 <= len(request.models) <= MAX_MODELS:
         raise InvalidArgument(f"A consensus takes 1 to {MAX_MODELS} models, not {len(request.models)}.")
     return request.models
+
+
+async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:
+    """Agents use their own servers: only for others must the shared ones be allowed and there."""
+    if request.tools and not all(registry.resolve(name) for name in models):
+        from counsel.engine import toolservers  # with the rooms of the agents' files: few calls need them
+
+        await asyncio.to_thread(toolservers.choose, request.tools, caller)
 
 
 def _conversation(request: Request, database: Database, caller: Caller) -> tuple[str, bool]:

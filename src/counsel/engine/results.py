@@ -53,6 +53,7 @@ def metadata(reply: Reply) -> Json:
         "notices": list(reply.notices),
         "session": reply.session,
         "cached": reply.cached,
+        "tool_calls": list(reply.tools),
     }
     return shown | {name: value for name, value in more.items() if value}
 

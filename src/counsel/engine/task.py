@@ -92,6 +92,7 @@ class Reply:
     notices: tuple[Json, ...] = ()
     session: str | None = None
     cached: bool = False
+    tools: tuple[Json, ...] = ()  # calls of shared tools: server, tool, ms, ok
 
     def dump(self) -> str:
         held = {name: getattr(self, name) for name in _REPLY_FIELDS}

@@ -6,6 +6,7 @@ listing.py   what is there: shadowed, drifted, disabled
 planning.py  what would change, refusals and warnings first, as planned writes
 pasted.py    JSON or TOML of any agent's form
 diff.py      the exact diff of a planned write
+connecting.py a connection as the agent itself would make it
 check.py     connect to a server and ask for its tools
 service.py   `Servers`: the operations, for the command line, HTTP and Python
 """

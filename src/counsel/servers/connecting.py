@@ -1,0 +1,115 @@
+"""A connection to an MCP server as its agent would make it: started or called, with its references filled in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from counsel import __version__
+from counsel.agents.base import Place
+from counsel.agents.references import REFERENCE
+from counsel.agents.serverform import Server, translated
+from counsel.servers import secrets
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import Tool
+
+TAIL = 10  # lines of a failed server's stderr
+# These two hand a server only the variables that its entry names (and the few every program needs).
+FILTERING = frozenset({"codex", "cursor"})
+
+
+@asynccontextmanager
+async def connected(server: Server, agent: str, place: Place, errors: IO[str]) -> AsyncIterator[Client]:
+    """A client that has shaken hands. `server` is one that `expanded` gave; its stderr goes to `errors`."""
+    from mcp import Client  # half a second of import
+    from mcp.types import Implementation
+
+    async with (
+        _transport(server, agent, place, errors) as transport,
+        Client(transport, client_info=Implementation(name="counsel", version=__version__)) as client,
+    ):
+        yield client
+
+
+async def every_tool(client: Client) -> list[Tool]:
+    found: list[Tool] = []
+    cursor = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        found += page.tools
+        cursor = page.next_cursor
+        if not cursor:
+            return found
+
+
+@asynccontextmanager
+async def _transport(server: Server, agent: str, place: Place, errors: IO[str]) -> AsyncIterator[Any]:
+    if server.transport == "stdio":
+        yield _started(server, agent, place, errors)
+        return
+    headers = dict(server.headers)
+    if server.token_env:
+        headers["Authorization"] = f"Bearer {place.env.get(server.token_env, '')}"
+    if server.transport == "sse":
+        from mcp.client.sse import sse_client
+
+        yield sse_client(server.url, headers=headers)
+        return
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    async with create_mcp_http_client(headers=headers) as http:
+        yield streamable_http_client(server.url, http_client=http)
+
+
+def _started(server: Server, agent: str, place: Place, errors: IO[str]) -> Any:
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    inherited = {} if agent in FILTERING else dict(place.env)
+    folder = place.project if server.cwd is None else place.project / os.path.expanduser(server.cwd)  # noqa: PTH111
+    parameters = StdioServerParameters(
+        command=server.command,
+        args=list(server.args),
+        env={"PATH": place.env.get("PATH", os.defpath), **inherited, **server.env},
+        cwd=folder,
+    )
+    return stdio_client(parameters, errlog=errors)  # type: ignore[arg-type]
+
+
+def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]:
+    """The server with its references filled in, and the variables that have no value: these stay as they are."""
+    unset: dict[str, None] = {}
+
+    def fill(text: str) -> str:
+        def value(hit: Any) -> str:
+            known = env.get(hit[1]) or hit[2]
+            if known is None:
+                unset[hit[1]] = None
+                return str(hit[0])
+            return str(known)
+
+        return REFERENCE.sub(value, text)
+
+    filled = translated(server, fill)
+    if server.token_env and not env.get(server.token_env):
+        unset[server.token_env] = None
+    return filled, list(unset)
+
+
+def reason(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    words = str(error).strip() or type(error).__name__
+    return words if len(words) < 500 else f"{words[:497]}…"
+
+
+def tail(errors: IO[str], server: Server) -> list[str]:
+    """The last lines that a server wrote to its stderr, without its secrets."""
+    errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, errors.tell() - 20_000))
+    lines = [line.rstrip() for line in errors.read().splitlines() if line.strip()]
+    return [secrets.redacted(line, server) for line in lines[-TAIL:]]
