@@ -20,6 +20,8 @@ import pytest
 from doors.window import Window, daemon_pid
 from fake import FakeProcess
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:

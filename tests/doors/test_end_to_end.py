@@ -17,6 +17,7 @@ from counsel.requests import ChatRequest
 from doors.window import Window, daemon_pid, gone
 from fake import FakeProcess
 
+pytestmark = pytest.mark.slow
 COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
 
 

@@ -21,6 +21,7 @@ from counsel.doors.protocol import HANDSHAKE
 from doors.house_of_http import TOKEN, served
 from doors.window import FRONT, daemon_pid, gone
 
+pytestmark = pytest.mark.slow
 REVISIONS = [*HANDSHAKE, "2026-07-28", "auto"]
 DOORS = ["front", "http"]
 

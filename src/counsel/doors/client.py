@@ -120,8 +120,8 @@ class RemoteEngine:
             queue.put_nowait({"lost": True})
 
     async def close(self) -> None:
-        if self._pipe is not None and self._pipe.transport is not None:
-            self._pipe.transport.close()
+        if self._pipe is not None:
+            self._pipe.close()
 
     def meet(self, caller: Caller) -> None:
         """The next daemon meets this caller first; the present one when it submits."""

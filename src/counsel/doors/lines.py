@@ -60,6 +60,7 @@ class LinePipe(asyncio.Protocol):
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
         self.full = False
+        self._out: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -77,8 +78,20 @@ class LinePipe(asyncio.Protocol):
         self.full = False
 
     def write(self, data: bytes) -> None:
-        if self.transport is not None and not self.transport.is_closing():
+        """What is written in one turn of the loop goes out as one piece: a system call costs more than a copy."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        data, self._out = b"".join(self._out), []
+        if data and self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        if self.transport is not None:
+            self.transport.close()
 
 
 class McpLines:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -50,7 +49,7 @@ def listing() -> list[Json]:
 class Flight:
     """A request that is being answered."""
 
-    task: asyncio.Task[Json]
+    task: asyncio.Task[Any]
     call: Call | None = None
     stopped: bool = False
 
@@ -92,15 +91,15 @@ class Session:
         name: Id = request["id"]
         if name in self.flights:
             raise RpcError(INVALID_REQUEST, f"Request id {name!r} is already in use")
-        work = self._answer(request, notify, key, on_job)
-        flight = self.flights[name] = Flight(asyncio.ensure_future(work))
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - whoever carries a request has a task for it
+        flight = self.flights[name] = Flight(task)
         try:
-            return self.talk.response(request, await flight.task)
+            return self.talk.response(request, await self._answer(request, notify, key, on_job))
         except asyncio.CancelledError:
             if not flight.stopped:  # whoever carries this request is being ended
-                self._stop(flight, "gone")
-                await _ended(flight.task)
                 raise
+            task.uncancel()
             return None
         finally:
             del self.flights[name]
@@ -223,9 +222,9 @@ _NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
 }
 
 
-async def _ended(task: asyncio.Task[Json]) -> None:
-    with suppress(asyncio.CancelledError, RpcError):
-        await task
+async def _ended(task: asyncio.Task[Any]) -> None:
+    if not task.done():
+        await asyncio.wait({task})
 
 
 async def _outcome(tool: Tool, call: Call, arguments: Any, frame: results.Frame) -> Json:

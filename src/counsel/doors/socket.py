@@ -101,8 +101,7 @@ class Visit:
 
     def _refuse(self, why: str) -> None:
         self.pipe.write(_note({"refused": why}))
-        if self.pipe.transport is not None:
-            self.pipe.transport.close()
+        self.pipe.close()
 
     def _lost(self) -> None:
         self._leaving = self._leaving or asyncio.ensure_future(self.close("gone"))
@@ -112,8 +111,7 @@ class Visit:
             await self._mcp.close(why)
         if self._desk is not None:
             await self._desk.close(why)
-        if self.pipe.transport is not None:
-            self.pipe.transport.close()
+        self.pipe.close()
         self.house.leave(self)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ from counsel.caller import Caller, chain
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]
+LOOK_EVERY = (
+    1.0  # seconds between looks at the files: a look costs as much as the rest of a call's way through a door
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,14 +29,19 @@ class Visitor:
     roots: tuple[Path, ...] = ()
     _settings: Settings | None = field(default=None, init=False, repr=False)
     _stamp: _Stamp = field(default=(), init=False, repr=False)
+    _looked: float = field(default=0.0, init=False, repr=False)
 
     @property
     def settings(self) -> Settings:
         """This caller's settings, read again when a file under COUNSEL_HOME has changed."""
+        now = time.monotonic()
+        if self._settings is not None and now - self._looked < LOOK_EVERY:
+            return self._settings
         stamp = _stamps(settings_.default_home(self.env))
         if self._settings is None or stamp != self._stamp:
             self._settings, self._stamp = settings_.load(self.env), stamp
             logs.protect(self._settings)
+        self._looked = now
         return self._settings
 
     def caller(self, client: str) -> Caller:
