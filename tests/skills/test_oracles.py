@@ -52,11 +52,14 @@ def same_as_claude(home: Path, cwd: Path, bundled: oracles.ClaudeList, **env: st
     assert {skill.name for skill in found if skill.description} == set(said.skills) - set(bundled.skills)
 
 
+CODEX_SCOPES = {"project": "repo", "plugin": "user"}
+
+
 def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
     said = oracles.codex(home, cwd, **env)
     found = ours("codex", home, cwd, **env)
     listed = {
-        (skill.name, {"project": "repo"}.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
+        (skill.name, CODEX_SCOPES.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
         for skill in found
         if skill.state in {"loaded", "disabled"}
     }
@@ -228,6 +231,30 @@ def test_codex_layers_namespaces_and_switches(nested: tuple[Path, Path, Path]) -
     same_as_codex(home, cwd, CODEX_HOME=str(repo / ".codex"))
 
 
+CODEX_PLUGINS: dict[str, tuple[str, dict[str, str]]] = {
+    "ordinary": ("true", {"1.0.0": '{"name": "plug"}'}),
+    "disabled": ("false", {"1.0.0": '{"name": "plug"}'}),
+    "several versions": ("true", {"1.9.0": '{"name": "plug"}', "1.10.0": '{"name": "plug"}'}),
+    "a local one": ("true", {"1.0.0": '{"name": "plug"}', "local": '{"name": "plug"}'}),
+    "renamed, with a folder of its own": ("true", {"1.0.0": '{"name": "other", "skills": "./custom"}'}),
+    "several folders": ("true", {"1.0.0": '{"name": "plug", "skills": ["./custom", "./skills"]}'}),
+    "nameless": ("true", {"1.0.0": "{}"}),
+}
+
+
+@pytest.mark.parametrize("case", CODEX_PLUGINS)
+def test_codex_plugins(case: str, tmp_path: Path) -> None:
+    home, repo = tmp_path / "home", repository(tmp_path / "repo")
+    enabled, versions = CODEX_PLUGINS[case]
+    write(home / ".codex" / "config.toml", f'[plugins."plug@mk"]\nenabled = {enabled}\n')
+    for version, manifest in versions.items():
+        folder = home / ".codex" / "plugins" / "cache" / "mk" / "plug" / version
+        write(folder / ".codex-plugin" / "plugin.json", manifest)
+        write(folder / "skills" / "usual" / "SKILL.md", plain(f"usual-{version}"))
+        write(folder / "custom" / "special" / "SKILL.md", plain(f"special-{version}"))
+    same_as_codex(home, repo)
+
+
 def test_codex_without_git_reads_the_folder_only(nested: tuple[Path, Path, Path], tmp_path: Path) -> None:
     same_as_codex(tmp_path / "nobody", tmp_path / "up")
 
@@ -342,8 +369,7 @@ def test_claude_reads_plugins_of_a_local_marketplace_in_place(
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("scope", ["user", "project"])
-@pytest.mark.parametrize("copy", [False, True], ids=["link", "copy"])
+@pytest.mark.parametrize(("scope", "copy"), [("user", False), ("project", False), ("user", True)])
 def test_a_shared_skill_is_in_every_clients_own_list(tmp_path: Path, scope: str, *, copy: bool) -> None:
     home, repo = tmp_path / "home", repository(tmp_path / "repo")
     born = (home if scope == "user" else repo) / ".claude" / "skills" / "shared-one"

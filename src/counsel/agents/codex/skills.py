@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents.base import Place
+from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.skills.record import Root, Skill
 from counsel.skills.shelf import Found, Shape, Shelf, SkillFile
 from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
@@ -20,7 +21,6 @@ LONGEST_NAME = 64
 DIALECT = Dialect(breaks="\x85\u2028\u2029", blank_tabs=False, loose_quotes=True, tight_comments=True)
 DEEP = Shape(depth=6, at_root=True, linked_files=False, most_folders=2000)
 _FENCE = re.compile(r"^[^\S\n]*---[^\S\n]*$", re.MULTILINE)
-MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 
 
 class Refused(ValueError):
@@ -40,7 +40,7 @@ def skills(place: Place, shelf: Shelf) -> list[Skill]:
     namespaces: dict[str, str] = {}
     found = [
         _skill(root, one, shelf, namespaces)
-        for root in _roots(place, config)
+        for root in _roots(place, shelf, config)
         for one in shelf.search(root.path, DEEP)
     ]
     return _settled(found, config)
@@ -49,7 +49,7 @@ def skills(place: Place, shelf: Shelf) -> list[Skill]:
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roots(place: Place, config: dict[str, Any]) -> Iterator[Root]:
+def _roots(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator[Root]:
     """In the order in which Codex keeps one of several paths to the same file."""
     upwards = list(_upwards(place.project, config))
     for folder in upwards:
@@ -59,6 +59,7 @@ def _roots(place: Place, config: dict[str, Any]) -> Iterator[Root]:
     yield Root(user_folder(place), "user", shared=True)
     yield Root(place.codex_dir() / "skills" / ".system", "system")
     yield Root(ADMIN, "admin")
+    yield from plugin_roots(place, shelf, config)
     for folder in reversed(upwards):
         yield Root(folder / ".agents" / "skills", "project", shared=True)
 
@@ -110,7 +111,8 @@ def _skill(root: Root, one: Found, shelf: Shelf, namespaces: dict[str, str]) -> 
         shelf.path(one.real),
         f"${name}",
         shared=root.shared,
-        plugin=prefix or None,
+        plugin=root.plugin or prefix or None,
+        version=root.version,
     )
     if not refusal:
         return skill
@@ -265,8 +267,7 @@ def _manifest_name(folder: str, shelf: Shelf) -> str:
         path = os.path.join(folder, manifest)  # noqa: PTH118
         if os.path.isfile(path):  # noqa: PTH113
             name = shelf.json(Path(path)).get("name")
-            if isinstance(name, str):
-                return name.strip() or os.path.basename(folder)  # noqa: PTH119
+            return (name.strip() if isinstance(name, str) else "") or os.path.basename(folder)  # noqa: PTH119
     return ""
 
 
