@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from counsel.agents.base import AGENTS
+from counsel.skills.discover import list_skills
 from skills import zoo
 from skills.conftest import House
 from skills.zoo import plain, write
@@ -250,3 +252,60 @@ def test_an_unknown_name_tells_what_is_near(house: House) -> None:
     assert said.code == 1
     assert said.json["code"] == "NOT_FOUND"
     assert "tool-box" in said.json["hint"]
+
+
+# ── hostile and strange ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_description_cannot_play_with_the_terminal(house: House) -> None:
+    house.skill("~/.claude", "sly", plain("sly", "\x1b[2Jgone \u202eturned"))
+    for said in (house.run("list"), house.run("show", "sly")):
+        assert "\x1b" not in said.out + said.err
+        assert "\u202e" not in said.out + said.err
+
+
+def test_a_name_that_is_no_text_is_listed(house: House) -> None:
+    folder = os.fsencode(house.home) + b"/.claude/skills/bad\xff"
+    os.makedirs(folder)  # noqa: PTH103 - a name of bytes
+    with open(folder + b"/SKILL.md", "w") as file:  # noqa: PTH123
+        file.write(plain("odd"))
+    assert house.run("list").code == 0
+    assert house.run("list", "--json").json["skills"][0]["name"] == "bad\udcff"
+
+
+def test_a_folder_that_is_gone_is_bad_input_not_a_crash(house: House, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    assert house.run("list", "--json").json["code"] == "INVALID_ARGUMENT"
+    assert house.run("list", "--project", "/no/such/place").code in {1, 2}
+
+
+def test_a_terminal_gets_the_text_rendered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.skill("~/.claude", "tool-box", RICH)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    said = house.run("show", "tool-box")
+    assert "\x1b[1mwell" in said.out
+    assert "**well**" not in said.out
+
+
+def test_claude_plugins_as_its_own_commands_wrote_them(house: House) -> None:
+    """tests/golden: what `claude plugin install` and `disable` leave behind."""
+    golden = Path(__file__).parents[1] / "golden" / "claude"
+    for case, expected in {
+        "plugin-install": ["plug:pskill"],
+        "plugin-disable": [],
+        "plugin-marketplace-add": [],
+    }.items():
+        moved = shutil.copytree(golden / case / "home", house.home / case)
+        for path in moved.rglob("*.json"):
+            path.write_text(path.read_text().replace("/home/u", str(moved)))
+        write(moved / "marketplace" / ".claude-plugin" / "marketplace.json", MARKET)
+        if case == "plugin-install":
+            shutil.copytree(moved / ".claude/plugins/cache/mk/plug/1.0.0", moved / "marketplace" / "plug")
+        listing = list_skills(agents=["claude"], project=house.project, env={"HOME": str(moved)})
+        assert [skill.name for skill in listing.skills if skill.accepted] == expected, case
+
+
+MARKET = '{"name": "mk", "owner": {"name": "o"}, "plugins": [{"name": "plug", "source": "./plug"}]}'

@@ -166,3 +166,49 @@ def test_a_place_that_cannot_be_made_is_said_and_leaves_nothing(house: House) ->
     assert said.json["code"] == "CONFLICT"
     assert (house.home / ".agents").read_text() == "a file where a folder should be"
     assert house.run("undo", "--json").json["code"] == "NOT_FOUND"
+
+
+def test_an_agent_that_would_refuse_it_is_named(house: House) -> None:
+    house.skill("~/.claude", "gem", "---\nname: gem\n---\nno description\n")
+    warnings = house.run("share", "gem", "--to", "codex", "--json").json["warnings"]
+    assert any("Codex does not use" in warning and "description" in warning for warning in warnings)
+
+
+def test_of_different_skills_with_one_name_the_one_shared_is_named(house: House) -> None:
+    house.skill("~/.claude", "gem", plain("gem", "one"))
+    house.skill("~/.gemini", "gem", plain("gem", "other"))
+    warnings = house.run("share", "gem", "--to", "codex", "--json").json["warnings"]
+    assert any("Different skills" in warning and ".claude" in warning for warning in warnings)
+
+
+def test_a_skill_that_lies_loose_is_not_shared(house: House) -> None:
+    write(house.home / ".agents" / "skills" / "SKILL.md", plain("loose"))
+    assert house.run("share", "loose", "--to", "claude", "--json").json["code"] == "INVALID_ARGUMENT"
+
+
+def test_a_link_out_of_the_project_is_warned_about(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    said = house.run("share", "gem", "--to", "codex", "--scope", "project", "--json").json
+    assert any("--copy" in warning for warning in said["warnings"])
+
+
+def test_a_backup_folder_that_cannot_be_made_is_said(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    house.counsel.write_text("a file where counsel's home should be")
+    said = house.run("share", "gem", "--to", "codex", "--json")
+    assert said.json["code"] == "CONFLICT"
+    assert "COUNSEL_HOME" in said.json["hint"]
+    assert not (house.home / ".agents").exists()
+
+
+def test_asking_a_person(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = house.skill("~/.claude", "gem", plain("gem", "new"))
+    house.skill("~/.agents", "gem", plain("gem", "old"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda *_args, **_more: False)
+    said = house.run("share", str(new), "--to", "codex")
+    assert (said.code, "Nothing was changed" in said.err) == (1, True)
+    monkeypatch.setattr("click.confirm", lambda *_args, **_more: True)
+    assert house.run("share", str(new), "--to", "codex").code == 0
+    assert (house.home / ".agents" / "skills" / "gem").is_symlink()

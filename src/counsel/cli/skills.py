@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,8 @@ MARKS = {"own": "yes", "shared": "shared", "missing": "-"}
 @click.group()
 def skills() -> None:
     """Skills of all agents: find them, understand them, share them."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may hold bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _names(
@@ -101,7 +105,13 @@ def _document(found: Listing) -> None:
 
 
 def _line(skill: Skill) -> tuple[str, ...]:
-    return (skill.agent, skill.scope, skill.command or skill.name, _state(skill), _short(skill.description))
+    return (
+        skill.agent,
+        skill.scope,
+        _short(skill.command or skill.name),
+        _state(skill),
+        _short(skill.description),
+    )
 
 
 def _state(skill: Skill) -> str:
@@ -111,8 +121,16 @@ def _state(skill: Skill) -> str:
     return ", ".join(("ok", *codes)) if codes else "ok"
 
 
+# What could move a terminal's cursor, change its colours or turn its text around.
+_TRICKS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def _tame(text: str) -> str:
+    return _TRICKS.sub("\ufffd", text)
+
+
 def _short(text: str, most: int = 72) -> str:
-    line = " ".join(text.split())
+    line = _tame(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -120,9 +138,9 @@ def _remarks(found: Listing) -> None:
     """Why some are not loaded, one line each, for people."""
     for skill in found.skills:
         for note in skill.notes:
-            output.words(f"{skill.agent} {skill.path}: {note.words}")
+            output.words(_tame(f"{skill.agent} {skill.path}: {note.words}"))
     for problem in found.problems:
-        output.words(problem)
+        output.words(_tame(problem))
 
 
 @skills.command()
@@ -149,7 +167,7 @@ def _matrix_line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     content = (
         "" if row.copies < 2 else f"{row.copies} copies, {'identical' if row.identical else 'different'}"
     )
-    return (row.name, *(MARKS.get(row.cells[name], row.cells[name]) for name in names), content)
+    return (_short(row.name), *(MARKS.get(row.cells[name], row.cells[name]) for name in names), content)
 
 
 @skills.command()
@@ -184,7 +202,7 @@ def _render(shown: Shown) -> None:
     console = output.console()
     console.print(Text(_page(shown)))
     console.print(Rule(style="dim"))
-    console.print(Markdown(shown.header.body))
+    console.print(Markdown(_tame(shown.header.body)))
 
 
 def _page(shown: Shown) -> str:
@@ -210,7 +228,7 @@ def _page(shown: Shown) -> str:
     lines += [f"mend:      {finding.words}. {finding.mend}" for finding in wrong]
     if not wrong:
         lines.append("check:     keeps the agentskills.io rules")
-    return "\n".join(lines)
+    return _tame("\n".join(lines))
 
 
 @skills.command()

@@ -54,8 +54,12 @@ def list_skills(
 
 def standing(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Place:
     """Whose home, which environment, which folder: the caller's own unless said otherwise."""
-    folder = Path(project).expanduser() if project else Path.cwd()
-    if not folder.is_dir():
+    try:
+        folder = Path(project).expanduser() if project else Path.cwd()
+        there = folder.is_dir()
+    except (OSError, RuntimeError, ValueError):  # the folder is gone, or nobody's home is known
+        folder, there = Path(project or "."), False
+    if not there:
         raise InvalidArgument(
             f"{folder} is not a folder.", hint="Give the project's folder.", file=str(folder)
         )

@@ -50,20 +50,23 @@ class Journal:
         """One sharer at a time on this machine."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with (self.folder / "lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
-        except PermissionError as error:
+            lock = (self.folder / "lock").open("w")
+        except OSError as error:
             words = f"{error.filename or self.folder} cannot be written ({error.strerror})."
             raise Conflict(words, hint="Check the folder's owner and mode, or set COUNSEL_HOME.") from None
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def deeds(self) -> list[Deed]:
         """All deeds, later lines over earlier ones about the same path and command."""
         found: dict[tuple[str, str], Deed] = {}
         try:
             lines = self.path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise Conflict(f"{self.path} cannot be read ({error.strerror}).") from None
         for line in lines:
             deed = _deed(line)
             if deed:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from counsel.agents.base import AGENTS, Place
 from counsel.errors import Conflict, InvalidArgument
-from counsel.skills.copies import folder_digest
+from counsel.skills.copies import drifted, folder_digest
 from counsel.skills.discover import list_skills, room, standing
 from counsel.skills.journal import Deed, Journal, new_id, restore
 from counsel.skills.record import Listing, Skill
@@ -87,18 +87,27 @@ def share_skill(
     _known_scope(scope)
     where = standing(project, env)
     listing = list_skills(project=where.project, env=where.env)
-    skill = named(listing, name)[0]
+    found = named(listing, name)
+    skill = found[0]
+    _refuse_loose(skill)
     steps = _plan(skill, listing, known_agents(to), scope=scope, kind="copy" if copy else "link", where=where)
-    sharing = Sharing(skill.name, scope, tuple(steps), warnings=tuple(_warnings(skill, steps, scope, where)))
+    sharing = Sharing(skill.name, scope, tuple(steps), warnings=tuple(_warnings(found, steps, scope, where)))
     if dry_run or all(step.fate == "already" for step in steps):
         return sharing
     _refuse_replacing(steps, replace_existing=replace_existing)
-    return _carry_out(sharing, where)
+    done = _carry_out(sharing, where)
+    return replace(done, warnings=(*done.warnings, *_not_taken(done, where)))
 
 
 def _known_scope(scope: str) -> None:
     if scope not in {"user", "project"}:
         raise InvalidArgument(f"skills are shared in scope user or project, not {scope!r}.", scope=scope)
+
+
+def _refuse_loose(skill: Skill) -> None:
+    if skill.folder.name == "skills" and skill.folder.parent.name.startswith("."):
+        words = f"{skill.path} lies loose in a skills folder: sharing it would share them all."
+        raise InvalidArgument(words, hint="Move it into a folder of its own.", file=str(skill.path))
 
 
 def known_agents(to: Collection[str]) -> list[str]:
@@ -162,8 +171,13 @@ def _step(path: Path, agents: list[str], source: Path, kind: Kind, listing: List
     return step
 
 
-def _warnings(skill: Skill, steps: list[Step], scope: str, where: Place) -> list[str]:
+def _warnings(skills: list[Skill], steps: list[Step], scope: str, where: Place) -> list[str]:
+    skill = skills[0]
     found: list[str] = []
+    if drifted(skills):
+        found.append(
+            f"Different skills go by this name: {skill.folder} is shared; say a path to share another."
+        )
     if any(step.kind == "link" and step.fate != "already" for step in steps):
         if scope == "project" and not skill.real.is_relative_to(os.path.realpath(where.project)):
             found.append("The link leads out of the project: for others who use it, share with --copy.")
@@ -223,6 +237,16 @@ def _put(step: Step, sharing: Sharing, identity: str, journal: Journal, where: P
             words, hint="What was shared before it stays: `counsel skills undo`.", file=str(step.path)
         ) from None
     return replace(step, fate="replaced" if step.fate == "replace" else "shared", backup=backup)
+
+
+def _not_taken(done: Sharing, where: Place) -> list[str]:
+    """What the agents make of it, looked at again: a link helps nobody who refuses what it shows."""
+    fresh = {step.path: step.agents for step in done.steps if step.fate in {"shared", "replaced"}}
+    return [
+        f"{AGENTS[skill.agent].label} does not use {skill.folder}: {skill.notes[0].words}"
+        for skill in list_skills(project=where.project, env=where.env).skills
+        if skill.agent in fresh.get(skill.folder, ()) and not skill.accepted and skill.notes
+    ]
 
 
 def _link_text(step: Step, where: Place) -> str:
