@@ -87,6 +87,9 @@ class Engine(Protocol):
     async def accepted(self, job_id: str) -> Json:
         """What a background call answers at once: the seed's object with its status line."""
 
+    async def detach(self, job_id: str) -> None:
+        """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
+
     async def cancel(self, any_id: str) -> Json:
         """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there."""
 

@@ -150,6 +150,9 @@ class FakeEngine:
             "async_execution": True,
         }
 
+    async def detach(self, job_id: str) -> None:
+        self._job(job_id).background = True
+
     async def cancel(self, any_id: str) -> Json:
         job = self._job(any_id)
         if job.outcome is not None:

@@ -100,6 +100,26 @@ async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_pr
         assert [job["status"] for job in jobs] == ["completed"]  # one job, not two
 
 
+async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(gate="never", times=1)
+    env = {**keys(fake_process), "COUNSEL_CLIENT_LIMIT_SECONDS": "1"}
+    async with Window(home, command=COUNSEL, **env) as window:
+        await window.initialize()
+        early = (await window.call("chat", prompt="patience", model="gpt-5-mini"))["structuredContent"]
+        assert early["continuation"]["status"] == "processing"
+        os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+        async with asyncio.timeout(30):
+            while True:
+                content = (await window.call("check_status", continuation_id=early["job_id"]))[
+                    "structuredContent"
+                ]
+                if content["content"]["status"] != "processing":
+                    break
+        assert content["content"]["result"]["content"] == "gpt-5-mini says: patience"
+
+
 async def test_a_background_job_outlives_its_window_and_another_reads_it(
     home: Path, fake_process: FakeProcess
 ) -> None:

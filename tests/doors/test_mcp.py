@@ -251,6 +251,7 @@ async def test_shortly_before_the_clients_limit_the_call_answers_with_its_id(tmp
     assert result["structuredContent"]["continuation"] == {"id": "conv_1", "status": "processing"}
     assert "check_status" in result["content"][0]["text"]
     assert client.engine.jobs["conv_1"].status == "processing"
+    assert client.engine.jobs["conv_1"].background
     await client.lines.close("gone")  # nobody waits for it any more, and still it goes on
     assert client.engine.jobs["conv_1"].status == "processing"
 

@@ -84,6 +84,7 @@ async def _in_time(call: Call, job: str) -> Json:
         async with asyncio.timeout(call.patience):
             return await call.engine.wait(job)
     except TimeoutError:
+        await call.engine.detach(job)
         return still_running(await call.engine.accepted(job), call)
 
 

@@ -200,6 +200,10 @@ class RemoteEngine:
         result: Json = await self._ask("accepted", job_id=job_id)
         return result
 
+    async def detach(self, job_id: str) -> None:
+        await self._ask("detach", job_id=job_id)
+        self._submitted.pop(job_id, None)
+
     async def cancel(self, any_id: str) -> Json:
         result: Json = await self._ask("cancel", any_id=any_id)
         return result

@@ -83,6 +83,7 @@ class Desk:
             "wait": self._wait,
             "follow": self._follow,
             "accepted": lambda _, params: engine.accepted(params["job_id"]),
+            "detach": self._detach,
             "cancel": lambda _, params: engine.cancel(params["any_id"]),
             "status": lambda _, params: engine.status(params["any_id"], full_history=params["full_history"]),
             "recent": lambda _, params: engine.recent(params["limit"]),
@@ -131,6 +132,10 @@ class Desk:
             raise
         self._awaited.pop(job, None)
         return result
+
+    async def _detach(self, _: int, params: Json) -> None:
+        await self.engine.detach(params["job_id"])
+        self._awaited.pop(params["job_id"], None)
 
     async def _follow(self, number: int, params: Json) -> None:
         async for event in self.engine.follow(params["job_id"], params["after"]):

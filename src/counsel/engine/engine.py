@@ -145,6 +145,10 @@ class Engine:
             "job_id": job_id,
         }
 
+    async def detach(self, job_id: str) -> None:
+        """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
+        await self.database.write(jobs.detach(job_id))
+
     def _shown_models(self, job: Job) -> list[str]:
         """`openai/gpt-5` for one; plain names for several, as in the seed."""
         if job.tool == "consensus" or job.task.models[0].lower() == "auto":

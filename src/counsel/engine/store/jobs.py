@@ -115,6 +115,15 @@ def adopt(job_id: str, dead_owner: str, owner: str) -> Work[bool]:
     return work
 
 
+def detach(job_id: str) -> Work[None]:
+    """From now on the job is a background job: it goes on without its caller, also in another engine."""
+
+    def work(db: sqlite3.Connection) -> None:
+        db.execute("UPDATE jobs SET background = 1 WHERE id = ?", (job_id,))
+
+    return work
+
+
 def remember(fence: Fence, key: str, slot: str, reply: Reply, entry: tuple[Any, ...]) -> Work[None]:
     """Memoise a finished call, put it into the ledger, and drop the partial text that it replaces."""
     dumped = reply.dump()
