@@ -306,3 +306,16 @@ async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home
     with pytest.raises(NotFound):
         await engine.status(result["job_id"])
     assert sqlite3.connect(home / "counsel.db").execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
+
+
+async def test_auto_goes_on_when_a_vendor_is_down(engine, caller, fake_api) -> None:
+    fake_api.script(status=500, model="gpt-5", times=None)
+    who = caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet", COUNSEL_MAX_ATTEMPTS="1")
+    assert (await ask(engine, who, model="auto"))["metadata"]["provider"] == "anthropic"
+
+
+async def test_a_name_whose_conversation_has_expired_starts_afresh(engine, caller) -> None:
+    await ask(engine, caller(), "old", continuation_id="mine")
+    await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
+    again = await ask(engine, caller(), "new", continuation_id="mine")
+    assert again["continuation"]["messageCount"] == 2

@@ -168,3 +168,12 @@ async def test_too_many_models_are_refused_before_anything_is_sent(engine, calle
     with pytest.raises(CounselError, match="1 to 20"):
         await hold(engine, caller(), models=("gpt-5",) * 21)
     assert fake_api.log.requests == []
+
+
+async def test_the_default_temperature_is_the_seeds_and_not_complained_about(
+    engine, caller, fake_api
+) -> None:
+    result = await hold(engine, caller(), models=("gpt-5", "gpt-4.1"), enable_cross_feedback=False)
+    sent = {request.body["model"]: request.body.get("temperature") for request in fake_api.calls}
+    assert sent == {"gpt-5": None, "gpt-4.1": 0.2}
+    assert "settings_left_out" not in result["phases"]["initial"][0]["metadata"]

@@ -84,15 +84,23 @@ async def _first_answer(
             call = await conversation.compose_async(talk.job, history, route, database)
             step = _step(talk.job, route)
             reply = await cache.through(talk, step, route, call)
-        # an account may lack a model that the vendor has: `auto` goes on, a model that was named is the last here
-        except (Unavailable, AuthenticationFailed, ModelNotFound) as error:
-            if number == len(candidates):
+        except CounselError as error:
+            if number == len(candidates) or not _another_may_answer(error):
                 raise
             passed_over.append({"model": route.name, "code": error.code, "error": error.message})
             talk.live.emit("notice", SLOT, kind_of="passed_over", text=f"{route.name}: {error.message}")
         else:
             return reply, passed_over
     raise AssertionError("auto never gives an empty list")
+
+
+def _another_may_answer(error: CounselError) -> bool:
+    """An account may lack a model that the vendor has; a vendor may be down. What a person has begun to read stays."""
+    if isinstance(error, Unavailable | AuthenticationFailed | ModelNotFound):
+        return True
+    if error.fields.get("partial"):
+        return False
+    return error.fields.get("status", 0) >= 500 or error.fields.get("limit") == "connect"
 
 
 def _step(job: Job, route: Route) -> Step:

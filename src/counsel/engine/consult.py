@@ -191,7 +191,7 @@ class Consultation:
             finish_reason=finished.reason,
             ms=round((time.monotonic() - began) * 1000),
             vendor_model=finished.model,
-            left_out=tuple(dict.fromkeys(fold.left_out)),
+            left_out=tuple(name for name in dict.fromkeys(fold.left_out) if self.job.task.asked_for(name)),
             notices=tuple(fold.notices),
             session=finished.session,
             tools=tuple(fold.tools),

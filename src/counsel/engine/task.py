@@ -12,6 +12,8 @@ from counsel.requests import Status
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
 
+_DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -36,9 +38,14 @@ class Task:
 
     @property
     def knobs(self) -> Knobs:
+        temperature = _DEFAULT_TEMPERATURE.get(self.tool) if self.temperature is None else self.temperature
         return Knobs(
-            self.temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
+            temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
         )
+
+    def asked_for(self, setting: str) -> bool:
+        """False for a setting that the caller left to us: nobody needs to hear that a model does not take it."""
+        return getattr(self, setting, True) is not None
 
     def dump(self) -> str:
         return json.dumps({name: getattr(self, name) for name in _TASK_FIELDS}, ensure_ascii=False)

@@ -54,11 +54,7 @@ class Summariser:
 
     async def _ask(self, prompt: str, caller: Caller) -> str:
         route = self._router.route(caller.settings.summary_model, caller)
-        call = Call(
-            (Turn("user", prompt),),
-            knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"),
-            max_output=2048,
-        )
+        call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
         pieces: list[str] = []
         async for event in route.answer(call):
             if isinstance(event, Text):

@@ -54,6 +54,7 @@ def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str
             return str(known[0])
         if task.tag and (kept := conversations.thread(db, task.project, task.tag)):
             job.conversation = kept
+        db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (job.conversation, job.created))
         db.execute(
             "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
             "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
