@@ -26,6 +26,7 @@ generated: dict[str, str] = {
     "docs/errors.md": "pages:errors",
     "docs/files.md": "pages:files",
     "docs/security.md": "pages:security",
+    "docs/servers.md": "servers.pages:servers",
     "docs/settings.md": "pages:settings",
     "docs/tools.md": "doors.pages:tools",
     "src/counsel/doors/manifest.json": "doors.pages:manifest",

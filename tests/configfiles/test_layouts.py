@@ -84,7 +84,7 @@ def test_huge_integers_are_kept_and_compared() -> None:
     [
         ('{\n  "a": 1,\n}', "json", 3, 1),
         ("{\n  // note\n}", "json", 2, 3),
-        ('{"a": NaN}', "json", 1, 1),
+        ('{"a": NaN}', "json", 1, 7),
         ("{,}", "jsonc", 1, 2),
         ('{"a": 1,,}', "jsonc", 1, 9),
         ('{"a": 1} x', "jsonc", 1, 10),

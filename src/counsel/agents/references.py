@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 REFERENCE = re.compile(rf"\$\{{({_NAME})(?::-([^}}]*))?\}}")
@@ -24,8 +24,7 @@ class Untranslatable(ValueError):
     """`str(error)` says which text cannot be said, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Syntax:
+class Syntax(NamedTuple):
     """How an agent writes references. `read` gives ours, `write` gives the agent's."""
 
     read: Callable[[str], str]

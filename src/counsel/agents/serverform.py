@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.references import Syntax
@@ -51,8 +51,7 @@ class Server:
         return replace(self, **{name: blank[name] for name in names})
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """One place where an agent keeps servers: a file, and the table in it."""
 
     agent: AgentName
@@ -64,8 +63,7 @@ class Home:
     frame: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(NamedTuple):
     """How an agent turns a server on and off: edits of one file. `note` is said to the user."""
 
     target: Target
@@ -73,7 +71,7 @@ class Switch:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Format:
     """One agent's way to keep MCP servers."""
 

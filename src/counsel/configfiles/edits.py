@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     """Set a member; what is missing on the way to it is made."""
 
     path: Path
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(NamedTuple):
     """Take a member out; the object that held it stays."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class AddItem:
+class AddItem(NamedTuple):
     """Append to the list at `path`, which is made when missing."""
 
     path: Path
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class DropItem:
+class DropItem(NamedTuple):
     """Take every item equal to `value` out of the list at `path`."""
 
     path: Path

@@ -12,14 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counsel.configfiles import safewrite
 from counsel.configfiles.document import Kind
@@ -32,8 +30,7 @@ KEEP = 50  # operations
 KEEP_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One file of an operation."""
 
     target: Target
@@ -43,8 +40,7 @@ class Entry:
     after_hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     id: str
     at: float
     what: str
@@ -63,7 +59,7 @@ class Journal:
 
     def apply(self, planned: Sequence[Planned], what: str, undoes: str | None = None) -> str | None:
         """Write the planned changes, all or none, and record them; the operation's id, None when nothing changed."""
-        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
         kept: list[str] = []
 
         def record(ready: Sequence[Planned]) -> None:
@@ -230,7 +226,7 @@ def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> b
     stop = len(after) - (len(before) - entry.end)
     if stop <= _common_prefix(after, current):
         shift = 0
-    elif entry.start >= len(after) - _common_prefix(after[::-1], current[::-1]):
+    elif entry.start >= len(after) - _common_suffix(after, current):
         shift = len(current) - len(after)
     else:
         return None
@@ -268,8 +264,8 @@ def _same(one: Any, other: Any) -> bool:
 def _differing(before: bytes, after: bytes) -> tuple[int, int]:
     """Start and end, in `before`, of what differs."""
     start = _common_prefix(before, after)
-    tail = _common_prefix(before[start:][::-1], after[start:][::-1])
-    return start, len(before) - tail
+    most = min(len(before), len(after)) - start
+    return start, len(before) - min(most, _common_suffix(before, after))
 
 
 def _common_prefix(one: bytes, other: bytes) -> int:
@@ -278,6 +274,17 @@ def _common_prefix(one: bytes, other: bytes) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_suffix(one: bytes, other: bytes) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
             low = middle
         else:
             high = middle - 1

@@ -9,35 +9,37 @@ from __future__ import annotations
 
 import gc
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from counsel.configfiles.document import Document, malformed
-from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Path, Put, alike
-from counsel.configfiles.jsonstyle import Style, first_indent, line_indent
-
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NOT_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n\r]*|/\*.*?\*/|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
-_NOT_BLANK = re.compile(r"[^\r\n]")
+from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
+from counsel.configfiles.jsonplain import Plain, skip
+from counsel.configfiles.jsonstyle import Style, line_indent
 
 
 class JsonDocument(Document):
-    def __init__(self, text: str, plain: Plain, value: Any) -> None:
-        super().__init__(text, value)
+    def __init__(self, text: str, plain: Plain, root: Container | None) -> None:
+        super().__init__(text, {slot.key: slot.value for slot in root.slots} if root else {})
         self._plain = plain
+        self._root = root
 
     @classmethod
-    def read(cls, text: str, *, comments: bool = False) -> Self:
+    def read(cls, text: str, *, comments: bool = False, known: Known | None = None) -> Self:
         plain = Plain.of(text, comments=comments)
         with _no_collection():
-            return cls(text, plain, _parse(plain.text))
+            return cls(text, plain, _root(plain, known))
 
     def again(self, text: str) -> Self:
-        return type(self).read(text, comments=self._plain.comments)
+        slots = self._root.slots if self._root else ()
+        known = {
+            slot.key: (self._plain.text[slot.value_start : slot.end], slot.value)
+            for slot in slots
+            if slot.key
+        }
+        return type(self).read(text, comments=self._plain.comments, known=known)
 
     def splice(self, edits: Sequence[Edit]) -> str:
         if not edits:
@@ -47,14 +49,18 @@ class JsonDocument(Document):
 
     def _splice(self, edits: Sequence[Edit]) -> str:
         text, style = self.text, Style.of(self.text)
-        if _SPACE.fullmatch(self._plain.text):
+        if self._root is None:
             text += f"{style.newline}{{}}" if text and text[-1] not in "\n\ufeff" else "{}"
             shared, start = 0, len(text) - 2
         else:
-            shared, start, style = _common_container(self._plain, [edit.path[:-1] for edit in edits], style)
+            shared, start, style = _common_container(
+                self._plain, self._root, [edit.path[:-1] for edit in edits], style
+            )
         for edit in edits:
             plain = Plain.of(text, comments=self._plain.comments)
-            text = _apply(plain, start, edit.path[shared:], edit, style)
+            known = text is self.text and self._root is not None and start == self._root.start
+            holder = self._root if known and self._root is not None else _container(plain, start)
+            text = _apply(plain, holder, edit.path[shared:], edit, style)
         return text
 
 
@@ -68,61 +74,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-# ── the text without what is not JSON ────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """`text` is as long as `original`, with comments and trailing commas blanked out."""
-
-    original: str
-    text: str
-    comments: bool
-    notes: tuple[tuple[int, int], ...] = ()  # the comments' spans
-    trailing: frozenset[int] = frozenset()  # the trailing commas' offsets
-
-    @classmethod
-    def of(cls, original: str, *, comments: bool) -> Plain:
-        text = f" {original[1:]}" if original.startswith("\ufeff") else original
-        if not comments:
-            return cls(original, text, comments)
-        notes: list[tuple[int, int]] = []
-
-        def blank(found: re.Match[str]) -> str:
-            if found[0][0] != "/":
-                return found[0]
-            notes.append(found.span())
-            return _NOT_BLANK.sub(" ", found[0])
-
-        text = _NOT_PLAIN.sub(blank, text)
-        trailing: list[int] = []
-
-        def uncomma(found: re.Match[str]) -> str:
-            if found[0] != "," or _last_token(text, found.start()) in "{[,:":
-                return found[0]
-            trailing.append(found.start())
-            return " "
-
-        return cls(original, _NOT_PLAIN.sub(uncomma, text), comments, tuple(notes), frozenset(trailing))
-
-    def last_note(self, start: int, end: int) -> int | None:
-        """Where the last comment between two offsets ends."""
-        return next((note[1] for note in reversed(self.notes) if start <= note[0] and note[1] <= end), None)
-
-    def is_line_note(self, end: int) -> bool:
-        """Whether a `//` comment ends here: what follows it must start on a new line."""
-        return any(note[1] == end and self.original.startswith("//", note[0]) for note in self.notes)
-
-    def space_before(self, end: int) -> int:
-        """Where the white space before `end` starts; blanks that end a `//` comment are the comment's."""
-        floor = next((note[1] for note in reversed(self.notes) if note[1] <= end), 0)
-        return max(floor, _space_before(self.original, end))
-
-    def note_before_newline(self, start: int) -> bool:
-        line = _end_of_line(self.original, start)
-        return any(start <= note[0] < line for note in self.notes)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
@@ -158,29 +109,28 @@ def _scan(text: str, start: int) -> tuple[Any, int]:
         return _SCAN_HUGE(text, start)
 
 
-def _parse(text: str) -> Any:
-    start = _skip(text, 0)
+def _root(plain: Plain, known: Known | None = None) -> Container | None:
+    """The whole document: every value is read once, and the members' places are known from the same pass."""
+    text = plain.text
+    start = skip(text, 0)
     if start == len(text):
-        return {}
+        return None
+    if text[start] != "{":
+        raise malformed("The file must hold a JSON object", text, start)
     try:
-        value, end = _scan(text, start)
+        root = _container(plain, start, known)
     except JSONDecodeError as error:
         raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
-    if (end := _skip(text, end)) != len(text):
+    if (end := skip(text, root.close + 1)) != len(text):
         raise malformed("This is not valid JSON: there is more text after the end", text, end)
-    if not isinstance(value, dict):
-        raise malformed("The file must hold a JSON object", text, start)
-    return value
+    return root
 
 
-def _skip(text: str, start: int) -> int:
-    found = _SPACE.match(text, start)
-    assert found is not None  # noqa: S101 - the pattern matches the empty string
-    return found.end()
+# Members of the text before: name → characters, value.
+Known = dict[str, tuple[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A member of an object or an item of an array."""
 
     start: int
@@ -191,8 +141,7 @@ class Slot:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     start: int  # of its opening bracket
     close: int  # of its closing bracket
     slots: tuple[Slot, ...]
@@ -202,37 +151,61 @@ class Container:
         return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
-def _container(plain: Plain, start: int) -> Container:
-    text, slots = plain.text, []
-    named = text[start] == "{"
-    at = _skip(text, start + 1)
-    while text[at] not in "}]":
-        slot = _slot(plain, at, named=named)
+def _container(plain: Plain, start: int, known: Known | None = None) -> Container:
+    text = plain.text
+    slots: list[Slot] = []
+    closing = "}" if text[start] == "{" else "]"
+    at = skip(text, start + 1)
+    while text[at : at + 1] != closing or slots:
+        slot = _slot(plain, at, named=closing == "}", known=known)
         slots.append(slot)
-        at = _skip(text, slot.end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
+        at = skip(text, slot.end)
+        if text[at : at + 1] == closing:
+            break
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError(f"expecting ',' or '{closing}'", text, at)
+        at = skip(text, at + 1)
     return Container(start, at, tuple(slots))
 
 
-def _slot(plain: Plain, start: int, *, named: bool) -> Slot:
+def _slot(plain: Plain, start: int, *, named: bool, known: Known | None = None) -> Slot:
     text, key, value_start = plain.text, None, start
     if named:
-        key, end = scanstring(text, start + 1)
-        value_start = _skip(text, _skip(text, end) + 1)
-    value, end = _scan(text, value_start)
-    after = _skip(text, end)
-    comma = after if text[after] == "," else None
-    if comma is None:
+        key, value_start = _key(text, start)
+    value, end = _remembered(text, value_start, known.get(key) if known and key else None)
+    after = skip(text, end)
+    comma = after if text[after : after + 1] == "," else None
+    if comma is None and plain.trailing:
         comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
     return Slot(start, value_start, end, comma, key, value)
 
 
-def _common_container(plain: Plain, paths: list[Path], style: Style) -> tuple[int, int, Style]:
+def _remembered(text: str, start: int, known: tuple[str, Any] | None) -> tuple[Any, int]:
+    """The value that starts here. The same characters were read before: an object or array that starts with them
+    is them, so a member that an edit did not touch is compared, not read again."""
+    if known and known[0][0] in "{[" and text.startswith(known[0], start):
+        return known[1], start + len(known[0])
+    return _scan(text, start)
+
+
+def _key(text: str, start: int) -> tuple[str, int]:
+    """A member's name, and where its value starts."""
+    if text[start : start + 1] != '"':
+        raise JSONDecodeError("expecting a name in double quotes", text, start)
+    key, end = scanstring(text, start + 1)
+    colon = skip(text, end)
+    if text[colon : colon + 1] != ":":
+        raise JSONDecodeError("expecting ':'", text, colon)
+    return key, skip(text, colon + 1)
+
+
+def _common_container(
+    plain: Plain, root: Container, paths: list[Path], style: Style
+) -> tuple[int, int, Style]:
     """How deep the paths go together through objects that exist, where the deepest of these starts, and its style."""
-    at, depth = _skip(plain.text, 0), 0
+    at, depth = root.start, 0
     while all(len(path) > depth and path[depth] == paths[0][depth] for path in paths):
-        holder = _container(plain, at)
+        holder = root if at == root.start else _container(plain, at)
         slot = holder.member(paths[0][depth])
         if slot is None or not isinstance(slot.value, dict):
             break
@@ -246,12 +219,11 @@ def _common_container(plain: Plain, paths: list[Path], style: Style) -> tuple[in
 Splice = tuple[int, int, str]
 
 
-def _apply(plain: Plain, start: int, path: Path, edit: Edit, style: Style) -> str:
-    holder = _container(plain, start)
+def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style) -> str:
     slot = holder.member(path[0])
     if len(path) > 1 and slot is not None and isinstance(slot.value, dict):
         inner = style if style.multiline(plain.original, holder) else style.one_line()
-        return _apply(plain, slot.value_start, path[1:], edit, inner)
+        return _apply(plain, _container(plain, slot.value_start), path[1:], edit, inner)
     match edit:
         case Drop():
             splices = _drop_all(plain, holder, path)
@@ -267,10 +239,12 @@ def _apply(plain: Plain, start: int, path: Path, edit: Edit, style: Style) -> st
 
 
 def _spliced(text: str, splices: list[Splice]) -> str:
-    """Later spans first, so that the earlier offsets stay true."""
-    for start, end, new in sorted(splices, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+    """One new text from all spans: the megabytes between them are copied once."""
+    parts, at = [], 0
+    for start, end, new in sorted(splices):
+        parts += [text[at:start], new]
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
 
 
 def _put(plain: Plain, holder: Container, path: Path, value: Any, style: Style) -> list[Splice]:
@@ -361,7 +335,7 @@ def _drop_slot(plain: Plain, slot: Slot, *, followed: bool) -> list[Splice]:
     if slot.comma is not None:
         splices.append((slot.comma, slot.comma + 1, ""))
         end = slot.comma + 1
-    after = _skip(text, end)
+    after = skip(text, end)
     own_line = "\n" in text[before : slot.start]
     if followed and not (own_line and _line_is_over(plain, end)):
         splices.append((end, _end_of_blanks(text, end), ""))
@@ -384,30 +358,11 @@ def _drop_only(text: str, holder: Container) -> list[Splice]:
 
 def _line_is_over(plain: Plain, start: int) -> bool:
     """Whether nothing but white space stands between here and the end of the line."""
-    after = _skip(plain.original, start)
+    after = skip(plain.original, start)
     return "\n" in plain.original[start:after] and not plain.note_before_newline(start)
-
-
-def _last_token(text: str, end: int) -> str:
-    return text[_space_before(text, end) - 1 : _space_before(text, end)]
-
-
-def _space_before(text: str, end: int) -> int:
-    start = end
-    while start > 0 and text[start - 1] in " \t\r\n":
-        start -= 1
-    return start
 
 
 def _end_of_blanks(text: str, start: int) -> int:
     while start < len(text) and text[start] in " \t":
         start += 1
     return start
-
-
-def _end_of_line(text: str, start: int) -> int:
-    found = text.find("\n", start)
-    return len(text) if found < 0 else found
-
-
-__all__ = ["MISSING", "JsonDocument", "first_indent"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 _INDENTED = re.compile(r'\n([ \t]+)"')
 _COLON = re.compile(r'"([ \t]*:[ \t]*)')
@@ -48,8 +47,7 @@ def first_indent(text: str) -> str:
     return found[1] if found else "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     newline: str = "\n"
     unit: str = "  "
     colon: str = ": "
@@ -61,10 +59,10 @@ class Style:
         return cls(newline="\r\n" if "\r\n" in text[:100_000] else "\n", unit=first_indent(text))
 
     def one_line(self) -> Style:
-        return replace(self, indented=False)
+        return self._replace(indented=False)
 
     def on_lines(self) -> Style:
-        return replace(self, indented=True)
+        return self._replace(indented=True)
 
     def multiline(self, text: str, holder: _Container) -> bool:
         """Whether members stand on lines of their own; an empty object is as its parent is."""
@@ -74,13 +72,13 @@ class Style:
 
     def near(self, text: str, holder: _Container) -> Style:
         """This style as the holder's own members have it."""
-        own = replace(self, indented=self.multiline(text, holder))
+        own = self._replace(indented=self.multiline(text, holder))
         if not holder.slots:
             return own
         last: _Slot = holder.slots[-1]
         if last.key is not None and (colon := _colon(text[last.start : last.value_start])):
-            own = replace(own, colon=colon)
-        return replace(own, gap=_gap(text, holder, own.colon))
+            own = own._replace(colon=colon)
+        return own._replace(gap=_gap(text, holder, own.colon))
 
     def member_indent(self, text: str, holder: _Container) -> str:
         if holder.slots:

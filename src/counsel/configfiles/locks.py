@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -73,6 +72,8 @@ def _mark(folder: Path) -> tuple[int, int] | None:
 @contextmanager
 def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[None]:
     """One lock file per edited file under COUNSEL_HOME; the kernel frees it when a process dies."""
+    import hashlib  # noqa: PLC0415 - listing needs no lock, and OpenSSL takes its time
+
     folder = home / "locks"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]

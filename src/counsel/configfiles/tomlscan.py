@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 # A path through tables; a number stands for an element of an array of tables, so it equals no path of ours.
 Place: TypeAlias = tuple[str | int, ...]
@@ -22,8 +21,7 @@ _STRING = re.compile(
 _SCALAR = re.compile(r"\d{4}-\d\d-\d\d \d\d:[^\s,\]}#]+|[^\s,\]}#]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     start: int
     end: int
     kind: Literal["scalar", "array", "inline"]
@@ -31,8 +29,7 @@ class Value:
     note: bool = False  # whether it holds a comment
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """`key = value` inside an inline table."""
 
     keys: tuple[str, ...]
@@ -41,8 +38,7 @@ class Member:
     comma: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """A header, or a `key = value`. `start` and `end` are those of its lines, the line break included."""
 
     kind: Literal["table", "array", "pair"]

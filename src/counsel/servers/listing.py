@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.serverform import Entry, Home, Server, Unreadable
@@ -16,7 +16,7 @@ from counsel.servers import secrets
 from counsel.servers.formats import FORMATS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Found:
     """A server where an agent keeps it."""
 
@@ -66,8 +66,7 @@ def server_dict(server: Server) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     servers: tuple[Found, ...]
     problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read: which, why, where
 

@@ -15,7 +15,6 @@ from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, patch
 from counsel.configfiles.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
 from counsel.servers import secrets
-from counsel.servers.diff import unified
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -71,6 +70,8 @@ class Plan:
         )
 
     def diffs(self) -> list[dict[str, str]]:
+        from counsel.servers.diff import unified  # noqa: PLC0415 - only a dry run compares
+
         return [{"path": str(one.path), "diff": unified(one)} for one in self.writes if one.changes]
 
     def as_dict(self, *, dry_run: bool, operation: str | None = None) -> dict[str, Any]:

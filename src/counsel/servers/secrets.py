@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from counsel.agents.references import REFERENCE
 from counsel.agents.serverform import Server
@@ -86,8 +85,8 @@ def masked_url(url: str) -> str:
         return f"{found[1]}{found[2]}={masked(found[3]) if secret else found[3]}"
 
     shown = _LOGIN.sub(rf"\g<1>{MASK}@", _QUERY.sub(query, url))
-    parts = urlsplit(url) if shown.count("/") > 2 else None
-    for piece in parts.path.split("/") if parts else []:
+    pieces = re.split(r"[?#]", url, maxsplit=1)[0].split("/")[3:]
+    for piece in pieces:
         if _VALUES.search(piece) or _RANDOM.fullmatch(piece):
             shown = shown.replace(piece, masked(piece))
     return shown

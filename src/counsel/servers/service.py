@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counsel.agents.base import AGENTS, Place, place
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles import safewrite
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
-from counsel.configfiles.journal import Journal, Operation
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
 from counsel.errors import InvalidArgument, NotFound
 from counsel.servers import planning
@@ -23,11 +22,13 @@ from counsel.servers.listing import listing as list_servers
 from counsel.servers.planning import Plan, Planner
 from counsel.settings import default_home
 
+if TYPE_CHECKING:
+    from counsel.configfiles.journal import Journal, Operation
+
 EVERY_AGENT: tuple[str, ...] = tuple(FORMATS)
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """A plan and the id of what was written (None: nothing needed writing, or a dry run)."""
 
     plan: Plan
@@ -48,7 +49,12 @@ class Servers:
     def __init__(self, place: Place, home: Path) -> None:
         self.place = place
         self.home = home
-        self.journal = Journal(home)
+
+    @cached_property
+    def journal(self) -> Journal:
+        from counsel.configfiles.journal import Journal  # noqa: PLC0415 - listing needs none
+
+        return Journal(self.home)
 
     @classmethod
     def here(cls, project: Path | None = None, env: Mapping[str, str] | None = None) -> Servers:

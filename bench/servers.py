@@ -1,0 +1,141 @@
+"""`counsel servers list` and `add --everywhere` on a home with a 6.6 MB ~/.claude.json, against add-mcp from npm.
+
+    python bench/servers.py [RUNS]
+
+add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run, and
+take turns, so that a busy machine slows both; ratios are of medians. Bars: list at most 0.5, add at most 0.15.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ADD_MCP = "add-mcp@2.4"
+AGENTS = ("claude-code", "codex", "gemini-cli", "cursor")
+BARS = {"list": 0.5, "add": 0.15}
+SCRATCH = Path(__file__).resolve().parents[1] / ".cache" / "bench"
+
+
+def peer() -> Path | None:
+    """add-mcp, installed when it is not there; None without npm."""
+    program = SCRATCH / "node_modules" / ".bin" / "add-mcp"
+    if not program.exists() and shutil.which("npm"):
+        SCRATCH.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(SCRATCH), ADD_MCP]
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return program if program.exists() else None
+
+
+def project(number: int) -> dict[str, Any]:
+    tools = [f"Bash(git {verb}:*)" for verb in ("add", "commit", "push", "log", "diff", "status")]
+    model = {"inputTokens": number, "outputTokens": 7, "cacheReadInputTokens": 9, "costUSD": 0.25}
+    return {
+        "allowedTools": tools,
+        "history": [
+            {"display": f"please look at file {turn} and mend it", "pastedContents": {}} for turn in range(35)
+        ],
+        "mcpContextUris": [],
+        "mcpServers": {},
+        "enabledMcpjsonServers": [],
+        "disabledMcpjsonServers": [],
+        "hasTrustDialogAccepted": True,
+        "lastCost": 1.5,
+        "lastAPIDuration": 123456,
+        "lastModelUsage": {"claude-opus": model, "claude-haiku": model},
+        "lastSessionId": "00000000-0000-0000-0000-000000000000",
+    }
+
+
+def make_home(home: Path) -> None:
+    """As Claude Code leaves it after some months: projects with their histories, costs and tools (made up)."""
+    entry = {"type": "stdio", "command": "npx", "args": ["-y", "a-server"], "env": {}}
+    claude = {
+        "numStartups": 100,
+        "tipsHistory": {f"tip-{number}": number for number in range(60)},
+        "mcpServers": {"old": entry},
+        "projects": {f"/home/u/project-{number}": project(number) for number in range(1300)},
+        "userID": "0" * 64,
+    }
+    (home / ".claude.json").write_text(json.dumps(claude, indent=2))
+    (home / ".claude").mkdir()
+    files = {
+        ".codex/config.toml": '# mine\nmodel = "x"\n\n[mcp_servers.old]\ncommand = "npx"\nargs = ["-y", "a-server"]\n',
+        ".gemini/settings.json": '{\n  // mine\n  "mcpServers": {}\n}\n',
+        ".cursor/mcp.json": '{\n  "mcpServers": {}\n}\n',
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir()
+        (home / name).write_text(text)
+
+
+def timed(command: list[str], template: Path) -> tuple[float, float]:
+    """Seconds by the clock and of the processor, in a fresh copy of the home."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder, "home")
+        shutil.copytree(template, home)
+        env = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "COUNSEL_HOME": str(home / "counsel"),
+            "CI": "1",
+        }
+        before = os.times()
+        began = time.perf_counter()
+        done = subprocess.run(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        took = time.perf_counter() - began
+        after = os.times()
+        if done.returncode:
+            raise RuntimeError(f"{command[0]}: {done.stderr.decode()[-500:]}{done.stdout.decode()[-500:]}")
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return took, spent
+
+
+def measure(runs: int = 7) -> dict[str, Any]:
+    counsel = [str(Path(sys.executable).with_name("counsel")), "servers"]
+    commands = {
+        "list": {"counsel": [*counsel, "list"]},
+        "add": {"counsel": [*counsel, "add", "bench", "--everywhere", "--", "npx", "-y", "a-server"]},
+    }
+    if found := peer():
+        agents = [part for agent in AGENTS for part in ("-a", agent)]
+        commands["list"]["add-mcp"] = [str(found), "list", "-g", *agents]
+        commands["add"]["add-mcp"] = [str(found), "npx -y a-server", "-g", "-y", "-n", "bench", *agents]
+    with tempfile.TemporaryDirectory() as folder:
+        make_home(Path(folder))
+        size = Path(folder, ".claude.json").stat().st_size
+        samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for _ in range(runs):
+            for what, both in commands.items():
+                for who, command in both.items():
+                    samples.setdefault((what, who), []).append(timed(command, Path(folder)))
+    report: dict[str, Any] = {"claude_json_bytes": size, "runs": runs}
+    for what, both in commands.items():
+        rows: dict[str, Any] = {who: _medians(samples[what, who]) for who in both}
+        report[what] = rows
+        if "add-mcp" in rows:
+            for unit in ("seconds", "cpu_seconds"):
+                rows[f"{unit}_ratio"] = round(rows["counsel"][unit] / rows["add-mcp"][unit], 3)
+            rows["bar"] = BARS[what]
+    return report
+
+
+def _medians(rows: list[tuple[float, float]]) -> dict[str, float]:
+    return {
+        "seconds": round(statistics.median(row[0] for row in rows), 3),
+        "cpu_seconds": round(statistics.median(row[1] for row in rows), 3),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 7), indent=2))

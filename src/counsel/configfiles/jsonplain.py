@@ -1,0 +1,83 @@
+"""A JSONC text with what is not JSON blanked out: every offset stays true in the user's text."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NOT_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n\r]*|/\*.*?\*/|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
+_NOT_BLANK = re.compile(r"[^\r\n]")
+
+
+class Plain(NamedTuple):
+    """`text` is as long as `original`, with comments and trailing commas blanked out."""
+
+    original: str
+    text: str
+    comments: bool
+    notes: tuple[tuple[int, int], ...] = ()  # the comments' spans
+    trailing: frozenset[int] = frozenset()  # the trailing commas' offsets
+
+    @classmethod
+    def of(cls, original: str, *, comments: bool) -> Plain:
+        text = f" {original[1:]}" if original.startswith("\ufeff") else original
+        if not comments:
+            return cls(original, text, comments)
+        notes: list[tuple[int, int]] = []
+
+        def blank(found: re.Match[str]) -> str:
+            if found[0][0] != "/":
+                return found[0]
+            notes.append(found.span())
+            return _NOT_BLANK.sub(" ", found[0])
+
+        text = _NOT_PLAIN.sub(blank, text)
+        trailing: list[int] = []
+
+        def uncomma(found: re.Match[str]) -> str:
+            if found[0] != "," or _last_token(text, found.start()) in "{[,:":
+                return found[0]
+            trailing.append(found.start())
+            return " "
+
+        return cls(original, _NOT_PLAIN.sub(uncomma, text), comments, tuple(notes), frozenset(trailing))
+
+    def last_note(self, start: int, end: int) -> int | None:
+        """Where the last comment between two offsets ends."""
+        return next((note[1] for note in reversed(self.notes) if start <= note[0] and note[1] <= end), None)
+
+    def is_line_note(self, end: int) -> bool:
+        """Whether a `//` comment ends here: what follows it must start on a new line."""
+        return any(note[1] == end and self.original.startswith("//", note[0]) for note in self.notes)
+
+    def space_before(self, end: int) -> int:
+        """Where the white space before `end` starts; blanks that end a `//` comment are the comment's."""
+        floor = next((note[1] for note in reversed(self.notes) if note[1] <= end), 0)
+        return max(floor, _space_before(self.original, end))
+
+    def note_before_newline(self, start: int) -> bool:
+        line = end_of_line(self.original, start)
+        return any(start <= note[0] < line for note in self.notes)
+
+
+def skip(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    assert found is not None  # noqa: S101 - the pattern matches the empty string
+    return found.end()
+
+
+def _last_token(text: str, end: int) -> str:
+    return text[_space_before(text, end) - 1 : _space_before(text, end)]
+
+
+def _space_before(text: str, end: int) -> int:
+    start = end
+    while start > 0 and text[start - 1] in " \t\r\n":
+        start -= 1
+    return start
+
+
+def end_of_line(text: str, start: int) -> int:
+    found = text.find("\n", start)
+    return len(text) if found < 0 else found
