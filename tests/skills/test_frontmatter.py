@@ -15,7 +15,8 @@ from counsel.skills.check import check_skill
 from counsel.skills.discover import room
 from counsel.skills.frontmatter import read
 from counsel.skills.shelf import Found, Shelf, SkillFile
-from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, _document, parse
+from counsel.skills.yamlblock import document
+from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
 from counsel.skills.yamlquick import quick
 from skills import zoo
 
@@ -109,7 +110,7 @@ def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
     said = quick(text)
     for dialect in DIALECTS if said is not None else ():
         try:
-            whole = _document(text, dialect)
+            whole = document(text, dialect)
         except YamlError:
             assert isinstance(said, YamlError)
         else:

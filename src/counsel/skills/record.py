@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,8 +18,7 @@ class Problem(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each remark makes a new one
     agent: str
     scope: Scope
     name: str  # what the agent calls it
@@ -45,7 +44,7 @@ class Skill:
 
     def noted(self, code: str, words: str, state: State | None = None, **changes: Any) -> Skill:
         notes = (*self.notes, Problem(code, words))
-        return replace(self, notes=notes, state=state or self.state, **changes)
+        return self._replace(notes=notes, state=state or self.state, **changes)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON of `skills list`."""
@@ -69,8 +68,7 @@ class Skill:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(NamedTuple):
     """A folder that an agent looks into."""
 
     path: Path

@@ -102,6 +102,11 @@ class Shelf:
                 self.problems.append(f"{real}: cannot be read ({_why(error)}): it is skipped.")
         return self._folders[real]
 
+    def may_hold(self, folder: str, name: str) -> bool:
+        """False when the folder was read and has no such entry: saves asking the disk again."""
+        entries = self._folders.get(folder)
+        return entries is None or any(entry.name == name for entry in entries)
+
     def search(self, root: Path, shape: Shape) -> Iterator[Found]:
         """Every SKILL.md that an agent with this shape comes across, nearest first, then by name."""
         for path, real, depth in self._walk(str(root), shape):

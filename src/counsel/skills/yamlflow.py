@@ -1,50 +1,11 @@
-"""Quoted texts and flow collections (`[a, b]`, `{a: b}`), which may go over several lines; and what nodes are."""
+"""Quoted texts and flow collections (`[a, b]`, `{a: b}`), which may go over several lines."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
+from counsel.skills.yamlnodes import DEEPEST, NULL, Dialect, Mapping, Node, Scalar, YamlError
 
-class YamlError(ValueError):
-    """Not YAML; the words say where."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    breaks: str = "\n"  # what ends a line besides CR and LF
-    tabs: bool = False  # a tab may indent
-    blank_tabs: bool = True  # a line of blanks may begin with a tab
-    controls: bool = False  # control characters but NUL are text
-    comma_starts: bool = False  # a value may begin with a comma
-    loose_quotes: bool = False  # a quoted text may go on at the margin
-    tight_comments: bool = False  # `"text"#comment` needs no space
-    doubled_keys: bool = True  # a key may come twice
-    unknown_tags: bool = True  # `!word value` is the value
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    text: str
-    plain: bool = True
-
-    @property
-    def null(self) -> bool:
-        return self.plain and self.text in {"", "~", "null", "Null", "NULL"}
-
-
-@dataclass(slots=True)
-class Mapping:
-    items: dict[str, Node] = field(default_factory=dict)
-    doubled: set[str] = field(default_factory=set)
-    odd_keys: bool = False  # some key is a list or a mapping
-
-
-Node: TypeAlias = Scalar | Mapping | list["Node"]
-
-NULL = Scalar("")
-DEEPEST = 64
 _ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r",
     "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from counsel.skills.yamlflow import Mapping, Node, Scalar, YamlError
+from counsel.skills.yamlnodes import Mapping, Node, Scalar, YamlError
 
 # Words begin with a letter or digit; what could be a line break or a control character to some dialect is left out.
 _WORDS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ufffe\uffff"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,10 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
 def _config(place: Place, shelf: Shelf) -> dict[str, Any]:
     path = place.codex_dir() / "config.toml"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        import tomllib  # noqa: PLC0415 - most homes have no such file, and it takes milliseconds
+
+        return tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -264,8 +266,8 @@ def _namespace(folder: str, shelf: Shelf, known: dict[str, str]) -> str:
 
 def _manifest_name(folder: str, shelf: Shelf) -> str:
     for manifest in MANIFESTS:
-        path = os.path.join(folder, manifest)  # noqa: PTH118
-        if os.path.isfile(path):  # noqa: PTH113
+        path = f"{folder}/{manifest}"
+        if shelf.may_hold(folder, manifest.partition("/")[0]) and os.path.isfile(path):  # noqa: PTH113
             name = shelf.json(Path(path)).get("name")
             return (name.strip() if isinstance(name, str) else "") or os.path.basename(folder)  # noqa: PTH119
     return ""
