@@ -56,6 +56,12 @@ class Visit:
         return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
 
     def _line(self, data: bytes) -> None:
+        try:
+            self._take(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._refuse(f"a line could not be understood: {error!r}")
+
+    def _take(self, data: bytes) -> None:
         if data.startswith(b"@"):
             self._control(json.loads(data[1:]))
         elif self._mcp is not None:
@@ -75,6 +81,8 @@ class Visit:
             _shake(self._mcp.session, message["initialize"])
         elif "handover" in message:
             self.house.end("handover")
+        else:
+            raise ValueError("an unknown note")
 
     def _greet(self, hello: Json) -> None:
         if peer_uid(self.pipe) != os.getuid():
