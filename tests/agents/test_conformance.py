@@ -195,6 +195,15 @@ async def test_a_rate_limit(rig: Rig, fake_api: FakeAPI) -> None:
     assert marked(rig) == []
 
 
+async def test_a_vendor_that_cannot_be_reached(rig: Rig, fake_api: FakeAPI) -> None:
+    caller = rig.caller()
+    await fake_api.stop()
+    with pytest.raises(UpstreamError) as failed:
+        await whole(ask(rig, rig.call("q"), replace(LIMITS, total=40.0), caller))
+    assert failed.value.provider == rig.name
+    assert marked(rig) == []
+
+
 async def test_a_hang_ends_at_the_limit(rig: Rig, fake_api: FakeAPI) -> None:
     seen: list[Event] = []
     call = rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")

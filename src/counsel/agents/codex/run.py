@@ -6,6 +6,7 @@ Measured with 0.166.0 (`codex app-server generate-json-schema` has every shape):
 - CODEX_API_KEY is read by `codex exec` only. Here the key goes through `account/login/start` with credentials
   kept in memory (`ephemeral`): nothing is written, the user's own login stays;
 - several that start at once in a new home trip over each other's SQLite files: such a start is tried again;
+- retries that it counts ("2/5") end by themselves; "waiting for network" would go on for ever and is ended by us;
 - `on-failure` is no approval policy any more; asked for approval, we decline: nobody is there to say yes.
 A Codex without app-server is asked through `codex exec` (exec.py).
 """
@@ -13,6 +14,7 @@ A Codex without app-server is asked through `codex exec` (exec.py).
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -67,6 +69,7 @@ STATUSES = {
 }
 TOOLS = {"commandExecution": "command", "fileChange": "changes", "webSearch": "query", "mcpToolCall": "tool"}
 
+_COUNTED = re.compile(r"\d+/\d+").search  # "Reconnecting... 2/5"
 _HELLO, _LOGIN, _THREAD, _TURN = range(1, 5)  # ids of our requests
 
 
@@ -112,6 +115,7 @@ class Reader(driver.Reader):
         self._aside: dict[str, list[str]] = {}  # messages that only comment on the work
         self._usage = Usage()
         self._total: Json | None = None
+        self._waits = 0  # for a network that is not there
 
     def feed(self, line: Json) -> list[Step]:
         if "method" in line and "id" in line:
@@ -250,6 +254,10 @@ class Reader(driver.Reader):
         error = params.get("error") or {}
         if not params.get("willRetry"):
             return []
+        if not _COUNTED(str(error.get("message"))):
+            self._waits += 1
+        if self._waits >= self.ask.limits.attempts:
+            raise self.ask.fail(str(error.get("additionalDetails") or error.get("message")))
         return [Notice("retry", f"Codex tries again: {self._words(error)}")]
 
     def _ended(self, params: Json) -> list[Step]:

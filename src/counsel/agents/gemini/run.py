@@ -48,7 +48,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
 }
 NO_LOGIN, BAD_INPUT = 41, 42
 _ASSIGNED = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", re.ASCII).match  # as dotenv reads it
-_RETRY = re.compile(r"Attempt (\d+) failed with status (\d+)").search
+_RETRY = re.compile(r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?(.*)").search
 _BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.IGNORECASE).search
 
 
@@ -116,7 +116,8 @@ class Reader(driver.Reader):
         found = _RETRY(line)
         if found is None or int(found[1]) < self.ask.limits.attempts:
             return False
-        self._status = int(found[2])
+        self._status = int(found[2]) if found[2] else None
+        self._error = f"it was tried {found[1]} times{found[3]}"
         return True
 
     def feed(self, line: Json) -> list[Step]:
@@ -140,10 +141,9 @@ class Reader(driver.Reader):
     def finish(self, ended: Exit) -> list[Step]:
         if self.ask.session and ended.code == BAD_INPUT and self._error is None:
             raise LostSession
-        if self._status is not None and self._finished is None:
-            raise self.ask.fail(f"HTTP status {self._status}, again and again", self._status)
-        if self._error is not None:
-            raise self.ask.fail(self._error, 401 if _BAD_KEY(self._error) else _status(ended.code))
+        if self._error is not None and not (self._finished and ended.code == 0):
+            status = 401 if _BAD_KEY(self._error) else self._status or _status(ended.code)
+            raise self.ask.fail(self._error, status)
         if ended.code == NO_LOGIN:
             raise failures.not_logged_in(self.ask.agent)
         return finished_or_fail(self.ask, self._finished if ended.code == 0 else None, ended)
