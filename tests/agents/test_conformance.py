@@ -147,6 +147,7 @@ async def test_sees_a_picture(rig: Rig, fake_api: FakeAPI) -> None:
     picture = Image("image/png", PNG, "pixel.png")
     await whole(ask(rig, rig.call("what is this", images=(picture,))))
     asked = last(rig, fake_api)
+    assert "what is this" in asked
     if rig.name in {"claude", "codex"}:
         assert base64.b64encode(PNG).decode() in asked
     else:

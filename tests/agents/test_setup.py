@@ -123,6 +123,16 @@ def test_nothing_is_here(home: Path) -> None:
     assert registry.available(caller(home)) == []
 
 
+def test_a_program_in_the_folder_one_stands_in_is_not_found(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(home, "codex", "here")
+    monkeypatch.chdir(home / "here")
+    assert installed.locate(AGENTS["codex"], {"PATH": ".:"}) is None
+    assert installed.locate(AGENTS["codex"], {}) is None
+    assert installed.locate(AGENTS["codex"], {"PATH": f".:{home / 'here'}"}) == home / "here" / "codex"
+
+
 def test_the_version_comes_from_the_package(home: Path) -> None:
     real = program(home, "codex.js", "lib/node_modules/@openai/codex/bin")
     (real.parents[1] / "package.json").write_text(json.dumps({"name": "x", "version": "0.166.0"}))

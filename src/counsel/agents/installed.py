@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -33,9 +34,10 @@ class Installed:
 
 
 def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
-    """The agent's program on the caller's PATH, which is not ours."""
-    found = shutil.which(agent.command, path=env.get("PATH", ""))
-    return Path(found).absolute() if found else None
+    """The agent's program on the caller's PATH, which is not ours; `.` there is no folder of ours either."""
+    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if Path(folder).is_absolute()]
+    found = shutil.which(agent.command, path=os.pathsep.join(folders))
+    return Path(found) if found else None
 
 
 def version(program: Path) -> str | None:

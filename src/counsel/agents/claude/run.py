@@ -108,7 +108,7 @@ def _message(ask: Ask) -> Json:
         }
         for image in ask.images
     ]
-    content = [{"type": "text", "text": ask.prompt}, *pictures]
+    content = [*pictures, {"type": "text", "text": ask.prompt}]
     return {"type": "user", "message": {"role": "user", "content": content}}
 
 
@@ -248,7 +248,7 @@ def _own_login(caller: Caller) -> str | None:
     return None
 
 
-def _mentions(path: Any, words: bytes) -> bool:
+def _mentions(path: Path, words: bytes) -> bool:
     """Without parsing: this file can be megabytes large."""
     try:
         return words in path.read_bytes()

@@ -186,7 +186,7 @@ class Reader(driver.Reader):
         pictures = [{"type": "localImage", "path": str(path)} for path in images.paths(self.ask)]
         params: Json = {
             "threadId": self._thread,
-            "input": [{"type": "text", "text": self.ask.prompt}, *pictures],
+            "input": [*pictures, {"type": "text", "text": self.ask.prompt}],
         }
         if self.ask.call.knobs.effort:
             params["effort"] = EFFORTS[self.ask.call.knobs.effort]
