@@ -12,7 +12,8 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from counsel.doors.api_skills import routes
+from counsel import settings
+from counsel.doors import api, api_skills
 from skills.conftest import House
 
 
@@ -20,7 +21,9 @@ from skills.conftest import House
 async def http(house: House) -> AsyncIterator[aiohttp.ClientSession]:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
-    config = uvicorn.Config(Starlette(routes=routes()), log_level="error", lifespan="off")
+    config = uvicorn.Config(
+        Starlette(routes=api_skills.routes(None, settings.load())), log_level="error", lifespan="off"
+    )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -37,6 +40,10 @@ async def get(http: aiohttp.ClientSession, path: str, **query: str) -> tuple[int
 async def post(http: aiohttp.ClientSession, path: str, body: Any) -> tuple[int, Any]:
     async with http.post(path, json=body) as answer:
         return answer.status, await answer.json()
+
+
+def test_the_door_opens_this_room() -> None:
+    assert api_skills.__name__ in api.ROOMS
 
 
 async def test_list_show_and_matrix(http: aiohttp.ClientSession, house: House) -> None:

@@ -12,7 +12,8 @@ from starlette.routing import BaseRoute
 from counsel.requests import Engine
 from counsel.settings import Settings
 
-ROOMS: tuple[str, ...] = ("counsel.doors.api_servers",)  # modules with a function `routes(engine, settings)`
+# modules with a function `routes(engine, settings)`
+ROOMS: tuple[str, ...] = ("counsel.doors.api_servers", "counsel.doors.api_skills")
 
 
 def routes(engine: Engine, settings: Settings) -> list[BaseRoute]:

@@ -1,17 +1,19 @@
-"""Skills over HTTP: what `counsel skills` does, for the console. The HTTP door puts its own lock before these."""
+"""`/api/skills…`: what `counsel skills` does, for the console. Behind the token, like every `/api`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
 from counsel.errors import CounselError, InvalidArgument
+from counsel.requests import Engine
+from counsel.settings import Settings
 from counsel.skills.discover import list_skills
 from counsel.skills.matrix import skill_matrix
 from counsel.skills.share import share_skill
@@ -20,28 +22,37 @@ from counsel.skills.unshare import undo_sharing, unshare_skill
 
 STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "CONFLICT": 409}
 
-Work = Callable[[Request], Awaitable[dict[str, Any]]]
+LARGEST = 1_000_000  # bytes of a request
+
+Env = Mapping[str, str]
+Work = Callable[[Request, Env], Awaitable[dict[str, Any]]]
 
 
-def routes() -> list[Route]:
-    return [
-        Route("/api/skills", _answered(_list), methods=["GET"]),
-        Route("/api/skills/matrix", _answered(_matrix), methods=["GET"]),
-        Route("/api/skills/show", _answered(_show), methods=["GET"]),
-        Route("/api/skills/share", _answered(_share), methods=["POST"]),
-        Route("/api/skills/unshare", _answered(_unshare), methods=["POST"]),
-        Route("/api/skills/undo", _answered(_undo), methods=["POST"]),
+def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
+    table: list[tuple[str, str, Work]] = [
+        ("GET", "/api/skills", _list),
+        ("GET", "/api/skills/matrix", _matrix),
+        ("GET", "/api/skills/show", _show),
+        ("POST", "/api/skills/share", _share),
+        ("POST", "/api/skills/unshare", _unshare),
+        ("POST", "/api/skills/undo", _undo),
     ]
+    return [Route(path, _answered(work, settings.env), methods=[method]) for method, path, work in table]
 
 
-def _answered(work: Work) -> Callable[[Request], Awaitable[Response]]:
+def _answered(work: Work, env: Env) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            return JSONResponse(await work(request))
+            return _json(await work(request, env))
         except CounselError as error:
-            return JSONResponse(error.as_dict(), STATUS.get(error.code, 500))
+            return _json(error.as_dict(), STATUS.get(error.code, 500))
 
     return endpoint
+
+
+def _json(value: dict[str, Any], status: int = 200) -> Response:
+    """Escaped to ASCII: a file name may hold bytes that are no text."""
+    return Response(json.dumps(value), status, media_type="application/json")
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
@@ -57,29 +68,30 @@ def _words(request: Request, name: str) -> list[str]:
     ]
 
 
-def _wish(request: Request) -> dict[str, Any]:
+def _wish(request: Request, env: Env) -> dict[str, Any]:
     return {
         "agents": _words(request, "agent"),
         "scopes": _words(request, "scope"),
         "project": request.query_params.get("project") or None,
+        "env": env,
     }
 
 
-async def _list(request: Request) -> dict[str, Any]:
+async def _list(request: Request, env: Env) -> dict[str, Any]:
     text = request.query_params.get("q", "")
-    return (await run_in_threadpool(list_skills, text=text, **_wish(request))).as_dict()
+    return (await run_in_threadpool(list_skills, text=text, **_wish(request, env))).as_dict()
 
 
-async def _matrix(request: Request) -> dict[str, Any]:
-    found = await run_in_threadpool(list_skills, project=request.query_params.get("project") or None)
+async def _matrix(request: Request, env: Env) -> dict[str, Any]:
+    found = await run_in_threadpool(list_skills, project=request.query_params.get("project") or None, env=env)
     rows = await run_in_threadpool(skill_matrix, found.skills)
     return {"rows": [row.as_dict() for row in rows], "problems": list(found.problems)}
 
 
-async def _show(request: Request) -> dict[str, Any]:
+async def _show(request: Request, env: Env) -> dict[str, Any]:
     """The name is a parameter, not a part of the path: names may hold slashes, and paths are names too."""
     name = request.query_params.get("name", "")
-    return (await run_in_threadpool(show_skill, name, **_wish(request))).as_dict()
+    return (await run_in_threadpool(show_skill, name, **_wish(request, env))).as_dict()
 
 
 # ── doing ────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,9 +110,12 @@ UNDO = {"id": str, "dry_run": bool}
 
 
 async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
+    raw = await request.body()
+    if len(raw) > LARGEST:
+        raise InvalidArgument("the body is too large.")
     try:
-        given = json.loads(await request.body() or b"{}")
-    except ValueError:
+        given = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
         raise InvalidArgument("the body is not JSON.") from None
     if not isinstance(given, dict):
         raise InvalidArgument("the body is not a JSON object.")
@@ -121,19 +136,18 @@ def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-async def _share(request: Request) -> dict[str, Any]:
+async def _share(request: Request, env: Env) -> dict[str, Any]:
     given = await _body(request, SHARE)
-    replace = given.pop("replace", False)
-    return (
-        await run_in_threadpool(share_skill, given.pop("name"), replace_existing=replace, **given)
-    ).as_dict()
+    name, replacing = given.pop("name"), given.pop("replace", False)
+    done = await run_in_threadpool(share_skill, name, replace_existing=replacing, env=env, **given)
+    return done.as_dict()
 
 
-async def _unshare(request: Request) -> dict[str, Any]:
+async def _unshare(request: Request, env: Env) -> dict[str, Any]:
     given = await _body(request, UNSHARE)
-    return (await run_in_threadpool(unshare_skill, given.pop("name"), **given)).as_dict()
+    return (await run_in_threadpool(unshare_skill, given.pop("name"), env=env, **given)).as_dict()
 
 
-async def _undo(request: Request) -> dict[str, Any]:
+async def _undo(request: Request, env: Env) -> dict[str, Any]:
     given = await _body(request, UNDO)
-    return (await run_in_threadpool(undo_sharing, given.pop("id", None), **given)).as_dict()
+    return (await run_in_threadpool(undo_sharing, given.pop("id", None), env=env, **given)).as_dict()
