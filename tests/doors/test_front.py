@@ -330,3 +330,13 @@ def test_every_setting_travels() -> None:
     own = {"OPENAI_API_KEY": "x", "GITHUB_TOKEN": "x", "https_proxy": "x", "HISTFILE": "x", "MY_KEY": "x"}
     assert set(environment.travelling(own)) == set(own) - {"HISTFILE"}
     assert not set(environment.of_daemon({**own, "COUNSEL_TOKEN": "x"})) & {*own, "COUNSEL_TOKEN"}
+
+
+async def test_a_window_whose_folder_is_gone_still_works(home: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "gone").mkdir()
+    script = (
+        f"import os, runpy; os.rmdir({str(folder)!r}); runpy.run_path({str(FRONT)!r}, run_name='__main__')"
+    )
+    async with Window(home, command=[sys.executable, "-c", script], cwd=folder) as window:
+        await window.initialize()
+        assert (await window.text("env HOME")).split("|")[1] == "/nowhere"

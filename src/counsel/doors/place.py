@@ -20,7 +20,8 @@ LONGEST = (
 
 def home(env: Mapping[str, str]) -> str:
     if given := env.get("COUNSEL_HOME"):
-        return os.path.join(os.getcwd(), os.path.expanduser(given))  # noqa: PTH109, PTH111, PTH118 - pathlib is slow
+        path = os.path.expanduser(given)  # noqa: PTH111 - pathlib costs milliseconds
+        return path if path.startswith("/") else f"{os.getcwd()}/{path}"  # noqa: PTH109
     user = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if sys.platform == "darwin":
         return f"{user}/Library/Application Support/counsel"

@@ -57,6 +57,7 @@ _CACHE = {
     "resources/read": (0, "private"),
 }
 _ONLY_HANDSHAKE = frozenset({"initialize", "ping", "logging/setLevel"})
+_ONLY_STATELESS = frozenset({"server/discover"})
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 ENGINE_METHODS = frozenset({"tools/call", "resources/list", "resources/read"})
 
@@ -171,9 +172,8 @@ class Talk:
         if method in ENGINE_METHODS:
             return None
         answer = _STATIC.get(method)
-        if answer is None or (method in _ONLY_HANDSHAKE) > (self.era == "handshake"):
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
-        if method == "server/discover" and self.era != "stateless":
+        elsewhere = _ONLY_HANDSHAKE if self.era == "stateless" else _ONLY_STATELESS
+        if answer is None or method in elsewhere:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
         return self.response(request, answer(self, request.get("params") or {}))
 

@@ -95,6 +95,13 @@ def _lines(kept: bytearray, data: bytes) -> list[bytes]:
     return lines
 
 
+def _cwd() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:  # the folder is gone
+        return "/nowhere"
+
+
 class Pending:
     """A request that the daemon has to answer."""
 
@@ -170,7 +177,10 @@ class Front:
             self._serve_daemon(event)
 
     def _read_stdin(self) -> None:
-        data = os.read(0, CHUNK)
+        try:
+            data = os.read(0, CHUNK)
+        except OSError:
+            data = b""
         if not data:
             self.poll.unregister(0)
             self.ends_at = time.monotonic() + LAST_WORDS
@@ -289,7 +299,7 @@ class Front:
             "role": "mcp",
             "version": __version__,
             "agent": self.agent,
-            "cwd": os.getcwd(),  # noqa: PTH109
+            "cwd": _cwd(),
             "env": environment.travelling(os.environ),
             "initialize": self.initialized,
         }
