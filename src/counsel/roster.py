@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 from counsel.agents import registry
@@ -84,19 +83,21 @@ def _counts(ask: Callable[[Caller], list[str]], caller: Caller) -> dict[str, int
     """How often each agent is named; None when it cannot be told."""
     try:
         named = ask(caller)
-    except (ImportError, CounselError, OSError):
+    except (CounselError, OSError):
         return None
     return {agent: named.count(agent) for agent in named}
 
 
 def _servers(caller: Caller) -> list[str]:
-    servers = import_module("counsel.servers").Servers.here(caller.cwd, caller.env)
-    return [found.agent for found in servers.listing().servers]
+    from counsel.servers import Servers
+
+    return [found.agent for found in Servers.here(caller.cwd, caller.env).listing().servers]
 
 
 def _skills(caller: Caller) -> list[str]:
-    found = import_module("counsel.skills").list_skills(project=caller.cwd, env=caller.env)
-    return [skill.agent for skill in found.skills]
+    from counsel.skills import list_skills
+
+    return [skill.agent for skill in list_skills(project=caller.cwd, env=caller.env).skills]
 
 
 # ── versions that no file tells ──────────────────────────────────────────────────────────────────────

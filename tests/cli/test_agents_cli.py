@@ -70,6 +70,24 @@ def test_agents_are_looked_at_and_not_started(home: Path, project: Path) -> None
     assert started.read_text() == "--version\n"
 
 
+def test_servers_and_skills_are_counted(home: Path, project: Path) -> None:
+    server = {"type": "stdio", "command": "true", "args": [], "env": {}}
+    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"one": server, "two": server}}))
+    skill = home / ".claude" / "skills" / "neat"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: neat\ndescription: Be neat.\n---\nBe neat.\n")
+    found = rows(home, project)
+    assert (found["claude"]["servers"], found["claude"]["skills"]) == (2, 1)
+    assert (found["gemini"]["servers"], found["gemini"]["skills"]) == (0, 0)
+
+
+def test_a_broken_config_file_hides_nothing(home: Path, project: Path) -> None:
+    (home / ".claude.json").write_text("{ not json")
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text("= broken")
+    assert list(rows(home, project)) == ["claude", "codex", "gemini", "cursor"]
+
+
 def test_a_program_that_hangs_does_not_hang_the_list(home: Path, project: Path) -> None:
     program(home / "bin" / "codex", "exec sleep 600")
     row = rows(home, project)["codex"]
