@@ -212,3 +212,12 @@ def test_asking_a_person(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("click.confirm", lambda *_args, **_more: True)
     assert house.run("share", str(new), "--to", "codex").code == 0
     assert (house.home / ".agents" / "skills" / "gem").is_symlink()
+
+
+def test_a_link_is_not_taken_from_agents_that_were_not_named(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    house.run("share", "gem", "--to", "codex,gemini")
+    said = house.run("share", "gem", "--remove", "--to", "codex", "--json").json
+    assert (said["code"], "gemini" in said["error"]) == ("CONFLICT", True)
+    assert accepting(house, "gem") >= {"codex", "gemini"}
+    assert house.run("share", "gem", "--remove", "--to", "codex,gemini").code == 0

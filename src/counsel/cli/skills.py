@@ -67,7 +67,7 @@ _project = click.option(
 _dry = click.option("--dry-run", is_flag=True, help="Say what would happen and change nothing.")
 
 
-@skills.command("list")
+@skills.command("list", short_help="List the skills that each agent would load here.")
 @click.argument("text", nargs=-1)
 @_agents
 @_scopes
@@ -143,7 +143,7 @@ def _remarks(found: Listing) -> None:
         output.words(_tame(problem))
 
 
-@skills.command()
+@skills.command(short_help="Skill by agent: who has it, who lacks it, which copies differ.")
 @_agents
 @_project
 @json_option
@@ -170,7 +170,7 @@ def _matrix_line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     return (_short(row.name), *(MARKS.get(row.cells[name], row.cells[name]) for name in names), content)
 
 
-@skills.command()
+@skills.command(short_help="Show one skill, and what to mend in it.")
 @click.argument("name")
 @_agents
 @_scopes
@@ -231,7 +231,7 @@ def _page(shown: Shown) -> str:
     return _tame("\n".join(lines))
 
 
-@skills.command()
+@skills.command(short_help="Let other agents see a skill, or take that back.")
 @click.argument("name")
 @click.option(
     "--to", multiple=True, callback=_names(AGENTS), metavar="AGENT", help="For these agents; may be repeated."

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from counsel.errors import NotFound
+from counsel.errors import Conflict, NotFound
 from counsel.skills.copies import folder_digest
 from counsel.skills.journal import Deed, Journal, restore
 from counsel.skills.share import Sharing, Step, known_agents
@@ -35,7 +35,17 @@ def unshare_skill(
     if not deeds:
         hint = "Only what `counsel skills share` made is taken back; see `counsel skills list`."
         raise NotFound(f"nothing of {name!r} was shared by counsel.", hint=hint)
+    _refuse_taking_from_others(deeds, agents)
     return _take_back(deeds, journal, dry_run=dry_run)
+
+
+def _refuse_taking_from_others(deeds: list[Deed], agents: set[str]) -> None:
+    """One link may serve several agents: it is not taken from those who were not named."""
+    for deed in deeds:
+        if others := [agent for agent in deed.agents if agent not in agents]:
+            words = f"{deed.path} also serves {', '.join(others)}."
+            hint = f"Name them, too (--to {','.join(deed.agents)}), or leave --to out."
+            raise Conflict(words, hint=hint, file=deed.path)
 
 
 def undo_sharing(
