@@ -2,7 +2,7 @@
 
 Left out: what counsel keeps for itself (its `.env`, its token), and the marks by which an agent tells its own
 children that they run inside it. Claude Code refuses to start inside itself, and a marked child would write
-into its parent's session.
+into its parent's session. Nor empty variables: an agent's entry hands on names that may have no value.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> di
     env = {
         name: value
         for name, value in settings.env.items()
-        if settings.source(name) in {"environment", "default"} and not _MARKS(name)
+        if value and settings.source(name) in {"environment", "default"} and not _MARKS(name)
     }
     return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.lineage, agent))}

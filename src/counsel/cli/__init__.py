@@ -38,6 +38,7 @@ COMMANDS: dict[str, Row] = {
         "counsel.cli.conversations:conversations", "List, show, search, export or delete conversations."
     ),
     "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
+    "setup": Row("counsel.cli.setup:setup", "Register counsel with the coding agents on this machine."),
     "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
     "agents": Row("counsel.cli.agents:agents", "List the coding agents: version, login, servers, skills."),
     "images": Row("counsel.cli.images:images", "Keep pictures in the project for agents to see."),

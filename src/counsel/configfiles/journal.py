@@ -103,6 +103,24 @@ class Journal:
             for number, entry in enumerate(operation.entries)
         ]
 
+    def rewind(self, operations: Sequence[Operation], path: Path) -> Planned:
+        """One file without several changes, given newest first, as one write. `NotFound` when none of them wrote it."""
+        steps = [
+            (entry.target, _undo_of(self, operation, number))
+            for operation in operations
+            for number, entry in enumerate(operation.entries)
+            if entry.target.path == path
+        ]
+        if not steps:
+            raise NotFound(f"No recorded change wrote {path}.")
+
+        def rewrite(current: bytes | None) -> bytes | None:
+            for _, undo in steps:
+                current = undo(current)
+            return current
+
+        return safewrite.plan(Change(steps[0][0], rewrite))
+
     def undo(self, name: str | None = None) -> tuple[Operation, str | None]:
         operation = self.find(name)
         planned = self.undo_plan(operation)

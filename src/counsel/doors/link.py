@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RETRY = 0.01  # seconds between attempts while a daemon starts
-COMMAND = [sys.executable, "-m", "counsel.doors.daemon"]
+# -P: a door is started in whatever folder an agent works in, and no module of that folder may be imported
+COMMAND = [sys.executable, "-P", "-m", "counsel.doors.daemon"]
 
 
 def older(version: str) -> bool:

@@ -1,0 +1,115 @@
+"""`counsel setup`: counsel's own entry in every installed agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from counsel.agents.base import AGENTS
+from counsel.cli import connect, json_option, output
+from counsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from counsel.setup import Step
+
+_DONE = {
+    "added": "registered in {}",
+    "updated": "brought up to date in {}",
+    "unchanged": "already there: {}",
+    "removed": "taken out of {}",
+    "absent": "nothing of counsel's in {}",
+}
+
+
+@click.command()
+@click.option(
+    "--agent", "-a", "agents", multiple=True, type=click.Choice(list(AGENTS)), help="Only this agent."
+)
+@click.option("--remove", is_flag=True, help="Take back what setup wrote, and nothing else.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
+@click.option("--no-check", is_flag=True, help="Do not start the agents to see whether they connect.")
+@json_option
+@click.pass_context
+def setup(
+    ctx: click.Context,
+    *,
+    agents: tuple[str, ...],
+    remove: bool,
+    yes: bool,
+    dry_run: bool,
+    no_check: bool,
+    as_json: bool,
+) -> None:
+    """Register counsel with the coding agents on this machine, and see that each of them connects.
+
+    Each agent's user configuration gets one entry, `counsel`. It can be run again at any time: what is there stays,
+    what is outdated is renewed.
+    """
+    from counsel.setup import Setup
+
+    work = Setup(connect.caller().settings)
+    steps = work.plan(agents, remove=remove)
+    changing = [step for step in steps if step.changes]
+    if not as_json:
+        _show(steps)
+    if changing and not dry_run:
+        if not yes:
+            _ask(len(changing), as_json=as_json)
+        for step in changing:
+            work.apply(step, remove=remove)
+    if not (remove or dry_run or no_check):
+        _check(steps, as_json=as_json)
+    if as_json:
+        output.document({"dry_run": dry_run, "agents": [step.as_dict(diff=dry_run) for step in steps]})
+    else:
+        _tell(steps, dry_run=dry_run)
+    nobody = not remove and all(step.program is None for step in steps)
+    ctx.exit(1 if nobody or any(step.failed for step in steps) else 0)
+
+
+def _show(steps: list[Step]) -> None:
+    for step in steps:
+        if step.changes:
+            sys.stdout.write(step.diff + "\n")
+    sys.stdout.flush()
+
+
+def _ask(count: int, *, as_json: bool) -> None:
+    if as_json or not sys.stdin.isatty():
+        raise InvalidArgument(
+            "Nobody is here to say yes, so nothing was written.",
+            hint="Say --yes, or --dry-run to look first.",
+        )
+    click.confirm(f"Write {'this change' if count == 1 else f'these {count} changes'}?", abort=True, err=True)
+
+
+def _check(steps: list[Step], *, as_json: bool) -> None:
+    import asyncio
+
+    from counsel import setup_check
+
+    if not as_json and any(step.program for step in steps):
+        output.words("Asking the agents whether they connect …")
+    asyncio.run(setup_check.check(steps, os.environ))
+
+
+def _tell(steps: list[Step], *, dry_run: bool) -> None:
+    for step in steps:
+        output.words(f"{step.agent.label}: {_outcome(step, dry_run=dry_run)}")
+    if not any(step.program for step in steps):
+        output.words("No agent is installed; any other MCP client can start `counsel stdio`.")
+
+
+def _outcome(step: Step, *, dry_run: bool) -> str:
+    if step.error:
+        return f"not changed. {step.error}"
+    if step.action == "not installed":
+        return f"not installed. {step.said}"
+    words = _DONE[step.action].format(step.path)
+    if dry_run and step.changes:
+        return f"would be {words}"
+    return f"{words}. {step.said}" if step.said else words

@@ -1,0 +1,239 @@
+"""`counsel setup`: counsel's own entry in every installed agent, through the safe editor of the servers room.
+
+What an agent hands on to the MCP servers it starts was measured (docs/setup.md): Claude Code everything, Gemini CLI all
+but what looks like a secret, Codex and Cursor only what the entry names. So the entries name the variables that
+counsel needs (keys, addresses, who asked whom), by reference: no value is ever written.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from counsel.agents import installed
+from counsel.agents.base import AGENTS, Agent
+from counsel.agents.serverform import Home, Server
+from counsel.configfiles.journal import Operation
+from counsel.configfiles.safewrite import Planned
+from counsel.doors import place as places
+from counsel.errors import Conflict, CounselError, NotFound
+from counsel.models.catalog import Catalog
+from counsel.servers.diff import unified
+from counsel.servers.formats import FORMATS
+from counsel.servers.listing import Found
+from counsel.servers.service import Servers
+from counsel.settings import Settings
+
+NAME = "counsel"
+_ADDED, _REMOVED = "setup: counsel in {}", "setup --remove: counsel in {}"
+
+# What belongs to a conversation between agents, and what agents are logged in with.
+_CONTEXT = ("COUNSEL_CHAIN", "SESSION_ID", "PERMISSION_MODE")
+_AGENTS = (
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "ANTHROPIC_AUTH_TOKEN",
+    "CODEX_HOME",
+    "CODEX_API_KEY",
+    "GEMINI_CLI_HOME",
+    "CURSOR_API_KEY",
+)
+_SECRET = ("_KEY", "_TOKEN")
+
+
+def _plain(name: str) -> str:
+    return f"${{{name}}}"
+
+
+def _or_nothing(name: str) -> str:
+    return f"${{{name}:-}}"
+
+
+# Which variables an entry must name, and how: what is not set must reach counsel as nothing, not as a text.
+_HANDED_ON: dict[str, tuple[Callable[[str], bool], Callable[[str], str]]] = {
+    "claude": (lambda _: False, _plain),
+    "codex": (lambda _: True, _plain),
+    "gemini": (lambda name: name.endswith(_SECRET), _or_nothing),
+    "cursor": (lambda _: True, _or_nothing),
+}
+
+
+@dataclass(slots=True)
+class Step:
+    """What happens, or happened, for one agent."""
+
+    agent: Agent
+    program: Path | None
+    action: str  # added, updated, unchanged, removed, absent, refused, not installed
+    path: Path | None = None
+    writes: list[Planned] = field(default_factory=list, repr=False)
+    error: CounselError | None = None
+    operation: str | None = None
+    connected: bool | None = None  # None: not checked
+    said: str = ""  # what the check found, and what to do
+
+    @property
+    def changes(self) -> bool:
+        return any(one.changes for one in self.writes)
+
+    @property
+    def diff(self) -> str:
+        return "".join(unified(one) for one in self.writes)
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None or self.connected is False
+
+    def as_dict(self, *, diff: bool) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "agent": self.agent.name,
+            "installed": self.program is not None,
+            "action": self.action,
+            "path": str(self.path) if self.path else None,
+            "id": self.operation,
+            "connected": self.connected,
+            "said": self.said,
+        }
+        if self.error:
+            shown["error"] = self.error.as_dict()
+        return {**shown, "diff": self.diff} if diff else shown
+
+
+def server(agent: Agent, settings: Settings) -> Server:
+    """counsel as this agent should start it. `-P`: a module in the folder where an agent works is never imported."""
+    return Server(
+        name=NAME,
+        command=sys.executable,
+        args=("-P", "-m", "counsel", "stdio", "--as", agent.name),
+        env={**_home(settings), **_handed_on(agent, settings)},
+    )
+
+
+def _home(settings: Settings) -> dict[str, str]:
+    """COUNSEL_HOME, where a front that knows nothing but HOME would look elsewhere."""
+    user = settings.env.get("HOME") or str(Path.home())
+    mine = str(settings.home)
+    return {} if mine == places.home({"HOME": user}) else {"COUNSEL_HOME": mine}
+
+
+def _handed_on(agent: Agent, settings: Settings) -> dict[str, str]:
+    wanted, refer = _HANDED_ON[agent.name]
+    return {name: refer(name) for name in _variables(settings) if wanted(name)}
+
+
+def _variables(settings: Settings) -> list[str]:
+    rows = [row.provider for row in Catalog.load(settings).providers() if row.provider.name != "local"]
+    keys = [name for row in rows for name in row.key_envs]
+    addresses = [row.base_url_env for row in rows if row.base_url_env]
+    return list(dict.fromkeys((*_CONTEXT, *_AGENTS, *keys, *addresses)))
+
+
+# ── planning ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Setup:
+    """Plans for each agent by itself: one that cannot take it holds up none of the others."""
+
+    def __init__(self, settings: Settings, env: Mapping[str, str] | None = None) -> None:
+        self.settings = settings
+        self.env = os.environ if env is None else env
+        self.servers = Servers.here(env=self.env)
+
+    def plan(self, names: Sequence[str] = (), *, remove: bool = False) -> list[Step]:
+        agents = [AGENTS[name] for name in names] if names else list(AGENTS.values())
+        return [self._step(agent, remove=remove) for agent in agents]
+
+    def apply(self, step: Step, *, remove: bool = False) -> None:
+        what = (_REMOVED if remove else _ADDED).format(step.agent.name)
+        try:
+            step.operation = self.servers.journal.apply(step.writes, what)
+        except CounselError as error:
+            step.action, step.error = "refused", error
+
+    def _step(self, agent: Agent, *, remove: bool) -> Step:
+        program = installed.locate(agent, self.env)
+        if program is None and not remove:
+            return Step(agent, None, "not installed", said=f"Install it: {agent.install}")
+        path = _user_home(agent, self.servers).target.path
+        try:
+            action, writes = self._removal(agent) if remove else self._entry(agent)
+        except CounselError as error:
+            return Step(agent, program, "refused", path, error=error)
+        return Step(agent, program, action, path, writes)
+
+    # ── in ──
+
+    def _entry(self, agent: Agent) -> tuple[str, list[Planned]]:
+        wanted, held = server(agent, self.settings), self._held(agent)
+        if held is None:
+            plan = self.servers.add([wanted], [agent.name], "user", dry_run=True).plan
+            return "added", plan.writes
+        if not is_ours(held.server):
+            raise Conflict(
+                f"{agent.label} has another server named {NAME!r}; it was left alone.",
+                hint=f"Rename or remove it: counsel servers remove {NAME} --agent {agent.name} --scope user",
+                file=str(held.home.target.path),
+            )
+        plan = self.servers.update(NAME, _renewal(wanted), [agent.name], "user", dry_run=True).plan
+        return plan.results[0].action, plan.writes
+
+    def _held(self, agent: Agent) -> Found | None:
+        seen = self.servers.listing([agent.name], "user")
+        broken = [one for one in seen.problems if one.get("name") in (None, NAME)]
+        if broken:
+            raise Conflict(
+                f"{broken[0]['path']}: {broken[0]['error']}",
+                hint="Correct it by hand, then run `counsel setup` again.",
+                file=broken[0]["path"],
+            )
+        return next((one for one in seen.servers if one.server.name == NAME and one.home.writable), None)
+
+    # ── out ──
+
+    def _removal(self, agent: Agent) -> tuple[str, list[Planned]]:
+        """What setup did is rewound, byte for byte where nobody wrote since; else the entry alone is taken out."""
+        held = self._held(agent)
+        if held is None or not is_ours(held.server):
+            return "absent", []
+        path = held.home.target.path
+        try:
+            return "removed", [self.servers.journal.rewind(self._done(agent), path)]
+        except (Conflict, NotFound):
+            plan = self.servers.remove(NAME, [agent.name], "user", dry_run=True).plan
+            return "removed", plan.writes
+
+    def _done(self, agent: Agent) -> list[Operation]:
+        """The changes of `counsel setup` that still stand, newest first."""
+        known = self.servers.history()
+        taken_back = {one.undoes for one in known}
+        standing: list[Operation] = []
+        for one in known:
+            if one.what == _REMOVED.format(agent.name):
+                break
+            if one.what == _ADDED.format(agent.name) and one.id not in taken_back:
+                standing.append(one)
+        return standing
+
+
+def is_ours(held: Server) -> bool:
+    """Whether an entry starts this program, whoever wrote it."""
+    starts = Path(held.command).name == NAME or NAME in held.args
+    return held.transport == "stdio" and starts and "stdio" in held.args
+
+
+def _renewal(wanted: Server) -> Callable[[Server], Server]:
+    """Of an entry that is there, only what must change: the user's own variables and fields stay."""
+
+    def change(old: Server) -> Server:
+        kept = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
+        return replace(old, command=wanted.command, args=wanted.args, env={**kept, **wanted.env})
+
+    return change
+
+
+def _user_home(agent: Agent, servers: Servers) -> Home:
+    return next(home for home in FORMATS[agent.name].homes(servers.place) if home.scope == "user")

@@ -1,0 +1,169 @@
+"""Does each agent really connect to counsel? The agents themselves are asked, each in its own words.
+
+Claude Code and Gemini CLI connect when they list their servers; Codex tells through its app-server. Cursor's own answer
+could not be measured, so its entry is started as Cursor would start it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+
+from counsel.doors.tools import TOOLS
+from counsel.servers import check as servers_check
+from counsel.servers.service import Servers
+from counsel.setup import NAME, Step
+from counsel.types import Json
+
+SECONDS = 60.0
+_Verdict: TypeAlias = tuple[bool, str]
+_TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+_ELSEWHERE = (
+    "Gemini CLI connects, but not in this folder: it disables every MCP server where it does not trust the folder. "
+    "Start `gemini` here once and trust it."
+)
+_AGAIN = "`{}` says more; `counsel servers check counsel` starts the entry itself."
+
+
+async def check(steps: list[Step], env: Mapping[str, str], seconds: float = SECONDS) -> None:
+    """Fill in `connected` and `said` of every step that has an entry; all agents at once."""
+    there = [step for step in steps if step.program and step.action in {"added", "updated", "unchanged"}]
+    await asyncio.gather(*(_one(step, env, seconds) for step in there))
+
+
+async def _one(step: Step, env: Mapping[str, str], seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            step.connected, step.said = await _ASKED[step.agent.name](step, env)
+    except TimeoutError:
+        step.connected = False
+        step.said = f"{step.agent.label} did not tell within {seconds:g} s whether it connects."
+    except (OSError, ValueError) as error:
+        step.connected = False
+        step.said = f"{step.agent.label} could not be asked whether it connects: {error}."
+
+
+async def _claude(step: Step, env: Mapping[str, str]) -> _Verdict:
+    line = _line(await _listed(step, env))
+    if "Connected" in line:
+        return True, "Claude Code connects."
+    return False, f"Claude Code says: {line or 'nothing of counsel'}. {_AGAIN.format('claude mcp list')}"
+
+
+async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
+    said = await _listed(step, env)
+    line = _line(said)
+    if line.endswith("- Connected"):
+        return True, "Gemini CLI connects."
+    if "untrusted" in said:
+        with (
+            tempfile.TemporaryDirectory() as empty
+        ):  # trusting this folder for a moment would run what is in it
+            line = _line(await _listed(step, {**env, **_TRUSTED}, empty))
+        if line.endswith("- Connected"):
+            return True, _ELSEWHERE
+    return False, f"Gemini CLI says: {line or 'nothing of counsel'}. {_AGAIN.format('gemini mcp list')}"
+
+
+async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
+    found = await _codex_status(step, env)
+    missing = set(TOOLS) - set(found.get("tools") or {})
+    if not missing:
+        return True, f"Codex connects and sees {len(TOOLS)} tools."
+    why = str(found.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[0]
+    return False, f"Codex says: {why[:300]}. {_AGAIN.format('codex mcp get counsel')}"
+
+
+async def _cursor(_: Step, env: Mapping[str, str]) -> _Verdict:
+    servers = Servers.here(env=env)
+    (found, *_rest) = servers.find(NAME, ["cursor"], "user")
+    checked = await servers_check.check_one(found, servers.place, SECONDS)
+    if checked.status == "ok":
+        return (
+            True,
+            "Cursor's entry starts and answers; Cursor itself was not asked: its settings show the server.",
+        )
+    return (
+        False,
+        f"Cursor's entry does not answer: {checked.error}. `counsel servers check counsel` says more.",
+    )
+
+
+_ASKED: dict[str, Callable[[Step, Mapping[str, str]], Awaitable[_Verdict]]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+    "cursor": _cursor,
+}
+
+
+def _line(said: str) -> str:
+    """What a listing says of counsel: `counsel: … - ✔ Connected`, `✓ counsel: … - Connected`."""
+    lines = (line.strip() for line in said.splitlines())
+    return next((line for line in lines if line.lstrip("✓✔✗✘○… ").startswith(f"{NAME}:")), "")
+
+
+async def _listed(step: Step, env: Mapping[str, str], cwd: str | None = None) -> str:
+    process = await _start(step, env, "mcp", "list", cwd=cwd)
+    try:
+        said, _ = await process.communicate()
+    finally:
+        await _end(process)
+    return said.decode(errors="replace")
+
+
+async def _codex_status(step: Step, env: Mapping[str, str]) -> Json:
+    process = await _start(step, env, "app-server", stderr=asyncio.subprocess.DEVNULL)
+    assert process.stdin is not None  # noqa: S101 - asked for below
+    assert process.stdout is not None  # noqa: S101
+    asked = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": NAME, "version": "1"}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "mcpServerStatus/list", "params": {}},
+    )
+    try:
+        process.stdin.write("".join(json.dumps(line) + "\n" for line in asked).encode())
+        while line := await process.stdout.readline():
+            answer = json.loads(line)
+            if answer.get("id") == 2:
+                rows = (answer.get("result") or {}).get("data") or []
+                refused = {
+                    "toolsError": (answer.get("error") or {}).get("message") or "it has no such server"
+                }
+                return next((dict(row) for row in rows if row.get("name") == NAME), refused)
+    finally:
+        await _end(process)
+    raise ValueError("it ended")
+
+
+async def _start(
+    step: Step,
+    env: Mapping[str, str],
+    *args: str,
+    stderr: int = asyncio.subprocess.STDOUT,
+    cwd: str | None = None,
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        str(step.program),
+        *args,
+        env=dict(env),
+        cwd=cwd,
+        stdin=asyncio.subprocess.PIPE if args[0] == "app-server" else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
+        limit=1 << 24,
+        start_new_session=True,
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """With everything that it started: a client that hangs must not stay."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -1,0 +1,190 @@
+"""`counsel setup`: what is written, that it is written once, and that it can be taken back."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from .conftest import COMMANDS, World
+
+OWN = {
+    "claude": '{\n\t"numStartups": 3,\n\t"mcpServers": {"other": {"type": "stdio", "command": "x"}}\n}\n',
+    "codex": '# mine\nmodel = "gpt-5.1"   # keep\n\n[mcp_servers.other]\ncommand = "x"\n',
+    "gemini": '{\n  // mine\n  "security": {"auth": {"selectedType": "gemini-api-key"}},\n}\n',
+    "cursor": '{"mcpServers": {"other": {"command": "x"}}}',
+}
+ARGS = ["-P", "-m", "counsel", "stdio", "--as"]
+
+
+def entry(world: World, agent: str) -> dict[str, object]:
+    text = world.file(agent).read_text()
+    if agent == "codex":
+        return tomllib.loads(text)["mcp_servers"]["counsel"]
+    return json.loads(
+        "\n".join(line for line in text.splitlines() if "//" not in line).replace("},\n}", "}\n}")
+    )["mcpServers"]["counsel"]
+
+
+def test_every_installed_agent_gets_one_entry(world: World) -> None:
+    world.install("claude", "codex", "cursor")
+    rows = world.json("--yes", "--no-check")
+    assert {name: row["action"] for name, row in rows.items()} == {
+        "claude": "added",
+        "codex": "added",
+        "gemini": "not installed",
+        "cursor": "added",
+    }
+    assert "npm install -g @google/gemini-cli" in rows["gemini"]["said"]
+    for agent in ("claude", "codex", "cursor"):
+        held = entry(world, agent)
+        assert (held["command"], held["args"]) == (sys.executable, [*ARGS, agent])
+    assert not world.file("gemini").exists()
+
+
+def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.install(*COMMANDS)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-secret-itself")
+    world.setup("--yes", "--no-check")
+    assert entry(world, "claude")["env"] == {}
+    assert {"COUNSEL_CHAIN", "OPENAI_API_KEY", "XAI_BASE_URL"} <= set(entry(world, "codex")["env_vars"])
+    assert "env" not in entry(world, "codex")
+    assert entry(world, "gemini")["env"]["OPENAI_API_KEY"] == "${OPENAI_API_KEY:-}"
+    assert "COUNSEL_CHAIN" not in entry(world, "gemini")["env"]  # it hands that on by itself
+    assert entry(world, "cursor")["env"]["COUNSEL_CHAIN"] == "${COUNSEL_CHAIN:-}"
+    assert all(b"the-secret" not in data for data in world.files().values())
+
+
+def test_a_home_elsewhere_is_written_down(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.install("claude", "codex")
+    world.setup("--yes", "--no-check")
+    monkeypatch.setenv("XDG_DATA_HOME", str(world.home / "data"))  # which Codex does not hand on
+    assert world.actions("--yes", "--no-check", "-a", "codex", "-a", "claude") == {
+        "codex": "updated",
+        "claude": "updated",
+    }
+    assert entry(world, "codex")["env"] == {"COUNSEL_HOME": str(world.home / "data" / "counsel")}
+    monkeypatch.delenv("XDG_DATA_HOME")
+    world.setup("--yes", "--no-check")
+    assert "env" not in entry(world, "codex")
+    assert entry(world, "claude")["env"] == {}
+
+
+def test_it_can_be_repeated(world: World) -> None:
+    world.install(*COMMANDS)
+    world.setup("--yes", "--no-check")
+    before = world.files()
+    assert set(world.actions("--no-check").values()) == {"unchanged"}  # nothing to say yes to
+    assert world.files() == before
+    world.setup("--no-check")
+    assert "Codex: already there" in world.err
+
+
+@pytest.mark.parametrize("existing", [True, False], ids=["with files", "empty home"])
+def test_remove_restores_every_file_byte_for_byte(world: World, existing: bool) -> None:
+    world.install(*COMMANDS)
+    for agent, text in OWN.items() if existing else ():
+        world.write(agent, text)
+    before = world.files()
+    world.setup("--yes", "--no-check")
+    assert world.files() != before
+    assert set(world.actions("--remove", "--yes").values()) == {"removed"}
+    assert world.files() == before
+    assert set(world.actions("--remove", "--yes").values()) == {"absent"}
+
+
+def test_remove_takes_back_several_setups(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.install("gemini")
+    before = world.files()
+    world.setup("--yes", "--no-check")
+    monkeypatch.setattr(sys, "executable", "/opt/newer/bin/python")
+    assert world.actions("--yes", "--no-check")["gemini"] == "updated"
+    assert entry(world, "gemini")["command"] == "/opt/newer/bin/python"
+    world.setup("--remove", "--yes")
+    assert world.files() == before
+
+
+def test_remove_keeps_what_came_after(world: World) -> None:
+    world.install("claude")
+    world.setup("--yes", "--no-check")
+    held = json.loads(world.file("claude").read_text())
+    held["numStartups"] = 1
+    held["mcpServers"]["later"] = {"type": "stdio", "command": "y", "args": [], "env": {}}
+    world.file("claude").write_text(json.dumps(held))
+    world.setup("--remove", "--yes")
+    left = json.loads(world.file("claude").read_text())
+    assert left["numStartups"] == 1
+    assert list(left["mcpServers"]) == ["later"]
+
+
+def test_an_older_entry_is_renewed_and_the_users_own_fields_stay(world: World) -> None:
+    world.install("codex")
+    world.write(
+        "codex",
+        '[mcp_servers.counsel]\ncommand = "counsel"  # mine\nargs = ["stdio"]\nstartup_timeout_sec = 30\n'
+        '[mcp_servers.counsel.env]\nLOG_LEVEL = "debug"\n',
+    )
+    before = world.files()
+    assert world.actions("--yes", "--no-check")["codex"] == "updated"
+    held = entry(world, "codex")
+    assert held["args"] == [*ARGS, "codex"]
+    assert held["startup_timeout_sec"] == 30
+    assert held["env"] == {"LOG_LEVEL": "debug"}
+    world.setup("--remove", "--yes")
+    assert world.files() == before
+
+
+def test_somebody_elses_counsel_is_left_alone(world: World) -> None:
+    world.install("claude", "gemini")
+    world.write("claude", '{"mcpServers": {"counsel": {"type": "stdio", "command": "legal-advice"}}}')
+    before = world.file("claude").read_bytes()
+    rows = world.json("--yes", "--no-check", code=1)
+    assert rows["claude"]["error"]["code"] == "CONFLICT"
+    assert rows["gemini"]["action"] == "added"
+    assert world.json("--remove", "--yes")["claude"]["action"] == "absent"
+    assert world.file("claude").read_bytes() == before
+
+
+def test_one_broken_file_holds_up_nobody_else(world: World) -> None:
+    world.install("claude", "codex")
+    world.write("claude", '{"mcpServers": ')
+    rows = world.json("--yes", "--no-check", code=1)
+    assert rows["claude"]["action"] == "refused"
+    assert rows["codex"]["action"] == "added"
+    assert world.file("claude").read_bytes() == b'{"mcpServers": '
+
+
+def test_a_dry_run_shows_the_diff_and_writes_nothing(world: World) -> None:
+    world.install("claude")
+    shown = world.setup("--dry-run")
+    assert "+++ " in shown
+    assert '+        "--as",' in shown
+    assert "would be registered" in world.err
+    assert world.files() == {}
+    assert '"--as"' in world.json("--dry-run")["claude"]["diff"]
+
+
+def test_without_a_person_nothing_is_written(world: World) -> None:
+    world.install("claude")
+    world.setup(code=1)
+    assert "--yes" in world.err
+    assert world.files() == {}
+
+
+def test_no_agent_at_all(world: World) -> None:
+    world.setup("--yes", code=1)
+    assert "npm install -g @anthropic-ai/claude-code" in world.err
+    assert "counsel stdio" in world.err
+
+
+def test_an_agent_that_cannot_be_asked_is_named(world: World) -> None:
+    world.install("claude", "codex")
+    rows = world.json("--yes", code=1)
+    assert rows["claude"]["connected"] is False
+    assert "claude mcp list" in rows["claude"]["said"]
+    assert rows["codex"]["connected"] is False
+    assert "could not be asked" in rows["codex"]["said"]
