@@ -48,6 +48,10 @@ COMMANDS: dict[str, Row] = {
     "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
     "serve": Row("counsel.cli.serve:serve", "Open the HTTP door: MCP at /mcp."),
     "daemon": Row("counsel.cli.daemon:daemon", "Is the daemon running; stop it."),
+    "ask-service": Row(
+        "counsel.cli.ask_service:ask_service",
+        "Open a session's askModel socket, for programs that host agents.",
+    ),
     "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
 }
 

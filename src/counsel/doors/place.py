@@ -42,10 +42,19 @@ def run_folder(of: str) -> str:
     return _elsewhere(of)
 
 
-def socket(of: str) -> str:
+def socket(of: str, name: str = "daemon.sock") -> str:
     """The daemon's socket: in the run folder, or under a short name in /tmp when that path is too long to bind."""
-    path = f"{run_folder(of)}/daemon.sock"
-    return path if len(os.fsencode(path)) <= LONGEST else f"{_elsewhere(of)}/daemon.sock"
+    path = f"{run_folder(of)}/{name}"
+    return path if len(os.fsencode(path)) <= LONGEST else f"{_elsewhere(of)}/{name}"
+
+
+def ask_socket(of: str, session: str) -> str:
+    """A session's askModel socket. A long name that would not fit even in /tmp is shortened to its hash."""
+    from hashlib import sha256  # noqa: PLC0415
+
+    path = socket(of, f"ask-{session}.sock")
+    short = f"ask-{sha256(session.encode()).hexdigest()[:24]}.sock"
+    return path if len(os.fsencode(path)) <= LONGEST else socket(of, short)
 
 
 def _elsewhere(of: str) -> str:

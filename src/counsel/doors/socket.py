@@ -85,7 +85,7 @@ class Visit:
             raise ValueError("an unknown note")
 
     def _greet(self, hello: Json) -> None:
-        if peer_uid(self.pipe) != os.getuid():
+        if self.pipe.transport and peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
             self._refuse("this daemon belongs to another user")
             return
         self.role, self._hello = str(hello.get("role")), hello
@@ -133,9 +133,8 @@ def _shake(session: Session, params: Json) -> None:
         session.talk.initialize(params)
 
 
-def peer_uid(pipe: LinePipe) -> int:
-    assert pipe.transport is not None  # noqa: S101 - lines come from it
-    connection: Any = pipe.transport.get_extra_info("socket")
+def peer_uid(connection: Any) -> int:
+    """Who is at the other end of a unix socket."""
     if hasattr(socket, "SO_PEERCRED"):
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[1])

@@ -1,0 +1,64 @@
+"""`counsel ask-service`: a session's askModel socket, for programs that host agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from counsel.agents.base import AGENTS
+from counsel.caller import Caller
+from counsel.cli import connect
+
+
+@click.command("ask-service")
+@click.option("--session", help="The session's name (default: SESSION_ID, else a new one).")
+@click.option(
+    "--as",
+    "agent",
+    type=click.Choice(list(AGENTS)),
+    help="The agent that asks, so that it never asks itself.",
+)
+@click.option("--until-eof", is_flag=True, help="End when standard input is closed, as when its parent dies.")
+@connect.standalone_option
+def ask_service(*, session: str | None, agent: str | None, until_eof: bool, standalone: bool) -> None:
+    """Open the askModel socket of one session and serve it until SIGTERM.
+
+    Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/askmodel.md;
+    counsel.doors.ask_client speaks it.
+    """
+    who = connect.caller()
+    name = session or who.settings.session_id or f"s-{secrets.token_hex(8)}"
+    connect.run(_serve(who, name, agent, until_eof=until_eof, standalone=standalone))
+
+
+async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: bool, standalone: bool) -> None:
+    from counsel.doors.ask_service import AskService
+    from counsel.doors.visitor import Visitor
+
+    visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
+    over = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
+    if until_eof:
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, over)
+    async with (
+        connect.engine(who, standalone=standalone) as engine,
+        AskService(engine, visitor, session, who.settings.home) as service,
+    ):
+        about = {"session": service.session, "socket": service.path, "pid": os.getpid()}
+        sys.stdout.write(json.dumps(about) + "\n")
+        sys.stdout.flush()
+        await over.wait()
+
+
+def _at_end(over: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 1 << 12):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        over.set()

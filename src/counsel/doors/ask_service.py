@@ -1,0 +1,328 @@
+"""askModel without MCP: one unix socket per session, for programs that host agents (docs/askmodel.md).
+
+Lines of JSON, any number of requests at once on one connection:
+
+    in    {"requestId", "model", "prompt", "sessionTag"?, "timestamp"?, "stream"?, "tools"?}
+          {"requestId", "cancel": true}
+    out   {"requestId", "partial", "offset"}            while it is being said, when `stream` is true
+          {"requestId", "text", "error": null, …}       the answer
+          {"requestId", "text": null, "error": "what happened, what to do", "code", …}
+
+A line that cannot be read is answered by an error of its own. Whoever hangs up stops what it asked for. The tags of a
+session's socket are that session's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from counsel.doors import calls, place
+from counsel.doors.house import listen
+from counsel.doors.lines import Splitter, encode
+from counsel.doors.socket import peer_uid
+from counsel.doors.visitor import Visitor
+from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument
+from counsel.requests import ChatRequest, Engine
+from counsel.types import Json
+
+CLIENT = "askModel service"
+_CHUNK = 1 << 18
+_PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
+_SESSION = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "requestId": (str, "a text"),
+    "model": (str, "a text"),
+    "prompt": (str, "a text"),
+    "sessionTag": ((str, type(None)), "a text"),
+    "timestamp": ((str, int, float, type(None)), "a text or a number"),
+    "stream": (bool, "true or false"),
+    "tools": (list, "a list of texts"),
+    "cancel": (bool, "true or false"),
+}
+
+
+def check_session(session: str) -> str:
+    if _SESSION(session) and session.strip("."):
+        return session
+    raise InvalidArgument(
+        f"{session[:80]!r} cannot name a session.", hint="Use 1 to 64 letters, digits, '_', '-' or '.'."
+    )
+
+
+class AskService:
+    """One session's socket. `async with AskService(…) as service:` serves at `service.path`."""
+
+    def __init__(self, engine: Engine, visitor: Visitor, session: str, home: Path) -> None:
+        self.engine = engine
+        self.visitor = visitor
+        self.session = check_session(session)
+        self.path = place.ask_socket(str(home), session)
+        self._lease = _Lease(f"{self.path}.lock")
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        if not self._lease.take():
+            raise Conflict(
+                f"Session {self.session} has its socket already: {self.path}.",
+                hint="Connect to it, or choose another session.",
+            )
+        sweep(Path(self.path).parent)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listen(self.path))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lease.remove(self.path)
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        self._lease.release()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - asyncio made it
+        self._connections.add(task)
+        try:
+            if peer_uid(writer.get_extra_info("socket")) == os.getuid():
+                await Connection(self, writer).serve(reader)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # it is gone, or we are
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+
+@dataclass(slots=True)
+class _Flight:
+    call: calls.Call
+    task: asyncio.Task[None] = field(init=False)
+    partials: asyncio.Task[None] | None = None
+
+
+class Connection:
+    """One program's requests; each is answered by a task of its own."""
+
+    def __init__(self, service: AskService, writer: asyncio.StreamWriter) -> None:
+        self._service = service
+        self._writer = writer
+        self._flights: dict[str, _Flight] = {}
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        split = Splitter(self._line)
+        try:
+            while data := await reader.read(_CHUNK):
+                split.feed(data)
+        finally:
+            await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Nobody waits any more: what was asked is stopped upstream."""
+        tasks = [flight.task for flight in self._flights.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _line(self, data: bytes) -> None:
+        identity: str | None = None
+        try:
+            message = _object(data)
+            identity = self._free(message)
+            _check(message)
+            if message.get("cancel"):
+                self._cancel(message["requestId"])
+            elif identity is None:
+                raise InvalidArgument("This requestId is being answered already; choose another.")
+            else:
+                self._begin(identity, message)
+        except CounselError as error:
+            self._send(_failed(identity, error))
+
+    def _free(self, message: Json) -> str | None:
+        """The name to answer by; None when it has none, or one whose answer this error would be taken for."""
+        given = message.get("requestId")
+        return given if isinstance(given, str) and given not in self._flights else None
+
+    def _begin(self, identity: str, message: Json) -> None:
+        call = calls.Call(
+            engine=self._service.engine, caller=self._service.visitor.caller(CLIENT), patience=_PATIENCE
+        )
+        flight = self._flights[identity] = _Flight(call)
+        if message.get("stream"):
+            call.on_job = lambda job: self._follow(identity, flight, job)
+        flight.task = asyncio.ensure_future(self._answer(identity, flight, _request(self._service, message)))
+
+    def _cancel(self, identity: str) -> None:
+        if flight := self._flights.get(identity):
+            flight.call.leaving = "cancelled"
+            flight.task.cancel()
+
+    async def _answer(self, identity: str, flight: _Flight, request: ChatRequest) -> None:
+        try:
+            shown = _answered(identity, await calls.run(flight.call, request, background=False))
+        except CounselError as error:
+            shown = _failed(identity, error)
+        except asyncio.CancelledError:
+            await self._stop_following(flight)
+            if flight.call.leaving != "cancelled":
+                raise
+            shown = _failed(identity, Cancelled("The request was cancelled."))
+        except Exception as error:  # noqa: BLE001 - one request's defect must not end the others
+            shown = _failed(identity, Internal(f"counsel failed inside ({type(error).__name__})."))
+        finally:
+            self._flights.pop(identity, None)
+        if flight.partials is not None:
+            with suppress(CounselError, ConnectionError):
+                await flight.partials
+        self._send(shown)
+        with suppress(ConnectionError):
+            await self._writer.drain()
+
+    # ── live text ──
+
+    def _follow(self, identity: str, flight: _Flight, job: str) -> None:
+        flight.partials = asyncio.ensure_future(self._tell(identity, job))
+
+    async def _tell(self, identity: str, job: str) -> None:
+        """Slower than the model when the reader is: nothing is dropped, and only this request waits."""
+        async for event in self._service.engine.follow(job):
+            if event.kind == "text":
+                self._send(
+                    {"requestId": identity, "partial": event.data["text"], "offset": event.data["offset"]}
+                )
+                await self._writer.drain()
+
+    @staticmethod
+    async def _stop_following(flight: _Flight) -> None:
+        if flight.partials is not None:
+            flight.partials.cancel()
+            with suppress(asyncio.CancelledError, CounselError, ConnectionError):
+                await flight.partials
+            flight.partials = None
+
+    def _send(self, message: Json) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(encode(message))
+
+
+# ── lines ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _object(data: bytes) -> Json:
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise InvalidArgument("This line is not a JSON object.", hint="Send one object per line, as UTF-8.")
+    return message
+
+
+def _check(message: Json) -> None:
+    required = ("requestId",) if message.get("cancel") else ("requestId", "model", "prompt")
+    for name in required:
+        if not message.get(name):
+            raise InvalidArgument(f"{name} is missing.", hint="Needed: requestId, model, prompt.")
+    for name, value in message.items():
+        if name not in _TYPES:
+            raise InvalidArgument(f"{name[:80]!r} is not known.", hint=f"Known: {', '.join(_TYPES)}.")
+        kinds, words = _TYPES[name]
+        if not isinstance(value, kinds) or not _texts(value):
+            raise InvalidArgument(f"{name} must be {words}.")
+
+
+def _texts(value: Any) -> bool:
+    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+
+
+def _request(service: AskService, message: Json) -> ChatRequest:
+    return ChatRequest(
+        tool="askModel",
+        model=message["model"],
+        prompt=message["prompt"],
+        session_tag=message.get("sessionTag"),
+        session=service.session,
+        tools=tuple(message.get("tools", ())),
+    )
+
+
+def _answered(identity: str, result: Json) -> Json:
+    continuation = result["continuation"]
+    return {
+        "requestId": identity,
+        "text": result["content"],
+        "error": None,
+        "sessionTag": continuation.get("tag"),
+        "continuationId": continuation["id"],
+        "jobId": result.get("job_id"),
+        "metadata": result.get("metadata", {}),
+    }
+
+
+def _failed(identity: str | None, error: CounselError) -> Json:
+    return {
+        "requestId": identity,
+        "text": None,
+        "error": str(error),
+        "code": error.code,
+        "details": error.fields,
+    }
+
+
+# ── who serves a session ─────────────────────────────────────────────────────────────────────────────
+
+
+class _Lease:
+    """A lock that proves that a session is served; the kernel lets go of it whatever happens to us."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def take(self) -> bool:
+        while True:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            if _is_at(file, self._path):  # else the one before us has removed it meanwhile
+                self._file = file
+                return True
+            os.close(file)
+
+    @staticmethod
+    def remove(path: str) -> None:
+        Path(path).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        if self._file is not None:
+            Path(self._path).unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+
+
+def _is_at(file: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), Path(path).stat())
+    except FileNotFoundError:
+        return False
+
+
+def sweep(folder: Path) -> None:
+    """Remove sockets whose service was killed."""
+    for lock in folder.glob("ask-*.sock.lock"):
+        lease = _Lease(str(lock))
+        if lease.take():
+            lease.remove(str(lock.with_suffix("")))
+            lease.release()

@@ -1,0 +1,132 @@
+"""With the real agents: they connect to what `counsel setup` wrote, and ask each other through it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import rigs
+from fake import FakeProcess
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+# The first request waits for the servers and has their tools at hand: the fake cannot search for them.
+AT_ONCE = {"MCP_CONNECTION_NONBLOCKING": "0", "ENABLE_TOOL_SEARCH": "false"}
+ASK = "mcp__counsel__askModel"
+
+
+@dataclass
+class Desk:
+    """An empty home with the three agents from npm on PATH, and the fake behind their keys."""
+
+    env: dict[str, str]
+    project: Path
+
+    def run(self, *command: str, code: int = 0, **more: str) -> str:
+        done = subprocess.run(
+            command,
+            cwd=self.project,
+            env={**self.env, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=110,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def counsel(self, *args: str, code: int = 0, **more: str) -> str:
+        return self.run(sys.executable, "-P", "-m", "counsel", *args, code=code, **more)
+
+    def claude(self, prompt: str, **more: str) -> dict[str, Any]:
+        asked = ("claude", "-p", prompt, "--output-format", "json", "--allowedTools", ASK)
+        return json.loads(self.run(*asked, **AT_ONCE, **more))
+
+
+@pytest.fixture
+def desk(tmp_path: Path, fake_process: FakeProcess) -> Iterator[Desk]:
+    made = [rigs.RIGS[name](fake_process, tmp_path) for name in ("claude", "codex", "gemini")]  # type: ignore[arg-type]
+    env = {key: value for rig in made for key, value in rig.env.items()}
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    there = Desk(env, made[0].project)
+    yield there
+    there.counsel("daemon", "stop")
+
+
+def test_every_agent_connects_after_setup_and_remove_restores_the_files(desk: Desk) -> None:
+    kept = {path: path.read_bytes() for path in Path(desk.env["HOME"]).glob(".*/*") if path.is_file()}
+    rows = json.loads(desk.counsel("setup", "--yes", "--json"))["agents"]
+    assert [row["connected"] for row in rows] == [True, True, True, None]
+    assert "not in this folder" in rows[2]["said"]  # which Gemini CLI does not trust
+    assert "✔ Connected" in desk.run("claude", "mcp", "list")
+    assert "✓ counsel" in desk.run("gemini", "mcp", "list", **TRUST)
+    desk.counsel("setup", "--remove", "--yes")
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert "counsel" not in (Path(desk.env["HOME"]) / ".claude.json").read_text()
+
+
+def tool_results(fake: FakeProcess, vendor: str) -> str:
+    """What the vendor's model was shown of its tools' results in its last request."""
+    last = [each for each in fake.calls if each["vendor"] == vendor][-1]["body"]
+    if vendor == "anthropic":
+        parts = [
+            part for message in last["messages"] for part in message["content"] if isinstance(part, dict)
+        ]
+        shown = [part for part in parts if part.get("type") == "tool_result"]
+    else:
+        shown = [item for item in last["input"] if "output" in item]
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def test_claude_asks_codex_through_counsel(desk: Desk, fake_process: FakeProcess) -> None:
+    desk.counsel("setup", "--yes", "--no-check")
+    asks = {
+        "name": ASK,
+        "arguments": {"model": "codex", "prompt": "What is six by seven?", "sessionTag": "sums"},
+    }
+    fake_process.script(vendor="anthropic", tool_calls=[asks], text="Codex answered.", times=None)
+    fake_process.script(vendor="openai-responses", text="It is 42.", times=None)
+    assert desk.claude("please ask codex")["result"] == "Codex answered."
+    assert "It is 42." in tool_results(fake_process, "anthropic")
+    assert "What is six by seven?" in fake_process.wait_for(vendor="openai-responses")[0]["text"]
+    (job,) = json.loads(desk.counsel("jobs", "--json"))["content"]["jobs"]
+    assert (job["tool"], job["models"], job["status"]) == ("askModel", ["codex"], "completed")
+    # the same tag again: the thread goes on, in Codex's own session
+    desk.claude("ask again")
+    second = [each for each in fake_process.calls if each["vendor"] == "openai-responses"][-1]["body"]
+    assert "It is 42." in json.dumps(second["input"])
+
+
+def test_a_circle_of_real_agents_ends(desk: Desk, fake_process: FakeProcess) -> None:
+    """Claude asks Codex, and Codex (through the counsel that it starts itself) asks Claude back.
+
+    Codex calls such tools only with full access: at the lower levels nobody is there to approve them.
+    """
+    desk.counsel("setup", "--yes", "--no-check")
+    to_codex = {"name": ASK, "arguments": {"model": "codex", "prompt": "ask claude"}}
+    back = {
+        "name": "askModel",
+        "namespace": "mcp__counsel",
+        "arguments": {"model": "claude", "prompt": "well?"},
+    }
+    fake_process.script(vendor="anthropic", tool_calls=[to_codex], text="done", times=None)
+    fake_process.script(vendor="openai-responses", tool_calls=[back], text="codex is done", times=None)
+    assert desk.claude("begin", CODEX_SANDBOX_MODE="danger-full-access")["result"] == "done"
+    assert "Claude Code → Codex → Claude Code" in tool_results(fake_process, "openai-responses")
+
+
+def test_claude_does_not_ask_itself(desk: Desk, fake_process: FakeProcess) -> None:
+    desk.counsel("setup", "--yes", "--no-check")
+    asks = {"name": ASK, "arguments": {"model": "claude", "prompt": "who am I?"}}
+    fake_process.script(vendor="anthropic", tool_calls=[asks], text="never mind", times=None)
+    assert desk.claude("ask yourself")["result"] == "never mind"
+    assert "SELF_CONSULTATION" in tool_results(fake_process, "anthropic")
