@@ -175,16 +175,18 @@ async def one_call(peer: Peer, _: str) -> dict[str, float]:
 
 
 async def load(peer: Peer, _: str) -> dict[str, float]:
-    peer = with_delay(peer, "d50")
-    client = Client(peer)
+    return await under_load(Client(with_delay(peer, "d50")))
+
+
+async def under_load(client: Client | HttpClient) -> dict[str, float]:
     await client.start()
-    await client.call(peer.chat("warm"))
+    await client.call(client.peer.chat("warm"))
     pids = client.pids()
     room = asyncio.Semaphore(64)
 
     async def one(number: int) -> None:
         async with room:
-            await client.call(peer.chat(f"q{number}"))
+            await client.call(client.peer.chat(f"q{number}"))
 
     await asyncio.gather(*(one(n) for n in range(200)))
     before, began = cpu(pids), time.perf_counter()
@@ -253,6 +255,93 @@ async def jobs(peer: Peer, _: str) -> dict[str, float]:
     return {"the 10 newest jobs (ms; counsel of 10,000, converse of 1,000)": statistics.median(times) * 1000}
 
 
+class HttpClient:
+    """JSON-RPC posts to /mcp, as clients of the 2025 revisions send them."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.number = 0
+        self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+    async def start(self) -> None:
+        import aiohttp
+
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/mcp"
+        own = self.peer.name == "counsel"
+        command = (
+            [sys.executable, "-m", "counsel", "serve", "--port", str(port)]
+            if own
+            else [*self.peer.command[:2], "--transport=http"]
+        )
+        env = {
+            **self.peer.env,
+            "PORT": str(port),
+            "HTTP_PORT": str(port),
+            "COUNSEL_TOKEN": "bench-token-0123456789",
+        }
+        quiet = subprocess.DEVNULL
+        self.process = await asyncio.create_subprocess_exec(*command, env=env, stdout=quiet, stderr=quiet)
+        if own:
+            self.headers["authorization"] = f"Bearer {env['COUNSEL_TOKEN']}"
+        self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        }
+        for _ in range(600):
+            with contextlib.suppress(aiohttp.ClientError):
+                await self.ask("initialize", hello)
+                break
+            await asyncio.sleep(0.05)
+        self.headers["mcp-protocol-version"] = "2025-06-18"
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        async with self.session.post(self.url, json=note, headers=self.headers) as answer:
+            await answer.read()
+
+    async def ask(self, method: str, params: dict[str, Any]) -> Any:
+        self.number += 1
+        message = {"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}
+        async with self.session.post(self.url, json=message, headers=self.headers) as answer:
+            body = await answer.text()
+            if given := answer.headers.get("mcp-session-id"):
+                self.headers["mcp-session-id"] = given
+        if body.startswith(("event:", "data:", "id:", ":")):
+            lines = [line[5:] for line in body.splitlines() if line.startswith("data:") and '"id"' in line]
+            body = lines[-1]
+        found = json.loads(body)
+        if "error" in found or found["result"].get("isError"):
+            raise RuntimeError(f"{self.peer.name}: {body[:300]}")
+        return found["result"]
+
+    async def call(self, tool: dict[str, Any]) -> Any:
+        return await self.ask("tools/call", tool)
+
+    async def stop(self) -> None:
+        await self.session.close()
+        self.process.terminate()
+        await self.process.wait()
+
+    def pids(self) -> list[int]:
+        return [self.process.pid]
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def load_http(peer: Peer, _: str) -> dict[str, float]:
+    if peer.name == "counsel":
+        stop_daemon(peer)
+    found = await under_load(HttpClient(with_delay(peer, "d50")))
+    return {f"HTTP: {what}": value for what, value in found.items()}
+
+
 def with_delay(peer: Peer, path: str) -> Peer:
     env = {**peer.env, "OPENAI_BASE_URL": peer.env["OPENAI_BASE_URL"].replace("/d0/", f"/{path}/")}
     return Peer(peer.name, peer.command, env, peer.home)
@@ -266,6 +355,8 @@ TARGETS = {
     "one call, upstream 0 ms (ms)": 1.0,
     "64 at once, upstream 50 ms (calls/s)": 1.0,
     "CPU per call under load (ms)": 0.7,
+    "HTTP: 64 at once, upstream 50 ms (calls/s)": 1.0,
+    "HTTP: CPU per call under load (ms)": 0.7,
     "the 10 newest jobs (ms; counsel of 10,000, converse of 1,000)": 0.1,
 }
 MEASURES: dict[str, tuple[Measure, int]] = {
@@ -273,6 +364,7 @@ MEASURES: dict[str, tuple[Measure, int]] = {
     "warm": (start_warm, 5),
     "call": (one_call, 3),
     "load": (load, 3),
+    "http": (load_http, 3),
     "consensus": (consensus, 1),
     "memory": (memory, 1),
     "jobs": (jobs, 1),
