@@ -75,9 +75,9 @@ class Engine:
     ) -> str:
         """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
         self.runner.meet(caller)
-        if key and (known := jobs.by_key(self.database, key)):
-            await self.runner.look_for_orphans(only=known["id"])
-            return str(known["id"])
+        if key and (known := self.runner.keys.get(key) or jobs.id_of_key(self.database, key)):
+            await self.runner.look_for_orphans(only=known)
+            return known
         arrival = await intake.receive(
             request, caller, self.router, self.database, background=background, key=key
         )

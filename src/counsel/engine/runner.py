@@ -77,6 +77,7 @@ class Runner:
         secret: bytes,
     ) -> None:
         self.running: dict[str, Running] = {}
+        self.keys: dict[str, str] = {}  # of running jobs: the call's key → the job
         self.gate = gate
         self._database = database
         self._router = router
@@ -122,7 +123,9 @@ class Runner:
         )
         if arrival.pictures:
             await self._database.write(jobs.store_blobs(arrival.pictures))
-        if arrival.continues or job.background or job.key:
+        if job.key in self.keys:  # the same call, twice within a moment
+            return self.keys[job.key]
+        if arrival.continues or job.background:
             known = await self._database.write(insert)
             if known != job.id:
                 return known
@@ -137,12 +140,16 @@ class Runner:
     def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:
         running = Running(job, Live(job.id, job.task.models, seq), title=title_of(job.task.prompt))
         self.running[job.id] = running
+        if job.key:
+            self.keys[job.key] = job.id
         running.task = asyncio.create_task(self._run(running, continues), name=job.id)
         running.task.add_done_callback(lambda _: self._forget(job.id))
         return running
 
     def _forget(self, job_id: str) -> None:
-        self.running.pop(job_id, None)
+        gone = self.running.pop(job_id, None)
+        if gone and gone.job.key:
+            self.keys.pop(gone.job.key, None)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -393,6 +400,8 @@ class Runner:
 
     async def look_for_orphans(self, only: str | None = None) -> None:
         """Go on with jobs whose process died, when the keys that they were asked with are at hand."""
+        if only in self.running:
+            return
         for row in jobs.unfinished(self._database):
             if (
                 row["id"] in self.running

@@ -48,11 +48,15 @@ class Task:
         return getattr(self, setting, True) is not None
 
     def dump(self) -> str:
-        return json.dumps({name: getattr(self, name) for name in _TASK_FIELDS}, ensure_ascii=False)
+        held = {name: getattr(self, name) for name in _TASK_FIELDS}
+        if self.text == self.prompt:
+            del held["text"]
+        return json.dumps(held, ensure_ascii=False)
 
     @classmethod
     def load(cls, text: str) -> Task:
         held = json.loads(text)
+        held.setdefault("text", held["prompt"])
         return cls(**{name: _frozen(value) for name, value in held.items() if name in _TASK_FIELDS})
 
 

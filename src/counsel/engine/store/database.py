@@ -1,7 +1,7 @@
 """SQLite in WAL mode with one writer thread.
 
-Writes queue up and are committed together (`BEGIN IMMEDIATE` … one fsync for all that waited), each in its own
-savepoint, so that one that fails does not spoil the others. A future resolves after the commit, never before.
+Writes queue up and are committed together (`BEGIN IMMEDIATE` … one fsync for all that waited). When one of them fails,
+all run again in savepoints of their own, so that it does not spoil the others: a write must be a function of the database. A future resolves after the commit, never before.
 The writer is first in, first out: awaiting the last write of several implies the earlier ones.
 """
 
@@ -181,10 +181,15 @@ def _patiently(step: Callable[[], object], seconds: float = 30) -> None:
 
 
 def _commit(connection: sqlite3.Connection, batch: list[Queued]) -> None:
+    """All in one transaction. A write that fails takes the others along only for a moment: they run again without it."""
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        settled = [(done, *_attempt(connection, work)) for work, done in batch]
-        connection.execute("COMMIT")
+        try:
+            settled = _together(connection, batch)
+        except sqlite3.OperationalError:
+            raise  # the disk, not the work
+        except Exception:  # noqa: BLE001 - one of them; which one, the savepoints tell
+            connection.execute("ROLLBACK")
+            settled = _apart(connection, batch)
     except sqlite3.Error as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -196,7 +201,24 @@ def _commit(connection: sqlite3.Connection, batch: list[Queued]) -> None:
     _tell(settled)
 
 
-def _tell(settled: list[tuple[Waiting, Any, Exception | None]]) -> None:
+Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
+
+
+def _together(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
+    connection.execute("BEGIN IMMEDIATE")
+    settled: Settled = [(done, work(connection), None) for work, done in batch]
+    connection.execute("COMMIT")
+    return settled
+
+
+def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
+    connection.execute("BEGIN IMMEDIATE")
+    settled: Settled = [(done, *_attempt(connection, work)) for work, done in batch]
+    connection.execute("COMMIT")
+    return settled
+
+
+def _tell(settled: Settled) -> None:
     """Wake each event loop once for all of its writes: a wake is a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
     for done, value, failed in settled:

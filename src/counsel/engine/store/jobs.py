@@ -271,8 +271,9 @@ def by_id(db: Database, job_id: str) -> sqlite3.Row | None:
     return db.row("SELECT * FROM jobs WHERE id = ?", job_id)
 
 
-def by_key(db: Database, key: str) -> sqlite3.Row | None:
-    return db.row("SELECT * FROM jobs WHERE key = ?", key)
+def id_of_key(db: Database, key: str) -> str | None:
+    row = db.row("SELECT id FROM jobs WHERE key = ?", key)
+    return row[0] if row else None
 
 
 def newest_of(db: Database, conversation: str) -> sqlite3.Row | None:
