@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,17 +114,23 @@ _GEMINI = re.compile(
 def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
     """`gemini skills list --all`, read back from its page."""
     variables = environment(home, **{"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_COLOR": "1", **env})
-    done = subprocess.run(
+    with subprocess.Popen(
         [client("gemini"), "skills", "list", "--all"],
         cwd=cwd,
         env=variables,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
-        timeout=120,
-        check=True,
-    )
+        start_new_session=True,
+    ) as process:
+        try:
+            page, _ = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # it runs itself again as a child, which would go on
+            raise
+    assert process.returncode == 0
     return [
         GeminiSkill(name, state == "Enabled", bool(builtin), location)
-        for name, state, builtin, location in _GEMINI.findall(done.stdout)
+        for name, state, builtin, location in _GEMINI.findall(page)
     ]
