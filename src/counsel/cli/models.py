@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from counsel import settings
 from counsel.cli import json_option, output
 from counsel.errors import CounselError, InvalidArgument
-from counsel.models import prices
+from counsel.models import listing, prices
 from counsel.models.catalog import Catalog, Row, discover
 from counsel.types import Model
 
@@ -37,7 +36,7 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
     if ask_servers:
         rows += _discovered(catalog, provider, problems)
     if as_json:
-        output.document({"models": [_as_json(row) for row in rows], "problems": problems})
+        output.document({"models": [listing.as_json(row) for row in rows], "problems": problems})
         return
     _show(rows, everything=everything or provider is not None)
     for problem in problems:
@@ -122,28 +121,3 @@ def short(tokens: int) -> str:
     if tokens >= 1_000_000:
         return f"{tokens / 1_000_000:.3g}M"
     return f"{tokens // 1000}K" if tokens >= 1000 else str(tokens)
-
-
-def _as_json(row: Row) -> dict[str, Any]:
-    model = row.model
-    price = prices.per_million(model)
-    return {
-        "id": model.id,
-        "provider": model.provider,
-        "wire_id": model.wire_id,
-        "label": model.label,
-        "aliases": list(model.aliases),
-        "available": row.available,
-        "reason": row.reason,
-        "context": model.context,
-        "output": model.output,
-        "price_per_million": {"input": price[0], "output": price[1]} if price else None,
-        "vision": model.vision,
-        "web_search": model.web_search,
-        "tools": model.tools,
-        "verbosity": model.verbosity,
-        "media_resolution": model.media_resolution,
-        "temperature": list(model.temperature) if model.temperature else None,
-        "efforts": dict(model.efforts),
-        "listed": model.listed,
-    }

@@ -1,20 +1,87 @@
 """The HTTP routes that the rooms add to `counsel serve`, beside `/mcp`. All of them stand behind the token.
 
-A room writes `def routes(engine, settings) -> list[Route]` in a module of its own and adds that module here.
+A room writes `def routes(engine, settings) -> list[Route]` in a module of its own and adds that module here. Its
+handlers give JSON or raise a `CounselError`; `answering` makes responses of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib import import_module
+from typing import Any
 
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
+from counsel.errors import CounselError, InvalidArgument, NotFound
 from counsel.requests import Engine
 from counsel.settings import Settings
 
-# modules with a function `routes(engine, settings)`
-ROOMS: tuple[str, ...] = ("counsel.doors.api_servers", "counsel.doors.api_skills")
+# Modules with a function `routes(engine, settings)`.
+ROOMS: tuple[str, ...] = (
+    "counsel.doors.api_jobs",
+    "counsel.doors.api_models",
+    "counsel.doors.api_usage",
+    "counsel.doors.api_servers",
+    "counsel.doors.api_skills",
+)
+STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "AUTHENTICATION_FAILED": 401,
+    "FILE_NOT_ALLOWED": 403,
+    "NOT_FOUND": 404,
+    "MODEL_NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "FILE_TOO_LARGE": 413,
+    "CONFIG_INVALID": 422,
+    "RATE_LIMIT_EXCEEDED": 429,
+    "UPSTREAM_ERROR": 502,
+    "PROVIDER_UNAVAILABLE": 503,
+    "AGENT_UNAVAILABLE": 503,
+    "TIMEOUT": 504,
+}
+
+Handler = Callable[[Request], Awaitable[Any]]
 
 
 def routes(engine: Engine, settings: Settings) -> list[BaseRoute]:
-    return [route for room in ROOMS for route in import_module(room).routes(engine, settings)]
+    found = [route for room in ROOMS for route in import_module(room).routes(engine, settings)]
+    return [*found, Route("/api/{rest:path}", answering(_nowhere), methods=_METHODS)]
+
+
+def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """A handler's JSON, its own response, or its failure with the status that fits."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            shown = await handler(request)
+        except CounselError as error:
+            return JSONResponse(error.as_dict(), STATUS.get(error.code, 500))
+        return shown if isinstance(shown, Response) else JSONResponse(shown, headers=FRESH)
+
+    return endpoint
+
+
+FRESH = {"cache-control": "no-store"}
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+async def _nowhere(request: Request) -> Any:
+    raise NotFound(
+        f"There is no {request.method} {request.url.path[:100]}.", hint="docs/api.md lists what there is."
+    )
+
+
+def number(request: Request, name: str, default: int, most: int) -> int:
+    """A whole number from the query."""
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not given.isascii() or not given.isdigit() or not 0 <= int(given[:12]) <= most:
+        raise InvalidArgument(f"{name} must be a whole number up to {most:,}.")
+    return int(given)
+
+
+def switch(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "") in {"1", "true"}

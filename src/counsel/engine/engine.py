@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine import ids, intake, packing, results
+from counsel.engine import ids, intake, metrics, packing, results
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
 from counsel.engine.live import LAST_KINDS
@@ -199,6 +199,13 @@ class Engine:
 
     async def recent(self, limit: int = 10) -> Json:
         return {"content": {"jobs": [results.listed(row) for row in jobs.newest(self.database, limit)]}}
+
+    async def usage(self, since: float, by: metrics.By) -> Json:
+        return {"since": results.iso(since), **await metrics.usage(self.database, since, by)}
+
+    async def metrics_text(self) -> str:
+        """For Prometheus."""
+        return await metrics.prometheus(self.database, self.runner.gate.running)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

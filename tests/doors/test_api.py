@@ -1,0 +1,184 @@
+"""`/api` and `/metrics` of a real `counsel serve` process, whose providers are the fake."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fake import FakeProcess
+
+TOKEN = "a-token-for-these-tests"
+
+
+class Api:
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+        self.mcp_session: dict[str, str] = {}
+
+    async def get(self, path: str, **query: str) -> tuple[int, Any]:
+        async with self.session.get(path, params=query) as answer:
+            return answer.status, await answer.json()
+
+    async def post(self, path: str, body: Any = None) -> tuple[int, Any]:
+        async with self.session.post(path, json=body or {}) as answer:
+            return answer.status, await answer.json()
+
+    async def ask(self, prompt: str, **arguments: Any) -> Any:
+        """`chat` over /mcp: how jobs get here."""
+        params = {"name": "chat", "arguments": {"prompt": prompt, "model": "gpt-5", **arguments}}
+        return (await self.mcp("tools/call", params))["structuredContent"]
+
+    async def mcp(self, method: str, params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"Accept": "application/json, text/event-stream", **self.mcp_session}
+        async with self.session.post("/mcp", json=message, headers=headers) as answer:
+            self.mcp_session = {"Mcp-Session-Id": answer.headers.get("Mcp-Session-Id", "")} | self.mcp_session
+            return (await answer.json())["result"]
+
+    @asynccontextmanager
+    async def events(self, job: str, **headers: str) -> AsyncIterator[AsyncIterator[Any]]:
+        async with self.session.get(f"/api/jobs/{job}/events", headers=headers) as answer:
+            assert answer.status == 200
+            assert answer.content_type == "text/event-stream"
+            yield _messages(answer)
+
+
+async def _messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Any]:
+    async for line in answer.content:
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])
+
+
+@pytest.fixture
+async def api(tmp_path: Path, fake_process: FakeProcess) -> AsyncIterator[Api]:
+    """The door in a process of its own, on a free port, with a home that nobody else has."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "counsel"),
+        "COUNSEL_TOKEN": TOKEN,
+        "OPENAI_API_KEY": "sk-test-openai-0000000000000000",
+        "OPENAI_BASE_URL": fake_process.v1,
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "counsel", "serve", "--port", "0"),
+        env=env,
+        cwd=tmp_path,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    said = ""
+    while not (found := re.search(r"(http://\S+)/mcp", said)):
+        line = await asyncio.wait_for(process.stderr.readline(), 60)
+        assert line, said
+        said += line.decode()
+    async with aiohttp.ClientSession(found[1], headers={"Authorization": f"Bearer {TOKEN}"}) as session:
+        made = Api(session)
+        info = {"name": "test", "version": "1"}
+        await made.mcp(
+            "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+        )
+        yield made
+    process.terminate()
+    await process.communicate()
+
+
+async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: FakeProcess) -> None:
+    fake_process.script(text="one two three", gate="half", gate_after=1)
+    begun = await api.ask("count", **{"async": True})
+    job = begun["job_id"]
+    status, listed = await api.get("/api/jobs", limit="5")
+    assert (status, [one["job_id"] for one in listed["jobs"]]) == (200, [job])
+    async with api.events(job) as coming:
+        kinds, text = [], ""
+        async for event in coming:
+            kinds.append(event["kind"])
+            if event["kind"] == "text":
+                text = text[: event["data"]["offset"]] + event["data"]["text"]
+                fake_process.open_gate("half")
+    assert text == "one two three"
+    assert kinds[0] == "started"
+    assert kinds[-1] == "done"
+    status, shown = await api.get(f"/api/jobs/{job}", history="1")
+    assert (status, shown["status"]) == (200, "completed")
+    assert [message["content"] for message in shown["history"]] == ["count", "one two three"]
+    async with api.events(begun["continuation"]["id"]) as coming:
+        again = [event async for event in coming]
+    assert again[-1]["kind"] == "done"
+    async with api.events(job, **{"Last-Event-ID": str(again[-2]["seq"])}) as coming:
+        assert [event["seq"] async for event in coming] == [again[-1]["seq"]]
+
+
+async def test_a_running_job_is_cancelled(api: Api, fake_process: FakeProcess) -> None:
+    fake_process.script(hang_after=1)
+    job = (await api.ask("wait", **{"async": True}))["job_id"]
+    await asyncio.to_thread(fake_process.wait_for, deltas=1)
+    async with api.events(job) as coming:
+        assert (await anext(coming))["kind"] == "started"
+        status, said = await api.post(f"/api/jobs/{job}/cancel")
+        assert (status, said["status"]) == (200, "cancelled")
+        assert [event["kind"] async for event in coming][-1] == "cancelled"
+    await asyncio.to_thread(fake_process.wait_for, state="disconnected")
+
+
+async def test_who_can_be_asked_and_what_it_took(api: Api, fake_process: FakeProcess) -> None:
+    fake_process.script(usage={"input": 1000, "output": 50})
+    await api.ask("hello")
+    fake_process.script(status=401, times=None)
+    await api.ask("hello")
+    status, models = await api.get("/api/models")
+    held = {row["id"]: row["available"] for row in models["models"]}
+    assert (status, held["gpt-5"], held["gemini-2.5-flash"]) == (200, True, False)
+    assert {row["provider"] for row in (await api.get("/api/models", provider="openai"))[1]["models"]} == {
+        "openai"
+    }
+    status, agents = await api.get("/api/agents")
+    assert (status, len(agents["agents"])) == (200, 4)
+    status, usage = await api.get("/api/usage", by="provider", seconds="3600")
+    assert (status, usage["total"]["calls"], usage["total"]["input_tokens"]) == (200, 2, 1000)
+    assert usage["total"]["errors"] == {"AUTHENTICATION_FAILED": 1}
+    async with api.session.get("/metrics") as answer:
+        assert answer.content_type == "text/plain"
+        text = await answer.text()
+    assert 'counsel_input_tokens_total{provider="openai",model="gpt-5"} 1000' in text
+    assert 'counsel_errors_total{provider="openai",model="gpt-5",code="AUTHENTICATION_FAILED"} 1' in text
+
+
+async def test_the_rooms_of_servers_and_skills_are_here(api: Api) -> None:
+    assert await api.get("/api/servers") == (200, {"servers": [], "problems": []})
+    status, skills = await api.get("/api/skills", agent="gemini")
+    assert (status, "skills" in skills) == (200, True)
+
+
+async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
+    for path, status, code in [
+        ("/api/jobs/job_00000000-0000-4000-8000-000000000000", 404, "NOT_FOUND"),
+        ("/api/jobs/job_00000000-0000-4000-8000-000000000000/events", 404, "NOT_FOUND"),
+        ("/api/jobs?limit=-1", 400, "INVALID_ARGUMENT"),
+        ("/api/jobs?limit=9999", 400, "INVALID_ARGUMENT"),
+        ("/api/usage?by=moon", 400, "INVALID_ARGUMENT"),
+        ("/api/models?provider=nobody", 400, "INVALID_ARGUMENT"),
+        ("/api/servers/nobody", 404, "NOT_FOUND"),
+        ("/api/nowhere", 404, "NOT_FOUND"),
+    ]:
+        got, said = await api.get(path)
+        assert (path, got, said["code"]) == (path, status, code)
+        assert said["error"]
+    assert (await api.post("/api/jobs/nobody/cancel"))[0] == 404
+
+
+async def test_nothing_without_the_token(api: Api) -> None:
+    for path in ("/metrics", "/api/jobs", "/api/models", "/api/servers", "/api/skills", "/api/nowhere"):
+        async with api.session.get(path, headers={"Authorization": "Bearer no"}) as answer:
+            assert answer.status == 401
+            assert (await answer.json())["code"] == "AUTHENTICATION_FAILED"
