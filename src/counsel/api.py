@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
     use_websearch: bool
     media_resolution: MediaResolution
     export: bool | str
+    tools: Sequence[str]  # MCP servers of the user's agents that the model may use (docs/toolshare.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def _common(options: Options) -> dict[str, Any]:
     held: dict[str, Any] = dict(options)
     for name in ("files", "images"):
         held[name] = tuple(os.fspath(item) for item in held.get(name, ()))
-    return held
+    return {**held, "tools": tuple(held.get("tools", ()))}
 
 
 def _chat(prompt: str, model: str, options: Options) -> ChatRequest:

@@ -39,6 +39,13 @@ _OPTIONS = (
     click.option("--temperature", type=click.FloatRange(0, 1), help="0 is focused, 1 is creative."),
     click.option("--verbosity", type=click.Choice(["low", "medium", "high"]), help="How long the answer is."),
     click.option("--web", is_flag=True, help="Let the model search the web."),
+    click.option(
+        "--tool",
+        "tools",
+        multiple=True,
+        metavar="SERVER",
+        help="An MCP server of your agents that the model may use, if COUNSEL_SHARED_TOOLS allows it.",
+    ),
     click.option("--background", is_flag=True, help="Return at once; `counsel jobs ID` has the answer."),
     click.option("--export", metavar="DIR", help="Write the conversation into a folder under DIR."),
     click.option("--cwd", metavar="DIR", help="The folder that relative paths start from."),
@@ -61,6 +68,7 @@ def common(given: dict[str, Any]) -> dict[str, Any]:
         "reasoning_effort": given["effort"],
         "verbosity": given["verbosity"],
         "use_websearch": given["web"],
+        "tools": tuple(given["tools"]),
         "export": str(Path(given["export"]).absolute()) if given["export"] else False,
     }
 
@@ -123,7 +131,15 @@ async def stream_text(events: AsyncIterator[JobEvent]) -> int:
             printed += len(piece)
         elif event.kind == "notice" and event.data.get("kind_of") in {"retry", "passed_over", "warning"}:
             output.words(f"… {event.data['text']}")
+        elif event.kind == "tool" and "server" in event.data:
+            output.words(f"… {used_tool(event.data)}")
     return printed
+
+
+def used_tool(ran: Json) -> str:
+    """A shared tool, and how it went."""
+    went = "" if ran["ok"] else ", failed"
+    return f"{ran['server'] or 'no such tool'} {ran['tool'] or ran['name']}: {ran['ms'] / 1000:.1f} s{went}"
 
 
 def footer(result: Json) -> str:

@@ -132,8 +132,19 @@ async def links(servers: Sequence[Shared], place: Place) -> AsyncIterator[list[L
         await asyncio.gather(*(link.opened() for link in opened))
         yield opened
     finally:
-        # the links' own tasks end the servers even if this one is cancelled a second time
-        await asyncio.gather(*(link.close() for link in opened))
+        await _to_its_end(asyncio.gather(*(link.close() for link in opened)))
+
+
+async def _to_its_end(work: asyncio.Future[Any]) -> None:
+    """Wait through further cancels: a server whose end nobody awaits would outlive us. The SDK bounds the wait."""
+    interrupted: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError as error:
+            interrupted = error
+    if interrupted:
+        raise interrupted
 
 
 # ── what a model reads ───────────────────────────────────────────────────────────────────────────────
