@@ -163,3 +163,29 @@ def test_untouched_oddities_survive_a_toml_edit() -> None:
     before = "n = nan\nbig = 1_000\n[[list]]\na = 1\n[[list]]\na = 2\n[list.in]\nb = 1979-05-27 07:32:00\n"
     after = parse(before, "toml").set_member(("mcp_servers", "x"), NEW).text
     assert after == f'{before}\n[mcp_servers.x]\ncommand = "c"\nargs = []\n'
+
+
+JSON_LIST = '{\n  "l": [\n    "a", // one\n    // two\n    "b"\n  ], "m": ["x", "y"]\n}'
+TOML_LIST = 'l = [\r\n  "a", # one\r\n  # two\r\n  "b", # b\r\n]\r\nm = ["x", "y"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "key", "value", "old", "new"),
+    [
+        (JSON_LIST, "jsonc", "l", ["a", "B"], '"b"', '"B"'),
+        (JSON_LIST, "jsonc", "l", ["a", "b", "c", "d"], '"b"', '"b",\n    "c",\n    "d"'),
+        (JSON_LIST, "jsonc", "l", ["a"], '"a", // one\n    // two\n    "b"', '"a" // one\n    // two'),
+        (JSON_LIST, "jsonc", "m", ["x"], '["x", "y"]', '["x"]'),
+        (JSON_LIST, "jsonc", "m", ["z", "y", "w"], '["x", "y"]', '["z", "y", "w"]'),
+        (TOML_LIST, "toml", "l", ["A", "b"], '"a"', '"A"'),
+        (TOML_LIST, "toml", "l", ["a", "b", "c"], "# b\r\n", '# b\r\n  "c",\r\n'),
+        (TOML_LIST, "toml", "l", ["a"], '  "b", # b', "   # b"),
+        (TOML_LIST, "toml", "m", ["x"], '["x", "y"]', '["x"]'),
+        (TOML_LIST, "toml", "m", ["x", "y", "z"], '["x", "y"]', '["x", "y", "z"]'),
+    ],
+)
+def test_lists_change_item_by_item(
+    text: str, kind: str, key: str, value: list[str], old: str, new: str
+) -> None:
+    after = parse(text, kind).set_member((key,), value)  # type: ignore[arg-type]
+    assert after.text == text.replace(old, new)

@@ -182,6 +182,40 @@ def test_toml_members_can_be_replaced_and_removed(text: str, data: st.DataObject
     assert document.remove_member(path).get(path) is MISSING
 
 
+LISTS = st.lists(st.sampled_from([1, 2, "a", "]", ["x"]]), min_size=1, max_size=4)
+
+
+@cases(50, 250, JSON_KINDS, LISTS, st.data())
+def test_json_lists_keep_their_comments(
+    case: tuple[str, Made], value: list[Any], data: st.DataObject
+) -> None:
+    kind, made = case
+    lists = [path for path in made.spans if "[]" not in path and isinstance(lookup(made.value, path), list)]
+    assume(lists)
+    path = data.draw(st.sampled_from(lists))
+    flat = all(not isinstance(item, list | dict) for item in lookup(made.value, path))
+    after = as_kind(made, kind).set_member(path, value)
+    assert after.get(path) == value
+    if kind == "jsonc" and flat and lookup(made.value, path):
+        assert (after.text.count("// c"), after.text.count("/* c")) == (
+            made.text.count("// c"),
+            made.text.count("/* c"),
+        )
+
+
+@cases(60, 400, toml_documents(), LISTS, st.data())
+def test_toml_lists_keep_their_comments(text: str, value: list[Any], data: st.DataObject) -> None:
+    before = valid_toml(text)
+    members = [(*home, key) for home in holders(before) for key in lookup(before, home)]
+    lists = [path for path in members if isinstance(lookup(before, path), list) and lookup(before, path)]
+    lists = [path for path in lists if all(isinstance(item, int) for item in lookup(before, path))]
+    assume(lists)
+    path = data.draw(st.sampled_from(lists))
+    after = parse(text, "toml").set_member(path, value)
+    assert after.get(path) == value
+    assert after.text.count("#") == text.count("#")
+
+
 def valid_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))

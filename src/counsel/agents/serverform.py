@@ -18,7 +18,7 @@ Entry: TypeAlias = Mapping[str, Any]
 TRANSPORTS = ("stdio", "http", "sse")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Server:
     """References to variables inside the values are `${NAME}` or `${NAME:-default}` (references.py)."""
 
@@ -71,8 +71,7 @@ class Switch(NamedTuple):
     note: str = ""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Format:
+class Format(NamedTuple):
     """One agent's way to keep MCP servers."""
 
     agent: AgentName
@@ -87,9 +86,9 @@ class Format:
     reserved: frozenset[str] = frozenset()
     transports: frozenset[str] = frozenset(TRANSPORTS)
     # Neutral fields that the agent does not have, and what that means; they are left out with these words.
-    lacks: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = {}
     # Keys whose other spelling an entry may have; an update keeps the spelling that is there.
-    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, tuple[str, ...]] = {}
     switches: Callable[[Place, Home], list[Switch]] = lambda _place, _home: []
     disabled: Callable[[Place, Home, Reader], frozenset[str]] = lambda _place, _home, _reader: frozenset()
     no_switch: str = ""  # why servers cannot be turned off

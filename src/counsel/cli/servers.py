@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from typing import Any, TypeVar
 
 import click
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import AGENTS, place
 from counsel.agents.serverform import Server
 from counsel.cli import json_option, output
+from counsel.doors.place import home
 from counsel.servers import fields, pasted
 from counsel.servers.listing import Found, Listing
 from counsel.servers.planning import Plan
@@ -122,7 +124,7 @@ def list_(
     agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
     """All servers of all agents: which scope, which file, what shadows, what differs."""
-    found = Servers.here(project).listing(agents or EVERY_AGENT, scope)
+    found = _here(project).listing(agents or EVERY_AGENT, scope)
     if as_json:
         output.document(found.as_dict(reveal=reveal))
     else:
@@ -137,7 +139,7 @@ def show(
     name: str, agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
     """One server, at every place that has it."""
-    found = Servers.here(project).find(name, agents or EVERY_AGENT, scope)
+    found = _here(project).find(name, agents or EVERY_AGENT, scope)
     rows = [one.as_dict(reveal=reveal) for one in found]
     if as_json:
         output.document({"servers": rows})
@@ -188,7 +190,7 @@ def add(
         found = [fields.patched(server, given) for server in found]
     else:
         found, origin = [_from_flags(name, given)], None
-    done = Servers.here(project).add(
+    done = _here(project).add(
         found, chosen, scope or "user", origin=origin, replace=replaces, dry_run=dry_run
     )
     _print_applied(done, as_json=as_json)
@@ -226,7 +228,7 @@ def update(
     def change(server: Server) -> Server:
         return fields.patched(server, given)
 
-    done = Servers.here(project).update(
+    done = _here(project).update(
         name, change, _chosen_agents(agents, everywhere=everywhere), scope, dry_run=dry_run
     )
     _print_applied(done, as_json=as_json)
@@ -248,7 +250,7 @@ def remove(
 ) -> None:
     """Take a server out."""
     chosen = _chosen_agents(agents, everywhere=everywhere)
-    _print_applied(Servers.here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
+    _print_applied(_here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
 
 
 @servers.command()
@@ -282,7 +284,7 @@ def copy(
     """
     goals = [_agent_and_scope(one, scope or "user") for given in to for one in given.split(",")]
     agent, from_scope = _agent_and_scope(source, None)
-    done = Servers.here(project).copy(
+    done = _here(project).copy(
         name,
         (agent, from_scope),
         [(goal, where or "user") for goal, where in goals],
@@ -303,7 +305,7 @@ def _switch(*, enabled: bool) -> Callable[..., None]:
         as_json: bool,
     ) -> None:
         chosen = _chosen_agents(agents, everywhere=everywhere)
-        done = Servers.here(project).switch(name, enabled, chosen, scope, dry_run=dry_run)
+        done = _here(project).switch(name, enabled, chosen, scope, dry_run=dry_run)
         _print_applied(done, as_json=as_json)
 
     return command
@@ -335,9 +337,7 @@ def check(
     """Connect to servers, as their agents would, and ask for their tools."""
     from counsel.cli import servers_check
 
-    ok = servers_check.run(
-        Servers.here(project), name, agents or EVERY_AGENT, scope, timeout, as_json=as_json
-    )
+    ok = servers_check.run(_here(project), name, agents or EVERY_AGENT, scope, timeout, as_json=as_json)
     if not ok:
         click.get_current_context().exit(1)
 
@@ -349,7 +349,7 @@ def check(
 @json_option
 def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  # noqa: A002 - the option's name
     """Take back the last change, or one by its id, and nothing else."""
-    here = Servers.here()
+    here = _here(None)
     if listed:
         _print_history(here, as_json=as_json)
         return
@@ -359,6 +359,12 @@ def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  #
         return
     _print_diffs(plan, dry_run=dry_run)
     click.echo(f"{'Would undo' if dry_run else 'Undone'}: {operation.what} ({operation.id})")
+
+
+def _here(project: Path | None) -> Servers:
+    """`Servers.here`, without the settings that these commands do not need."""
+    folder = Path(os.path.abspath(project or Path.cwd()))  # noqa: PTH100 - links stay, as clients see them
+    return Servers(place(os.environ, folder), Path(home(os.environ)))
 
 
 # ── from flags ───────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ All of it may hold secrets: folders are 0700, files 0600.
 
 from __future__ import annotations
 
-import hashlib
+import binascii
 import json
 import os
 import shutil
@@ -37,7 +37,8 @@ class Entry(NamedTuple):
     existed: bool
     start: int  # the bytes of `before` from start to end became `inserted`
     end: int
-    after_hash: str
+    after_size: int
+    after_crc: int  # only to look quickly; what counts is compared byte by byte
 
 
 class Operation(NamedTuple):
@@ -131,17 +132,22 @@ class Journal:
             return None
         return (self.folder / operation.id / f"{number}.before").read_bytes()
 
-    def inserted(self, operation: Operation, number: int) -> bytes:
-        return (self.folder / operation.id / f"{number}.after").read_bytes()
-
     def origin(self, path: Path, data: bytes) -> bytes | None:
         """What a file held before the recorded write that made it what it is now."""
-        now = hashlib.sha256(data).hexdigest()
+        seen = len(data), binascii.crc32(data)
         for operation in self.operations():
             for number, entry in enumerate(operation.entries):
-                if entry.target.path == path and entry.after_hash == now:
-                    return self.before(operation, number)
+                if entry.target.path == path and (entry.after_size, entry.after_crc) == seen:
+                    before = self.before(operation, number)
+                    if self.after(operation, number) == data:
+                        return before
         return None
+
+    def after(self, operation: Operation, number: int) -> bytes:
+        """What the operation wrote."""
+        entry, old = operation.entries[number], self.before(operation, number) or b""
+        inserted = (self.folder / operation.id / f"{number}.after").read_bytes()
+        return old[: entry.start] + inserted + old[entry.end :]
 
     # ── the folder ───────────────────────────────────────────────────────────────────────────────────
 
@@ -197,14 +203,17 @@ def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
         "existed": one.before is not None,
         "start": start,
         "end": end,
-        "after": "" if one.after is None else hashlib.sha256(one.after).hexdigest(),
+        "after_size": -1 if one.after is None else len(one.after),
+        "after_crc": binascii.crc32(one.after or b""),
     }
 
 
 def _entry(shown: Mapping[str, Any]) -> Entry:
     kind: Kind = shown["kind"]
     target = Target(Path(shown["path"]), kind, shown["mode"], shown["claude_lock"])
-    return Entry(target, shown["existed"], shown["start"], shown["end"], shown["after"])
+    return Entry(
+        target, shown["existed"], shown["start"], shown["end"], shown["after_size"], shown["after_crc"]
+    )
 
 
 # ── taking back ──────────────────────────────────────────────────────────────────────────────────────
@@ -214,13 +223,11 @@ def _undo_of(journal: Journal, operation: Operation, number: int) -> safewrite.R
     entry = operation.entries[number]
 
     def rewrite(current: bytes | None) -> bytes | None:
-        before, inserted = journal.before(operation, number), journal.inserted(operation, number)
-        now = "" if current is None else hashlib.sha256(current).hexdigest()
-        if now == entry.after_hash:
+        before, after = journal.before(operation, number), journal.after(operation, number)
+        gone = entry.after_size < 0  # the operation removed the file
+        if (current is None and gone) or (current == after and not gone):
             return before
-        old = before or b""
-        after = old[: entry.start] + inserted + old[entry.end :]
-        return _three_way(entry, old, after, current or b"")
+        return _three_way(entry, before or b"", after, current or b"")
 
     return rewrite
 

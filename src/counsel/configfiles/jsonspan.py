@@ -232,7 +232,7 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
         case Put():
             splices = _put(plain, holder, path, edit.value, style)
         case AddItem() if slot is not None and isinstance(slot.value, list):
-            splices = _insert(plain, _container(plain, slot.value_start), None, edit.value, style)
+            splices = _insert(plain, _container(plain, slot.value_start), [(None, edit.value)], style)
         case AddItem():
             splices = _put(plain, holder, path, [edit.value], style)
     return _spliced(plain.original, splices)
@@ -252,20 +252,41 @@ def _put(plain: Plain, holder: Container, path: Path, value: Any, style: Style) 
     for key in reversed(path[1:]):
         value = {key: value}
     if slot is None:
-        return _insert(plain, holder, path[0], value, style)
+        return _insert(plain, holder, [(path[0], value)], style)
     multiline = style.multiline(plain.original, holder) or "\n" in plain.original[slot.value_start : slot.end]
     near = style if multiline else style.one_line()
+    if isinstance(value, list) and value and isinstance(slot.value, list) and slot.value:
+        return _put_items(plain, _container(plain, slot.value_start), value, near)
     new = near.render(value, line_indent(plain.original, slot.start))
     return [(slot.value_start, slot.end, new)]
 
 
-def _insert(plain: Plain, holder: Container, key: str | None, value: Any, style: Style) -> list[Splice]:
+def _put_items(plain: Plain, holder: Container, values: list[Any], style: Style) -> list[Splice]:
+    """A list becomes another item by item, so that its layout and the comments between the items stay."""
+    near = style.near(plain.original, holder)
+    indent = near.member_indent(plain.original, holder)
+    pairs = list(zip(holder.slots, values, strict=False))
+    splices = [
+        (slot.start, slot.end, near.render(value, indent))
+        for slot, value in pairs
+        if not alike(slot.value, value)
+    ]
+    if len(values) < len(holder.slots):
+        return splices + _drop(plain, holder, list(range(len(values), len(holder.slots))))
+    more = [(None, value) for value in values[len(holder.slots) :]]
+    return splices + (_insert(plain, holder, more, style) if more else [])
+
+
+def _insert(
+    plain: Plain, holder: Container, new: Sequence[tuple[str | None, Any]], style: Style
+) -> list[Splice]:
+    """New members or items, at the end."""
     near = style.near(plain.original, holder)
     if not holder.slots and "\n" in plain.original[holder.start : holder.close]:
         near = near.on_lines()  # empty, but on two lines: whatever its parent does
     indent = near.member_indent(plain.original, holder)
-    member = near.member(key, value, indent)
     gap = near.newline + indent if near.indented else near.gap
+    member = f",{gap}".join(near.member(key, value, indent) for key, value in new)
     if not holder.slots:
         return _insert_first(plain, holder, member, gap, near)
     last = holder.slots[-1]

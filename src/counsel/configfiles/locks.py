@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import fcntl
 import os
 import time
@@ -72,11 +73,10 @@ def _mark(folder: Path) -> tuple[int, int] | None:
 @contextmanager
 def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[None]:
     """One lock file per edited file under COUNSEL_HOME; the kernel frees it when a process dies."""
-    import hashlib  # noqa: PLC0415 - listing needs no lock, and OpenSSL takes its time
-
     folder = home / "locks"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
+    real = os.path.realpath(path)
+    name = f"{binascii.crc32(os.fsencode(real)):08x}-{Path(real).name}"  # two files with one lock only wait
     handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _wait_for(handle, path, patience)

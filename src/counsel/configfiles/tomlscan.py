@@ -26,7 +26,13 @@ class Value(NamedTuple):
     end: int
     kind: Literal["scalar", "array", "inline"]
     members: tuple[Member, ...] = ()  # an inline table's
-    note: bool = False  # whether it holds a comment
+    items: tuple[Item, ...] = ()  # an array's
+
+
+class Item(NamedTuple):
+    start: int
+    end: int
+    comma: int | None
 
 
 class Member(NamedTuple):
@@ -130,35 +136,28 @@ class _Scanner:
         return Value(at, found.end(), "scalar")
 
     def _array(self, start: int) -> Value:
-        at, note = self._past(start + 1)
+        items: list[Item] = []
+        at = self._blank(start + 1)
         while self.text[at] != "]":
-            item = self._value(at)
-            at, noted = self._past(item.end)
-            note = note or noted or item.note
-            if self.text[at] == ",":
-                at, noted = self._past(at + 1)
-                note = note or noted
-        return Value(start, at + 1, "array", note=note)
+            value = self._value(at)
+            at = self._blank(value.end)
+            comma = at if self.text[at] == "," else None
+            items.append(Item(value.start, value.end, comma))
+            at = self._blank(at + 1) if comma is not None else at
+        return Value(start, at + 1, "array", items=tuple(items))
 
     def _inline(self, start: int) -> Value:
         members: list[Member] = []
-        at, note = self._past(start + 1)
+        at = self._blank(start + 1)
         while self.text[at] != "}":
             first = at
             keys, after = self._keys(at)
             value = self._value(self._blank(self.text.index("=", after) + 1))
-            at, noted = self._past(value.end)
-            note = note or noted or value.note
+            at = self._blank(value.end)
             comma = at if self.text[at] == "," else None
             members.append(Member(keys, first, value, comma))
-            if comma is not None:
-                at, noted = self._past(at + 1)
-                note = note or noted
-        return Value(start, at + 1, "inline", tuple(members), note)
-
-    def _past(self, at: int) -> tuple[int, bool]:
-        end = self._blank(at)
-        return end, "#" in self.text[at:end]
+            at = self._blank(at + 1) if comma is not None else at
+        return Value(start, at + 1, "inline", tuple(members))
 
     def _blank(self, at: int) -> int:
         found = _BLANK.match(self.text, at)

@@ -7,22 +7,20 @@ stumbles over a byte-order mark and drops the comments of an array it replaces (
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from counsel.configfiles.document import Document, malformed
 from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Path, Put, intended, lookup
 from counsel.configfiles.tomlscan import Member, Statement, Value, scan
+from counsel.configfiles.tomlwrite import block, dotted, indent_of, pair, put_items, render
 from counsel.errors import ConfigInvalid
 
 _AT = re.compile(r"\(at (?:line (\d+), column (\d+)|end of document)\)")
 _BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class TomlDocument(Document):
@@ -90,6 +88,8 @@ class _Text:
         if old is MISSING:
             return self._added(edit.path, edit.value)
         if (span := self._leaf(edit.path)) is not None:
+            if span.items and isinstance(edit.value, list) and edit.value:
+                return put_items(self.text, span, old, edit.value)
             return self.text[: span.start] + render(edit.value) + self.text[span.end :]
         smaller = intended(self.value, [Drop(edit.path)])
         return _Text(self._removed(edit.path), smaller)._added(edit.path, edit.value)  # noqa: SLF001
@@ -184,7 +184,7 @@ class _Text:
         near = self._dotted_neighbour(parent)
         if near and not (isinstance(value, Mapping) and self._has_headers(parent)):
             keys = near.keys[: len(near.keys) - (len(near.place) - len(parent))]
-            return self._with_lines(near, _dotted((*keys, key), value))
+            return self._with_lines(near, dotted((*keys, key), value))
         if isinstance(value, Mapping):
             return self._with_block((*parent, key), value)
         return self._with_pair(parent, key, value)
@@ -208,9 +208,9 @@ class _Text:
             return self._with_block(parent, {key: value})
         held = [one for one in self.statements if one.section == section]
         if held:
-            return self._with_lines(held[-1], [_pair((key,), value)])
+            return self._with_lines(held[-1], [pair((key,), value)])
         start = 1 if self.text.startswith("\ufeff") else 0
-        return self.text[:start] + _pair((key,), value) + self.newline + self.text[start:]
+        return self.text[:start] + pair((key,), value) + self.newline + self.text[start:]
 
     def _section_of(self, place: Path) -> int | None:
         for number, statement in enumerate(self.statements):
@@ -219,21 +219,21 @@ class _Text:
         return None
 
     def _with_lines(self, after: Statement, lines: list[str]) -> str:
-        indent = _indent(self.text, after.start) if after.kind == "pair" else ""
+        indent = indent_of(self.text, after.start) if after.kind == "pair" else ""
         if self.text[: after.end].endswith("\n"):
             new = "".join(f"{indent}{line}{self.newline}" for line in lines)
             return self.text[: after.end] + new + self.text[after.end :]
         return self.text + "".join(f"{self.newline}{indent}{line}" for line in lines)
 
     def _with_block(self, place: Path, value: Mapping[str, Any]) -> str:
-        block = _block(place, value, self.newline)
+        new = block(place, value, self.newline)
         at = self._block_place(place[:-1])
         head, tail = self.text[:at], self.text[at:]
         if not head.strip("\ufeff \t\r\n"):
-            return head + block + tail
+            return head + new + tail
         if head.endswith("\n"):
-            return head + self.newline + block + tail
-        return head + self.newline * 2 + block.removesuffix(self.newline) + tail
+            return head + self.newline + new + tail
+        return head + self.newline * 2 + new.removesuffix(self.newline) + tail
 
     def _block_place(self, parent: Path) -> int:
         """After the last table of the same family, else after the section that holds it, else at the end."""
@@ -315,80 +315,9 @@ def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, in
 
 
 def _with_member(text: str, table: Value, keys: Path, value: Any) -> str:
-    pair = _pair(keys, value)
+    shown = pair(keys, value)
     if not table.members:
         blank = text[table.start + 1 : table.end - 1]
-        return text[: table.start + 1] + blank + pair + text[table.start + 1 :]
+        return text[: table.start + 1] + blank + shown + text[table.start + 1 :]
     last: Member = table.members[-1]
-    return f"{text[: last.value.end]}, {pair}{text[last.value.end :]}"
-
-
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _block(place: Path, value: Mapping[str, Any], newline: str) -> str:
-    """A table with its scalars first, then its tables, as Codex writes them."""
-    plain = {key: item for key, item in value.items() if not isinstance(item, Mapping)}
-    tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
-    parts = []
-    if plain or not tables:
-        lines = [f"[{'.'.join(map(_key, place))}]", *(_pair((key,), item) for key, item in plain.items())]
-        parts.append("".join(f"{line}{newline}" for line in lines))
-    parts += [_block((*place, key), item, newline) for key, item in tables.items()]
-    return newline.join(parts)
-
-
-def _dotted(keys: Path, value: Any) -> list[str]:
-    if not isinstance(value, Mapping) or not value:
-        return [_pair(keys, value)]
-    return [line for key, item in value.items() for line in _dotted((*keys, key), item)]
-
-
-def _indent(text: str, start: int) -> str:
-    end = start
-    while end < len(text) and text[end] in " \t":
-        end += 1
-    return text[start:end]
-
-
-def _pair(keys: Path, value: Any) -> str:
-    return f"{'.'.join(map(_key, keys))} = {render(value)}"
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _string(key)
-
-
-def render(value: Any) -> str:
-    """A value on one line."""
-    if isinstance(value, Mapping):
-        inner = ", ".join(_pair((key,), item) for key, item in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(render, value))}]"
-    for kind, written in _WRITERS:
-        if isinstance(value, kind):
-            return written(value)
-    raise ConfigInvalid(f"TOML has no way to write {type(value).__name__}")
-
-
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return repr(float(value)) if math.isfinite(value) else ("inf" if value > 0 else "-inf")
-
-
-def _string(value: str) -> str:
-    """JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-_WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
-    (bool, lambda value: "true" if value else "false"),
-    (str, _string),
-    (int, str),
-    (float, _float),
-    (dt.datetime, lambda value: str(value.isoformat())),
-    (dt.date, lambda value: str(value.isoformat())),
-    (dt.time, lambda value: str(value.isoformat())),
-)
+    return f"{text[: last.value.end]}, {shown}{text[last.value.end :]}"

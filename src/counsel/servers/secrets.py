@@ -10,42 +10,102 @@ from typing import Any
 from counsel.agents.references import REFERENCE
 from counsel.agents.serverform import Server
 
-_NAMES = re.compile(
-    r"(?:^|[_\-.])(?:key|keys|apikey|token|secret|password|passwd|pass|pwd|pat|auth|authorization|credentials?|bearer|"
-    r"cookie|session|dsn|private)(?:$|[_\-.])|api_?key|access_?key|token$|secret|password",
-    re.IGNORECASE,
+# Patterns are compiled when they are first needed (by `re` itself): all of them at once would be a tenth of a start.
+_WORDS = frozenset(
+    [
+        "key",
+        "keys",
+        "apikey",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pat",
+        "auth",
+        "authorization",
+        "credential",
+        "credentials",
+        "bearer",
+        "cookie",
+        "session",
+        "dsn",
+        "private",
+    ]
 )
-_VALUES = re.compile(
-    r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{10,}"
+_INSIDE = ("apikey", "api_key", "accesskey", "access_key", "secret", "password")
+# What well-known keys start with; a text with none of these holds no such key.
+_STARTS = (
+    *(
+        "sk-",
+        "sk_",
+        "pk-",
+        "pk_",
+        "rk-",
+        "rk_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+    ),
+    *("xox", "akia", "aiza", "ya29.", "hf_", "eyj", "bearer", "basic"),
+)
+_VALUES = (
+    r"(?i)\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{10,}"
     r"|\bxox[abposr]-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\bya29\.[\w.-]{10,}|\bhf_[A-Za-z0-9]{10,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bBearer\s+\S+|\bBasic\s+[A-Za-z0-9+/=]{8,}",
-    re.IGNORECASE,
+    r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bBearer\s+\S+|\bBasic\s+[A-Za-z0-9+/=]{8,}"
 )
-_RANDOM = re.compile(r"(?=[A-Za-z0-9_+/=-]*\d)(?=[A-Za-z0-9_+/=-]*[A-Za-z])[A-Za-z0-9_+/=-]{32,}")
-_FLAG = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
-_QUERY = re.compile(r"([?&;])([^=&;#]+)=([^&;#]*)")
-_LOGIN = re.compile(r"(://[^/@:]*:)([^/@]+)@")
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
-_PREFIX = re.compile(r"((?:Bearer|Basic|Token)\s+)(.*)", re.IGNORECASE | re.DOTALL)
-_MEMBER = re.compile(r"""(["']?([\w.-]+)["']?[ \t]*[:=][ \t]*")((?:[^"\\\n]|\\.)*)(")""")
+_FLAG = r"(?s)(--?[A-Za-z][\w.-]*)(?:=(.*))?"
+_QUERY = r"([?&;])([^=&;#]+)=([^&;#]*)"
+_LOGIN = r"(://[^/@:]*:)([^/@]+)@"
+_ASSIGNED = r"(?s)([A-Za-z_]\w*)=(.+)"
+_PREFIX = r"(?is)((?:Bearer|Basic|Token)\s+)(.*)"
+_MEMBER = r"""(["']?([\w.-]+)["']?[ \t]*[:=][ \t]*")((?:[^"\\\n]|\\.)*)(")"""
+_RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-")
 MASK = "…"
 
 
 def named(name: str) -> bool:
-    return bool(_NAMES.search(name))
+    """Whether what stands under this name is a secret by its name."""
+    lower = name.lower().replace("-", "_").replace(".", "_")
+    return (
+        not _WORDS.isdisjoint(lower.split("_"))
+        or lower.endswith("token")
+        or any(word in lower for word in _INSIDE)
+    )
+
+
+def _known_key(text: str) -> bool:
+    lower = text.lower()
+    return any(start in lower for start in _STARTS) and bool(re.search(_VALUES, text))
+
+
+def _random(text: str) -> bool:
+    """Long, of letters and digits without a space or a dot: nobody writes such a thing by hand."""
+    return (
+        len(text) >= 32
+        and _RANDOM.issuperset(text)
+        and any(map(str.isdigit, text))
+        and any(map(str.isalpha, text))
+    )
 
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether a literal stands there that should not be shown; a reference to a variable is none."""
     literal = REFERENCE.sub("", value).strip()
-    rest = _PREFIX.sub(r"\2", literal).strip() if _PREFIX.match(literal) else literal
+    found = re.match(_PREFIX, literal)
+    rest = found[2].strip() if found else literal
     if not rest or rest.lower() in {"bearer", "basic", "token"}:
         return False
-    return named(name) or bool(_VALUES.search(literal) or _RANDOM.fullmatch(literal))
+    return named(name) or _known_key(literal) or _random(literal)
 
 
 def masked(value: str) -> str:
-    if found := _PREFIX.fullmatch(value):
+    if found := re.fullmatch(_PREFIX, value):
         return found[1] + masked(found[2])
     if REFERENCE.fullmatch(value):
         return value
@@ -62,21 +122,25 @@ def masked_args(args: Iterable[str]) -> tuple[str, ...]:
     flag = ""
     for arg in args:
         shown.append(masked(arg) if flag and looks_secret(flag, arg) else _masked_arg(arg))
-        found = _FLAG.fullmatch(arg)
+        found = re.fullmatch(_FLAG, arg)
         flag = found[1] if found and found[2] is None else ""
     return tuple(shown)
 
 
 def _masked_arg(arg: str) -> str:
-    found = _FLAG.fullmatch(arg)
+    found = re.fullmatch(_FLAG, arg)
     if found and found[2] is not None and looks_secret(found[1], found[2]):
         return f"{found[1]}={masked(found[2])}"
-    pair = _ASSIGNED.fullmatch(arg)
+    pair = re.fullmatch(_ASSIGNED, arg)
     if pair and looks_secret(pair[1], pair[2]):
         return f"{pair[1]}={masked(pair[2])}"
     if "://" in arg:
         return masked_url(arg)
-    return _VALUES.sub(lambda hit: masked(hit[0]), arg) if not _RANDOM.fullmatch(arg) else masked(arg)
+    return masked(arg) if _random(arg) else _without_keys(arg)
+
+
+def _without_keys(text: str) -> str:
+    return re.sub(_VALUES, lambda hit: masked(hit[0]), text) if _known_key(text) else text
 
 
 def masked_url(url: str) -> str:
@@ -84,10 +148,10 @@ def masked_url(url: str) -> str:
         secret = looks_secret(found[2], found[3])
         return f"{found[1]}{found[2]}={masked(found[3]) if secret else found[3]}"
 
-    shown = _LOGIN.sub(rf"\g<1>{MASK}@", _QUERY.sub(query, url))
+    shown = re.sub(_LOGIN, rf"\g<1>{MASK}@", re.sub(_QUERY, query, url))
     pieces = re.split(r"[?#]", url, maxsplit=1)[0].split("/")[3:]
     for piece in pieces:
-        if _VALUES.search(piece) or _RANDOM.fullmatch(piece):
+        if _known_key(piece) or _random(piece):
             shown = shown.replace(piece, masked(piece))
     return shown
 
@@ -118,14 +182,14 @@ def literals(server: Server) -> list[str]:
         value for name, value in (*server.env.items(), *server.headers.items()) if looks_secret(name, value)
     ]
     found += [old for old, new in zip(server.args, masked_args(server.args), strict=True) if old != new]
-    found += [_PREFIX.sub(r"\2", value) for value in found]
+    found += [re.sub(_PREFIX, r"\2", value) for value in found]
     return sorted({one for one in found if len(one) > 3}, key=len, reverse=True)
 
 
 def redacted(text: str, server: Server) -> str:
     for secret in literals(server):
         text = text.replace(secret, masked(secret))
-    return _VALUES.sub(lambda hit: masked(hit[0]), text)
+    return _without_keys(text)
 
 
 def masked_lines(text: str) -> str:
@@ -134,7 +198,7 @@ def masked_lines(text: str) -> str:
     def shown(found: re.Match[str]) -> str:
         return f"{found[1]}{masked(found[3])}{found[4]}" if looks_secret(found[2], found[3]) else found[0]
 
-    return _VALUES.sub(lambda hit: masked(hit[0]), _MEMBER.sub(shown, text))
+    return _without_keys(re.sub(_MEMBER, shown, text))
 
 
 def in_command_line(server: Server) -> list[str]:

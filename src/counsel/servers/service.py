@@ -20,7 +20,6 @@ from counsel.servers.formats import FORMATS, format_of
 from counsel.servers.listing import Found, Listing
 from counsel.servers.listing import listing as list_servers
 from counsel.servers.planning import Plan, Planner
-from counsel.settings import default_home
 
 if TYPE_CHECKING:
     from counsel.configfiles.journal import Journal, Operation
@@ -59,6 +58,8 @@ class Servers:
     @classmethod
     def here(cls, project: Path | None = None, env: Mapping[str, str] | None = None) -> Servers:
         """For this process: its environment, and the current folder unless another is named."""
+        from counsel.settings import default_home  # noqa: PLC0415 - the command line knows the folder already
+
         env = os.environ if env is None else env
         folder = Path(os.path.abspath(project or Path.cwd()))  # noqa: PTH100 - links stay, as clients see them
         return cls(place(env, folder), default_home(env))
