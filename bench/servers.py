@@ -62,7 +62,7 @@ def make_home(home: Path) -> None:
         "numStartups": 100,
         "tipsHistory": {f"tip-{number}": number for number in range(60)},
         "mcpServers": {"old": entry},
-        "projects": {f"/home/u/project-{number}": project(number) for number in range(1300)},
+        "projects": {f"/home/u/project-{number}": project(number) for number in range(1390)},
         "userID": "0" * 64,
     }
     (home / ".claude.json").write_text(json.dumps(claude, indent=2))
