@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agents import rigs
+from counsel import settings, setup, setup_check
+from counsel.agents.base import AGENTS, place
+from counsel.servers import Servers
 from fake import FakeProcess
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -72,6 +76,36 @@ def test_every_agent_connects_after_setup_and_remove_restores_the_files(desk: De
     desk.counsel("setup", "--remove", "--yes")
     assert {path: path.read_bytes() for path in kept} == kept
     assert "counsel" not in (Path(desk.env["HOME"]) / ".claude.json").read_text()
+
+
+ASKED = {"claude": ("claude", "mcp", "list"), "gemini": ("gemini", "mcp", "list")}
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -> None:
+    """The entry as setup writes it, with a program in counsel's place that notes its environment."""
+    seen = tmp_path / "seen"
+    env = {
+        **desk.env,
+        **TRUST,
+        "COUNSEL_CHAIN": "claude,codex",
+        "XAI_API_KEY": "x",
+        "XAI_BASE_URL": "http://x",
+    }
+    entry = setup.server(AGENTS[agent], settings.load(env))
+    entry = replace(entry, command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
+    Servers(place(env, desk.project), tmp_path / "backups").add([entry], [agent])
+    if agent == "codex":
+        step = setup.Step(AGENTS["codex"], Path(desk.env["PATH"].split(os.pathsep)[1], "codex"), "added")
+        asyncio.run(setup_check.check([step], env))
+        assert "Codex says" in step.said
+    else:
+        desk.run(*ASKED[agent], **env)
+    got = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
+    wanted = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME")
+    assert {name: got.get(name) for name in wanted} == {name: env[name] for name in wanted}
+    assert got["PATH"].endswith(env["PATH"])  # Codex puts a folder of its own before it
+    assert not got.get("MISTRAL_API_KEY")  # not set: nothing, or nothing in it
 
 
 def tool_results(fake: FakeProcess, vendor: str) -> str:

@@ -25,7 +25,9 @@ TOOL = base.Tool(
             "claude, codex, gemini, cursor or any model. You can not consult yourself.", minLength=1
         ),
         "prompt": base.text("The question or topic, with the context that the other needs.", minLength=1),
-        "sessionTag": base.text("Session whose context to use."),
+        "sessionTag": base.text(
+            "Names the thread to continue or begin. Default: the newest of this project."
+        ),
         "tools": base.texts("MCP servers that the consulted model may use, if the user's settings allow."),
     },
     output={"content": {"type": "string"}, "continuation": base.CONTINUATION, "metadata": base.OBJECT},
