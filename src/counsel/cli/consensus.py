@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,21 +115,34 @@ class Board:
         column = self.columns[slot]
         return f"{column.model}: {column.state}"
 
-    def render(self, height: int) -> RenderableType:
-        from rich.columns import Columns
-        from rich.panel import Panel
-        from rich.text import Text
+    def render(self, width: int, height: int) -> RenderableType:
+        """Side by side as many as fit, each showing the end of its text."""
+        from rich.table import Table
 
-        rows = max(4, height - 6)
-        panels = [
-            Panel(
-                Text("\n".join(column.text.splitlines()[-rows:])), title=column.model, subtitle=column.state
-            )
-            for column in self.columns.values()
-        ]
-        return Columns(panels, equal=True, expand=True)
+        across = max(1, min(len(self.columns), width // _NARROWEST))
+        lines = max(1, (height - 1) // -(-len(self.columns) // across) - 2) if self.columns else 1
+        grid = Table.grid(expand=True)
+        for _ in range(across):
+            grid.add_column(ratio=1)
+        panels = [_panel(column, width // across - 4, lines) for column in self.columns.values()]
+        for start in range(0, len(panels), across):
+            grid.add_row(*panels[start : start + across])
+        return grid
 
 
+def _panel(column: Column, width: int, lines: int) -> RenderableType:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    end = column.text[-width * lines :].splitlines()
+    wrapped = [part for line in end for part in textwrap.wrap(line, max(8, width)) or [""]]
+    shown = Text("\n".join(wrapped[-lines:]))
+    return Panel(
+        shown, title=column.model, subtitle=Text(column.state, overflow="ellipsis"), height=lines + 2
+    )
+
+
+_NARROWEST = 36  # characters of a column that can still be read
 _PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering"}
 
 
@@ -150,4 +164,4 @@ async def watch(engine: Engine, job_id: str) -> None:
     with Live(console=console, refresh_per_second=8, transient=True) as live:
         async for event in engine.follow(job_id):
             board.hear(event)
-            live.update(board.render(console.height))
+            live.update(board.render(console.width, console.height))

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import click
 
@@ -118,28 +118,58 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
 
 
 async def stream_text(events: AsyncIterator[JobEvent]) -> int:
-    """Print text as it comes; how much was printed."""
+    """Print text as it comes; how much was printed. A wait of more than a second is shown on a terminal."""
     printed = 0
-    async for event in events:
-        if event.kind == "text":
-            if event.data["offset"] < printed and event.data["offset"] == 0 and printed:
-                output.words("\n(the call was repeated)")
-                printed = 0
-            piece = event.data["text"][max(0, printed - event.data["offset"]) :]
-            sys.stdout.write(piece)
-            sys.stdout.flush()
-            printed += len(piece)
-        elif event.kind == "notice" and event.data.get("kind_of") in {"retry", "passed_over", "warning"}:
-            output.words(f"… {event.data['text']}")
-        elif event.kind == "tool" and "server" in event.data:
-            output.words(f"… {used_tool(event.data)}")
+    with Waiting() as waiting:
+        async for event in events:
+            if event.kind == "text":
+                waiting.over()
+                if event.data["offset"] == 0 and printed:
+                    output.words("\n(the call was repeated)")
+                    printed = 0
+                piece = event.data["text"][max(0, printed - event.data["offset"]) :]
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+                printed += len(piece)
+            elif event.kind == "notice" and event.data.get("kind_of") in {"retry", "passed_over", "warning"}:
+                waiting.over()
+                output.words(f"… {event.data['text']}")
+            elif event.kind == "model_started":
+                waiting.begin(event.data["model"])
     return printed
 
 
-def used_tool(ran: Json) -> str:
-    """A shared tool, and how it went."""
-    went = "" if ran["ok"] else ", failed"
-    return f"{ran['server'] or 'no such tool'} {ran['tool'] or ran['name']}: {ran['ms'] / 1000:.1f} s{went}"
+class Waiting:
+    """`waiting for gpt-5 … 3 s` on a terminal's stderr, until the first word."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over()
+
+    def begin(self, model: str) -> None:
+        self.over()
+        if sys.stderr.isatty():
+            self._task = asyncio.create_task(self._count(model))
+
+    def over(self) -> None:
+        if self._task:
+            self._task.cancel()
+            self._task = None
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+    async def _count(self, model: str) -> None:
+        seconds = 0
+        while True:
+            await asyncio.sleep(1)
+            seconds += 1
+            sys.stderr.write(f"\r\x1b[2Kwaiting for {model} … {seconds} s")
+            sys.stderr.flush()
 
 
 def footer(result: Json) -> str:
