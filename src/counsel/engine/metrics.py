@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sqlite3
 from collections import Counter
@@ -23,7 +24,7 @@ async def usage(database: Database, since: float, by: By) -> Json:
     """Calls, failures, tokens, cost and response times since a moment, grouped."""
     group = _GROUPS[by]
     rows = await database.search(
-        f"SELECT {group} AS name, ms, code, input, output, reasoning, cache_read, cache_write, cost "  # noqa: S608
+        f"SELECT {group} AS name, at, ms, code, input, output, reasoning, cache_read, cache_write, cost "  # noqa: S608
         "FROM ledger WHERE at >= ? ORDER BY name",
         since,
     )
@@ -58,7 +59,14 @@ def _summed(rows: list[sqlite3.Row]) -> Json:
             "p95": _quantile(times, 0.95),
             "max": times[-1] if times else None,
         },
+        "peak_concurrency": _peak(rows),
     }
+
+
+def _peak(rows: list[sqlite3.Row]) -> int:
+    """The most calls that were under way at one moment."""
+    steps = sorted([(row["at"] - row["ms"] / 1000, 1) for row in rows] + [(row["at"], -1) for row in rows])
+    return max(itertools.accumulate(step for _, step in steps), default=0)
 
 
 def _quantile(ordered: list[int], share: float) -> int | None:

@@ -1,0 +1,46 @@
+"""What calls took and cost, from the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from counsel.engine import metrics
+from counsel.errors import CounselError
+from counsel.requests import ChatRequest
+
+
+async def asked(engine, who, **fields):
+    job = await engine.submit(ChatRequest(prompt="hello", **fields), who)
+    return await engine.wait(job)
+
+
+async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(engine, caller, fake_api) -> None:
+    fake_api.script(gate="g", gate_after=0, model="gpt-5", times=3)
+    tasks = [asyncio.create_task(asked(engine, caller(), model="gpt-5")) for _ in range(3)]
+    await fake_api.wait_for(count=3)
+    fake_api.open_gate("g")
+    await asyncio.gather(*tasks)
+    fake_api.script(status=401, vendor="anthropic")
+    with pytest.raises(CounselError):
+        await asked(engine, caller(), model="sonnet")
+    await engine.database.write(lambda _: None)
+    found = await metrics.usage(engine.database, time.time() - 60, "provider")
+    by_name = {group["provider"]: group for group in found["groups"]}
+    assert by_name["openai"]["calls"] == 3
+    assert by_name["openai"]["peak_concurrency"] == 3
+    assert by_name["openai"]["cost_usd"] > 0
+    assert by_name["anthropic"]["errors"] == {"AUTHENTICATION_FAILED": 1}
+    assert by_name["anthropic"]["error_rate"] == 1.0
+    assert found["total"]["calls"] == 4
+
+
+async def test_prometheus_reads_it(engine, caller) -> None:
+    await asked(engine, caller(), model="gpt-5")
+    await engine.database.write(lambda _: None)
+    text = await metrics.prometheus(engine.database, {"openai": 2})
+    assert 'counsel_calls_total{provider="openai",model="gpt-5"} 1' in text
+    assert 'counsel_running_calls{provider="openai"} 2' in text
+    assert text.endswith("\n")
