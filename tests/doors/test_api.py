@@ -21,6 +21,8 @@ TOKEN = "a-token-for-these-tests"
 
 
 class Api:
+    process: asyncio.subprocess.Process
+
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session = session
         self.mcp_session: dict[str, str] = {}
@@ -84,13 +86,15 @@ async def api(tmp_path: Path, fake_process: FakeProcess) -> AsyncIterator[Api]:
         said += line.decode()
     async with aiohttp.ClientSession(found[1], headers={"Authorization": f"Bearer {TOKEN}"}) as session:
         made = Api(session)
+        made.process = process
         info = {"name": "test", "version": "1"}
         await made.mcp(
             "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
         )
         yield made
-    process.terminate()
-    await process.communicate()
+    if process.returncode is None:
+        process.terminate()
+        await process.communicate()
 
 
 async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: FakeProcess) -> None:
@@ -129,6 +133,18 @@ async def test_a_running_job_is_cancelled(api: Api, fake_process: FakeProcess) -
         assert (status, said["status"]) == (200, "cancelled")
         assert [event["kind"] async for event in coming][-1] == "cancelled"
     await asyncio.to_thread(fake_process.wait_for, state="disconnected")
+
+
+async def test_the_door_ends_under_an_open_stream(api: Api, fake_process: FakeProcess) -> None:
+    fake_process.script(hang_after=1)
+    job = (await api.ask("wait", **{"async": True}))["job_id"]
+    async with api.events(job) as coming:
+        assert (await anext(coming))["kind"] == "started"
+        api.process.terminate()
+        assert [event["kind"] async for event in coming][-1] not in {"done", "failed", "cancelled"}
+    _, said = await api.process.communicate()
+    assert api.process.returncode == 0
+    assert b"ERROR" not in said
 
 
 async def test_who_can_be_asked_and_what_it_took(api: Api, fake_process: FakeProcess) -> None:

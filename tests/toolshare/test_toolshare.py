@@ -9,6 +9,7 @@ import pytest
 
 from counsel.engine import toollinks, toolshare
 from counsel.errors import CounselError, InvalidArgument, NotFound, SelfConsultation, TimedOut, UpstreamError
+from counsel.requests import ConsensusRequest
 from toolshare.conftest import MODELS, World, until
 
 READ_ONLY = ["shelf__look_up", "shelf__everything", "shelf__doze", "shelf__die"]
@@ -74,6 +75,22 @@ async def test_a_writing_tool_that_was_not_offered_is_not_run(remote: World) -> 
     about = (await remote.ask())["metadata"]
     assert [call["ok"] for call in about["tool_calls"]] == [False, True]
     assert "There is no tool 'shelf__erase'" in json.dumps(remote.fake.log.calls[1].body)
+
+
+async def test_every_model_of_a_consensus_has_the_tools(remote: World) -> None:
+    remote.fake.script(
+        tool_calls=remote.calls("shelf__look_up", note="tide"), text="At 06:40.", times=None, contains="high"
+    )
+    request = ConsensusRequest(
+        prompt="When is high water?",
+        models=("gpt-5", "claude-sonnet-4-5"),
+        tools=("shelf",),
+        enable_cross_feedback=False,
+    )
+    result = await remote.engine.wait(await remote.engine.submit(request, remote.caller()))
+    answers = result["phases"]["initial"]
+    assert [len(answer["metadata"]["tool_calls"]) for answer in answers] == [1, 1]
+    assert all(answer["response"].endswith("At 06:40.") for answer in answers)
 
 
 # ── refusals, before anything is sent ────────────────────────────────────────────────────────────────

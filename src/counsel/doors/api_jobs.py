@@ -54,7 +54,7 @@ class _Desk:
         job = (await self._engine.status(_id(request)))["content"]["job_id"]
         last = request.headers.get("last-event-id", "")
         after = int(last) if last.isascii() and last.isdigit() else number(request, "after", 0, _ALL)
-        lines = stream(self._engine.follow(job, after))
+        lines = stream(self._engine.follow(job, after), request.app.state.closing)
         return StreamingResponse(lines, media_type="text/event-stream", headers=FRESH)
 
 
@@ -62,14 +62,15 @@ def _id(request: Request) -> str:
     return str(request.path_params["id"])
 
 
-async def stream(events: AsyncIterator[JobEvent]) -> AsyncIterator[str]:
+async def stream(events: AsyncIterator[JobEvent], closing: asyncio.Event) -> AsyncIterator[str]:
     """Each event as one message, a comment now and then: a proxy keeps the line open, a client that went is noticed."""
+    over = asyncio.ensure_future(closing.wait())
     coming: asyncio.Task[JobEvent] | None = None
     try:
-        while True:
+        while not over.done():
             coming = coming or asyncio.ensure_future(anext(events))
-            done, _ = await asyncio.wait({coming}, timeout=SIGN_OF_LIFE)
-            if not done:
+            await asyncio.wait({coming, over}, timeout=SIGN_OF_LIFE, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
                 yield ": \n\n"
                 continue
             try:
@@ -79,6 +80,7 @@ async def stream(events: AsyncIterator[JobEvent]) -> AsyncIterator[str]:
             coming = None
             yield f"id: {event.seq}\ndata: {json.dumps(_shown(event), ensure_ascii=False)}\n\n"
     finally:
+        over.cancel()
         await _end(coming, events)
 
 

@@ -44,8 +44,14 @@ def build(
             *routes,
         ],
     )
+    inner.state.closing = closing = asyncio.Event()  # streams that have no end of their own end with it
     guard = Guard(inner, secret=secret, host=host, origins=settings.cors_origins)
-    return Door(guard, mcp.close)
+
+    async def close() -> None:
+        closing.set()
+        await mcp.close()
+
+    return Door(guard, close)
 
 
 @dataclass(frozen=True, slots=True)
