@@ -177,15 +177,22 @@ def footer(result: Json) -> str:
     about = result.get("metadata", {})
     used = about.get("usage", {})
     parts = [
-        f"{about['provider']}/{about['model'].removeprefix(about['provider'] + '/')}"
-        if "model" in about
-        else "",
+        _who(about),
         f"{used.get('input_tokens', 0):,} → {used.get('output_tokens', 0):,} tokens",
         cost(about.get("cost_usd")),
         f"{about['response_time_ms'] / 1000:.1f} s" if "response_time_ms" in about else "",
         f"-c {result['continuation']['id']}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _who(about: Json) -> str:
+    """`openai/gpt-5`; an agent is its own provider."""
+    if "model" not in about:
+        return ""
+    model, provider = about["model"], about["provider"]
+    own = model == provider or model.startswith((f"{provider}/", f"{provider}:"))
+    return str(model) if own else f"{provider}/{model}"
 
 
 def cost(usd: float | None) -> str:
