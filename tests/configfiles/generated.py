@@ -31,7 +31,9 @@ JSON_LEAVES = st.sampled_from(
 class Made:
     text: str = ""
     value: Any = None
-    spans: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
+    spans: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)  # of the values
+    members: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)  # with their names
+    repeated: set[tuple[str, ...]] = field(default_factory=set)  # names that an object has twice
 
 
 class JsonMaker:
@@ -90,11 +92,15 @@ class JsonMaker:
         self._emit("{")
         for index, name in enumerate(names):
             self._break(depth + 1, lines=lines)
+            start = len(self.made.text)
             self._emit(_quoted(name))
             self._gap()
             self._emit(":")
             self._gap()
+            if name in value:
+                self.made.repeated.add((*path, name))
             value[name] = self._value((*path, name), depth + 1)
+            self.made.members[*path, name] = (start, len(self.made.text))
             self._comma(index == len(names) - 1)
         self._break(depth, lines=lines and bool(names))
         self._emit("}")

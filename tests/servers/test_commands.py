@@ -146,6 +146,19 @@ def test_a_local_server_belongs_to_the_git_root(world: World) -> None:
     assert list(json.loads(world.file("claude").read_text())["projects"]) == [str(world.project)]
 
 
+def test_worktrees_and_links_share_the_repositorys_local_servers(world: World, tmp_path: Path) -> None:
+    git = ["git", "-c", "user.email=t@example.com", "-c", "user.name=t"]
+    subprocess.run([*git, "init", "-q", "."], cwd=world.project, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=world.project, check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(tmp_path / "tree")], cwd=world.project, check=True)
+    (tmp_path / "link").symlink_to(world.project)
+    for number, folder in enumerate(("tree", "link")):
+        world.counsel(
+            "add", f"x{number}", "-a", "claude", "-s", "local", "--project", str(tmp_path / folder), "--", "c"
+        )
+    assert list(json.loads(world.file("claude").read_text())["projects"]) == [str(world.project)]
+
+
 def test_parents_project_files_are_listed_but_not_written(world: World) -> None:
     world.counsel("add", "x", "-a", "claude", "-s", "project", "--", "c")
     below = world.project / "sub"

@@ -182,9 +182,16 @@ class Journal:
     def _prune(self) -> None:
         size = 0
         for number, folder in enumerate(reversed(self._folders())):
-            size += sum(path.stat().st_size for path in folder.iterdir())
+            size += _size(folder)
             if number >= KEEP or (number > 0 and size > KEEP_BYTES):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    """Zero for a folder that another process has just cleared away."""
+    with suppress(OSError):
+        return sum(path.stat().st_size for path in folder.iterdir())
+    return 0
 
 
 def _write_private(path: Path, data: bytes) -> None:

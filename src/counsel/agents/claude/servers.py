@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,22 @@ def _user_file(place: Place) -> Target:
 
 
 def project_key(folder: Path) -> Path:
-    """Claude Code keeps a project's things under its git root, found from any folder inside it."""
-    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    """Claude Code keeps a project's things under its git root, found from any folder inside it, through links; a
+    worktree's under the root of the repository that it belongs to (measured, 2.1.325)."""
+    real = Path(os.path.realpath(folder))
+    root = next((one for one in (real, *real.parents) if (one / ".git").exists()), None)
+    if root is None:
+        return real
+    return _main_worktree(root / ".git") or root
+
+
+def _main_worktree(marker: Path) -> Path | None:
+    """`gitdir: ROOT/.git/worktrees/NAME` in a worktree's `.git` file."""
+    try:
+        linked = Path(marker.read_text().removeprefix("gitdir:").strip())
+    except OSError:
+        return None  # a folder: this is the repository itself
+    return linked.parents[2] if linked.parent.name == "worktrees" else None
 
 
 # ── on and off: by lists of names, always for one project ────────────────────────────────────────────
