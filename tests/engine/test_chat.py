@@ -319,3 +319,16 @@ async def test_a_name_whose_conversation_has_expired_starts_afresh(engine, calle
     await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
     again = await ask(engine, caller(), "new", continuation_id="mine")
     assert again["continuation"]["messageCount"] == 2
+
+
+async def test_status_sums_up_what_was_said_so_far(engine, caller, fake_api) -> None:
+    fake_api.script(text="It has begun.", contains="still being written", times=None)
+    fake_api.script(gate="g", gate_after=1, contains="please write")
+    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    job = await engine.submit(ChatRequest(prompt="please write", model="sonnet"), who, background=True)
+    await until_text(engine, job)
+    await fake_api.wait_for(contains="still being written", state="finished")
+    while (await engine.status(job))["content"]["summary"] != "It has begun.":
+        await asyncio.sleep(0)
+    fake_api.open_gate("g")
+    await engine.wait(job)
