@@ -173,6 +173,16 @@ async def test_failures_are_errors_with_a_code(engine, fake_api, home) -> None:
         wire.close()
 
 
+async def test_a_call_has_a_time_limit(engine, fake_api, home) -> None:
+    fake_api.script(gate="never", gate_after=1)
+    async with service(engine, fake_api, home, REQUEST_TIMEOUT_MS="400", COUNSEL_MAX_ATTEMPTS="1") as served:
+        wire = await Wire.to(served.path)
+        wire.send("r")
+        got = await wire.line()
+        assert (got["text"], got["code"]) == (None, "TIMEOUT")
+        wire.close()
+
+
 async def test_a_name_in_use_is_refused_and_its_first_answer_comes(engine, fake_api, home) -> None:
     fake_api.script(gate="go")
     async with service(engine, fake_api, home) as served:
@@ -443,6 +453,19 @@ def test_the_client_rides_over_a_killed_service(serve: Serve, fake_process: Fake
     serve("--session", "mine")
     asking.join(90)
     assert got == ["gpt-5 says: ride on"]
+
+
+def test_a_dying_daemon_is_ridden_over(home: Path, serve: Serve, fake_process: FakeProcess) -> None:
+    fake_process.script(gate="never", contains="go on")
+    served = serve("--session", "mine")
+    got: list[str] = []
+    client = AskClient(served.path, timeout=90)
+    asking = threading.Thread(target=lambda: got.append(client.ask("gpt-5", "go on").text))
+    asking.start()
+    fake_process.wait_for(contains="go on")
+    os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+    asking.join(90)
+    assert got == ["gpt-5 says: go on"]
 
 
 def test_the_client_gives_up_in_time(serve: Serve, fake_process: FakeProcess) -> None:

@@ -59,6 +59,17 @@ def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
     assert all(b"the-secret" not in data for data in world.files().values())
 
 
+def test_the_key_of_a_provider_of_the_users_own_is_handed_on(world: World) -> None:
+    world.install("codex")
+    config = world.home / ".local/share/counsel/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        '[providers.work]\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "WORK_LLM_KEY"\nmodels = ["m"]\n'
+    )
+    world.setup("--yes", "--no-check")
+    assert "WORK_LLM_KEY" in entry(world, "codex")["env_vars"]
+
+
 def test_a_home_elsewhere_is_written_down(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.install("claude", "codex")
     world.setup("--yes", "--no-check")

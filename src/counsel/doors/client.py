@@ -178,8 +178,10 @@ class RemoteEngine:
         return job
 
     async def wait(self, job_id: str) -> Json:
-        result: Json = await self._ask("wait", job_id=job_id)
-        self._submitted.pop(job_id, None)
+        try:
+            result: Json = await self._ask("wait", job_id=job_id)
+        finally:  # it has ended, or nobody waits for it: no later daemon is asked to go on with it
+            self._submitted.pop(job_id, None)
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:

@@ -84,7 +84,7 @@ class Desk:
             "follow": self._follow,
             "accepted": lambda _, params: engine.accepted(params["job_id"]),
             "detach": self._detach,
-            "cancel": lambda _, params: engine.cancel(params["any_id"]),
+            "cancel": self._cancel,
             "status": lambda _, params: engine.status(params["any_id"], full_history=params["full_history"]),
             "recent": lambda _, params: engine.recent(params["limit"]),
             "daemon_status": self._daemon_status,
@@ -131,6 +131,11 @@ class Desk:
             self._awaited.pop(job, None)
             raise
         self._awaited.pop(job, None)
+        return result
+
+    async def _cancel(self, _: int, params: Json) -> Json:
+        result = await self.engine.cancel(params["any_id"])
+        self._awaited.pop(params["any_id"], None)
         return result
 
     async def _detach(self, _: int, params: Json) -> None:
