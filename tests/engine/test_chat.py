@@ -243,6 +243,13 @@ async def test_background_returns_at_once_with_the_seeds_status_line(engine, cal
     assert done["completed_at"].endswith("Z")
 
 
+async def until_summary(engine, job, words):
+    while True:
+        if (await engine.status(job))["content"]["summary"] == words:
+            return
+        await asyncio.sleep(0)
+
+
 async def until_text(engine, job):
     while True:
         shown = (await engine.status(job))["content"]
@@ -328,7 +335,6 @@ async def test_status_sums_up_what_was_said_so_far(engine, caller, fake_api) -> 
     job = await engine.submit(ChatRequest(prompt="please write", model="sonnet"), who, background=True)
     await until_text(engine, job)
     await fake_api.wait_for(contains="still being written", state="finished")
-    while (await engine.status(job))["content"]["summary"] != "It has begun.":
-        await asyncio.sleep(0)
+    await until_summary(engine, job, "It has begun.")
     fake_api.open_gate("g")
     await engine.wait(job)
