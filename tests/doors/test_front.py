@@ -17,7 +17,7 @@ from counsel import settings
 from counsel.doors import environment, place, protocol
 from counsel.doors.client import find
 from counsel.doors.mcp import listing
-from doors.window import FRONT, Window, daemon_pid, gone
+from doors.window import FRONT, SHORT_LIVED, Window, daemon_pid, gone
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_input_that_ends_at_once_is_still_answered(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(FRONT)],
         input="\n".join(map(json.dumps, lines)),
-        env={**os.environ, "COUNSEL_HOME": str(home)},
+        env={**os.environ, "COUNSEL_HOME": str(home), **SHORT_LIVED},
         capture_output=True,
         text=True,
         check=True,

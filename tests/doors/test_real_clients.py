@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counsel.doors.mcp import listing
-from doors.window import daemon_pid
+from doors.window import SHORT_LIVED, daemon_pid
 from fake import FakeProcess
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -39,6 +39,7 @@ def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Call
             "HOME": str(tmp_path),
             "PATH": f"{Path(program).parent}{os.pathsep}{os.environ['PATH']}",
             "COUNSEL_HOME": str(home),
+            **SHORT_LIVED,
             "OPENAI_API_KEY": "sk-test",
             "OPENAI_BASE_URL": fake_process.v1,
             "ANTHROPIC_API_KEY": "sk-test",

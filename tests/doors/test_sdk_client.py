@@ -19,7 +19,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from counsel.doors.protocol import HANDSHAKE
 from doors.house_of_http import TOKEN, served
-from doors.window import FRONT, daemon_pid, gone
+from doors.window import FRONT, SHORT_LIVED, daemon_pid, gone
 
 pytestmark = pytest.mark.slow
 REVISIONS = [*HANDSHAKE, "2026-07-28", "auto"]
@@ -30,7 +30,10 @@ DOORS = ["front", "http"]
 async def transport(door: str, home: Path) -> AsyncIterator[Any]:
     if door == "front":
         command = StdioServerParameters(
-            command=sys.executable, args=[str(FRONT)], env={"COUNSEL_HOME": str(home)}, cwd=home
+            command=sys.executable,
+            args=[str(FRONT)],
+            env={"COUNSEL_HOME": str(home), **SHORT_LIVED},
+            cwd=home,
         )
         try:
             yield stdio_client(command)

@@ -14,7 +14,8 @@ from typing import Any, Self
 from counsel.doors import place
 
 FRONT = Path(__file__).parent / "fake_front.py"
-INFO = {"name": "test", "version": "1"}
+# A daemon that a test did not see starting ends by itself soon after it.
+SHORT_LIVED = {"COUNSEL_DAEMON_IDLE_SECONDS": "3"}
 
 
 class Window:
@@ -25,7 +26,7 @@ class Window:
         self.command = command or [sys.executable, str(FRONT), *args]
         self.cwd = cwd or home
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        self.env = {**kept, "HOME": str(home), "COUNSEL_HOME": str(home), **env}
+        self.env = {**kept, "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED, **env}
         self.number = 0
         self.waiting: dict[Any, asyncio.Future[Any]] = {}
         self.notes: asyncio.Queue[Any] = asyncio.Queue()

@@ -45,7 +45,7 @@ class _Lost(Exception):
 
 class RemoteEngine:
     def __init__(self, env: Mapping[str, str], caller: Caller | None = None) -> None:
-        self._env = env
+        self._link = Link(env)
         self._caller = caller  # each daemon meets it: a job can only go on with its caller's keys
         self._pipe: LinePipe | None = None
         self._hello: asyncio.Future[Json] | None = None
@@ -64,11 +64,11 @@ class RemoteEngine:
                 connection = await self._reach(start=start)
                 if connection is None:
                     return False
-                await self._greet(connection)
+                await self._greet(connection, replace=start)
         return True
 
     async def _reach(self, *, start: bool) -> Any:
-        link = Link(self._env)
+        link = self._link
         if not start:
             return link.existing()
         try:
@@ -82,7 +82,7 @@ class RemoteEngine:
             ) from error
         return connection
 
-    async def _greet(self, connection: Any) -> None:
+    async def _greet(self, connection: Any, *, replace: bool) -> None:
         """Say hello. An older release hands over and ends; the next turn finds or starts ours."""
         pipe = LinePipe(self._line, self._lost)
         self._hello = asyncio.get_running_loop().create_future()
@@ -93,13 +93,18 @@ class RemoteEngine:
             hello = await self._hello
         except _Lost:
             return
-        if older(str(hello.get("version"))):
-            self._hello = asyncio.get_running_loop().create_future()
-            pipe.write(b"@" + encode({"handover": True}))
-            await asyncio.wait({self._hello})
-            self._hello.exception()
+        if replace and older(str(hello.get("version"))):
+            await self._replace(pipe)
         else:
             self._pipe = pipe
+
+    async def _replace(self, pipe: LinePipe) -> None:
+        self._hello = asyncio.get_running_loop().create_future()  # it fails when the daemon has gone
+        while not self._link.take_lock():  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(RETRY)
+        pipe.write(b"@" + encode({"handover": True}))
+        await asyncio.wait({self._hello})
+        self._hello.exception()
 
     def _line(self, data: bytes) -> None:
         message = json.loads(data.removeprefix(b"@"))

@@ -124,6 +124,10 @@ async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine)
 
 def _remove(path: str) -> None:
     Path(path).unlink(missing_ok=True)
+    with contextlib.suppress(
+        OSError
+    ):  # a folder in /tmp that held nothing else; COUNSEL_HOME/run holds the locks
+        Path(path).parent.rmdir()
 
 
 class House:

@@ -43,7 +43,7 @@ class Link:
     def attempt(self) -> socket_.socket | None:
         """A connection, or None: try again in `RETRY` seconds. Raises `OSError` when no daemon can be started."""
         found = self.existing()
-        if found is None and not self._starting() and self._take_lock():
+        if found is None and not self._starting() and self.take_lock():
             found = self.existing()
             if found is None:
                 self._spawn()
@@ -86,8 +86,12 @@ class Link:
             raise OSError(f"the daemon did not start: {self._reason()}")
         return False
 
-    def _take_lock(self) -> bool:
-        """True for the one door that is to start the daemon now."""
+    def take_lock(self) -> bool:
+        """True for the one door that may start a daemon now. Kept until it is connected.
+
+        A door that replaces an older daemon takes it before it asks for the handover: the doors that lose that
+        daemon, which may be of the older release themselves, then wait for this one's.
+        """
         import fcntl  # noqa: PLC0415
 
         if self._lock is not None:

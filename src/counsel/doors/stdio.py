@@ -280,6 +280,9 @@ class Front:
     def _connect_if_due(self) -> None:
         if not self.retry_at or time.monotonic() < self.retry_at:
             return
+        if self.daemon is not None:
+            self._replace()
+            return
         try:
             self.daemon = self.link.attempt()
         except OSError as error:
@@ -291,6 +294,14 @@ class Front:
             self._up(b"@" + json.dumps({"hello": self._hello()}).encode())
         elif time.monotonic() > self.give_up_at:
             self._give_up("the daemon does not answer")
+        else:
+            self.retry_at = time.monotonic() + RETRY
+
+    def _replace(self) -> None:
+        """An older daemon: as soon as nobody else is starting one, it is told to end; then ours is started."""
+        if self.link.take_lock():
+            self._up(b'@{"handover":true}')
+            self.retry_at = 0.0
         else:
             self.retry_at = time.monotonic() + RETRY
 
@@ -357,7 +368,7 @@ class Front:
 
     def _greeted(self, version: str) -> None:
         if older(version):
-            self._up(b'@{"handover":true}')  # it ends; then ours is started
+            self.retry_at = time.monotonic()
             return
         self.greeted = True
         if self.ready:
@@ -374,6 +385,7 @@ class Front:
         self.poll.unregister(self.daemon.fileno())
         self.daemon.close()
         was_greeted, self.greeted, self.daemon, self.answering = self.greeted, False, None, None
+        self.retry_at = 0.0
         self.up.clear()
         self.down.clear()
         for name, pending in list(self.waiting.items()):
