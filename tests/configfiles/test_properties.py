@@ -191,7 +191,7 @@ def test_toml_members_can_be_replaced_and_removed(text: str, data: st.DataObject
 LISTS = st.lists(st.sampled_from([1, 2, "a", "]", ["x"]]), min_size=1, max_size=4)
 
 
-@cases(30, 250, JSON_KINDS, LISTS, st.data())
+@cases(30, 120, JSON_KINDS, LISTS, st.data())
 def test_json_lists_keep_their_comments(
     case: tuple[str, Made], value: list[Any], data: st.DataObject
 ) -> None:
@@ -209,7 +209,7 @@ def test_json_lists_keep_their_comments(
         )
 
 
-@cases(36, 400, toml_documents(), LISTS, st.data())
+@cases(30, 120, toml_documents(), LISTS, st.data())
 def test_toml_lists_keep_their_comments(text: str, value: list[Any], data: st.DataObject) -> None:
     before = valid_toml(text)
     members = [(*home, key) for home in holders(before) for key in lookup(before, home)]

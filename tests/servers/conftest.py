@@ -18,6 +18,7 @@ from counsel.servers import Servers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TINY = Path(__file__).parent / "tiny.py"
+QUICK = Path(__file__).parent / "quick.py"
 AGENT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "CLIENT_CWD", "CLAUDE_PROJECT_DIR")
 
 

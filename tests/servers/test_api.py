@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from counsel import settings
 from counsel.doors import api, api_servers
-from servers.conftest import TINY, World
+from servers.conftest import QUICK, World
 
 SECRET = "sk-live-abcdefghijklmnop1234"
 
@@ -174,7 +174,7 @@ async def test_a_conflict_and_a_bad_file_have_their_own_status(
 
 
 async def test_check(http: httpx2.AsyncClient, world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(TINY), "stdio")
+    world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     checks = (await ask(http, "POST", "/api/servers:check", {"name": "x"}))["checks"]
     assert (checks[0]["status"], checks[0]["tools"]) == ("ok", ["whereami"])
     await ask(http, "POST", "/api/servers:check", {"timeout": 0}, 400)

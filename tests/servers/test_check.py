@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servers.conftest import TINY, World
+from servers.conftest import QUICK, TINY, World
 
 SECRET = "sk-live-abcdefghijklmnop1234"
 
@@ -78,7 +78,7 @@ def test_nobody_listens(world: World) -> None:
 
 def test_several_at_once_and_the_same_server_only_once(world: World) -> None:
     starts = world.home / "starts"
-    script = f"open({str(starts)!r}, 'a').write('x'); import runpy, sys; sys.argv = ['tiny', 'stdio']; runpy.run_path({str(TINY)!r}, run_name='__main__')"
+    script = f"open({str(starts)!r}, 'a').write('x'); import runpy, sys; runpy.run_path({str(QUICK)!r}, run_name='__main__')"
     world.counsel("add", "x", "-a", "claude,gemini", "--", sys.executable, "-c", script)
     world.counsel("add", "off", "-a", "codex", "--", "false")
     world.counsel("disable", "off", "-a", "codex")
@@ -94,11 +94,9 @@ def test_several_at_once_and_the_same_server_only_once(world: World) -> None:
 def test_variables_are_filled_in_and_missing_ones_named(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TINY_FILE", str(TINY))
+    monkeypatch.setenv("TINY_FILE", str(QUICK))
     monkeypatch.delenv("TINY_NOT_SET", raising=False)
-    world.counsel(
-        "add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}", "stdio"
-    )
+    world.counsel("add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}")
     row = only(world)
     assert (row["status"], row["unset"]) == ("ok", ["TINY_NOT_SET"])
 

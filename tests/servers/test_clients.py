@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from servers import clients
-from servers.conftest import TINY, World
+from servers.conftest import QUICK, World
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
@@ -20,7 +20,7 @@ def add_all(
 ) -> set[str]:
     """One server per scope and transport, named after both."""
     flags = {
-        "stdio": ("-e", "A=b=c d", "--", sys.executable, str(TINY), "stdio"),
+        "stdio": ("-e", "A=b=c d", "--", sys.executable, str(QUICK)),
         "http": ("--url", f"http://127.0.0.1:{port}/mcp", "-H", "X-One: 1"),
         "sse": ("--url", f"http://127.0.0.1:{port}/events/sse", "-t", "sse", "-H", "X-Two: a b"),
     }
@@ -69,8 +69,7 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
         str(world.project),
         "--",
         sys.executable,
-        str(TINY),
-        "stdio",
+        str(QUICK),
     )
     world.counsel(
         "add",
@@ -94,7 +93,7 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
     assert listed["refs"]["transport"] == {
         "type": "stdio",
         "command": sys.executable,
-        "args": [str(TINY), "stdio"],
+        "args": [str(QUICK)],
         "env": {"K": "v"},
         "env_vars": ["HOME"],
         "cwd": str(world.project),
