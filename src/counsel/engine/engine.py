@@ -24,7 +24,8 @@ from counsel.engine.gate import Gate
 from counsel.engine.live import LAST_KINDS
 from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
-from counsel.engine.runner import Runner, Running
+from counsel.engine.runner import Runner
+from counsel.engine.running import Running
 from counsel.engine.store import conversations, jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job
@@ -168,7 +169,7 @@ class Engine:
         history = conversations.messages(self.database, row["conversation"]) if full_history else None
         shown = results.status(row, running.live if running else None, self._journalled(row["id"]), history)
         if running and running.job.caller.settings.summaries:
-            shown["summary"] = self.runner.running_summary(running)
+            shown["summary"] = self.runner.describer.so_far(running)
         return {"content": {**shown, "status_line": results.line_of(row)}}
 
     def _journalled(self, job_id: str) -> dict[str, Json]:

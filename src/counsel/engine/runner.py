@@ -7,23 +7,22 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections import OrderedDict
-from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from counsel import logs
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation
+from counsel.engine.describing import Describer
 from counsel.engine.gate import Gate
 from counsel.engine.intake import Arrival
+from counsel.engine.keyring import Keyring
 from counsel.engine.live import Live
 from counsel.engine.outcome import Outcome
 from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
+from counsel.engine.running import Running
 from counsel.engine.store import conversations, jobs
 from counsel.engine.store.database import Database, StoreError
 from counsel.engine.task import Job, Task, caller_load
@@ -40,28 +39,6 @@ _SWEEP = 3600.0
 _STUCK = 25  # attempts in a row in which calls went out and none finished
 _CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
 _KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run}
-
-
-@dataclass(slots=True, eq=False)
-class Running:
-    job: Job
-    live: Live
-    task: asyncio.Task[None] = field(init=False)
-    result: Json | None = None
-    failure: CounselError | None = None
-    title: str = ""
-    summary: asyncio.Task[str] | None = None  # the final one
-    running_summary: str = ""
-    summing_up: asyncio.Task[None] | None = None
-    cancelled: bool = False
-    written: Future[str] | None = None  # the job's way to the disk
-
-    def unkept(self, error: Exception) -> StoreError | None:
-        """Why the job is not on disk, if that is what the error comes from."""
-        if isinstance(error, StoreError):
-            return error
-        failure = self.written.exception() if self.written and self.written.done() else None
-        return failure if isinstance(failure, StoreError) else None
 
 
 class Runner:
@@ -82,11 +59,9 @@ class Runner:
         self._database = database
         self._router = router
         self._cache = cache
-        self._summariser = summariser
+        self.describer = Describer(database, summariser)
         self._ownership = ownership
-        self._secret = secret
-        self._prints: OrderedDict[int, tuple[Settings, str]] = OrderedDict()
-        self._known: dict[str, Settings] = {}  # by fingerprint: whose keys are at hand
+        self._keyring = Keyring(database.path.parent, secret)
         self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
         self._loops: list[asyncio.Task[None]] = []
         self._wanted = asyncio.Event()
@@ -95,19 +70,11 @@ class Runner:
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────
 
     def meet(self, caller: Caller) -> str:
-        settings = caller.settings
-        held = self._prints.get(id(settings))
-        if held is None or held[0] is not settings:
-            held = (settings, caller.fingerprint(self._secret))
-            self._prints[id(settings)] = held
-            self._known[held[1]] = settings
+        """The caller's fingerprint; someone new may hold the keys that an interrupted job waits for."""
+        fingerprint, new = self._keyring.meet(caller)
+        if new:
             self._wanted.set()
-            logs.protect(settings)
-            while len(self._prints) > 256:
-                _, (_, forgotten) = self._prints.popitem(last=False)
-                if all(forgotten != print_ for _, print_ in self._prints.values()):
-                    self._known.pop(forgotten, None)
-        return held[1]
+        return fingerprint
 
     # ── beginning ────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,7 +126,7 @@ class Runner:
         try:
             async with self._turn(job) if continues else contextlib.nullcontext():
                 running.live.emit("started", tool=job.tool, models=list(job.task.models))
-                titling = self._titling(running)
+                titling = self.describer.entitle(running)
                 talk = Consultation(job, fence, self._database, running.live, self.gate)
                 outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
                 await self._conclude(running, talk, outcome, titling)
@@ -250,7 +217,7 @@ class Runner:
             result["metadata"] = {**result.get("metadata", {}), "warnings": warnings}
         job.status = outcome.status
         running.result = result
-        self._sum_up(running, outcome.text)
+        self.describer.sum_up(running, outcome.text)
 
     async def _export(self, job: Job, result: Json, warnings: list[str]) -> None:
         try:
@@ -269,47 +236,6 @@ class Runner:
         running.job.status = status
         with contextlib.suppress(jobs.LostJob, StoreError):
             await asyncio.shield(self._database.write(jobs.finish(fence, status, error=error.as_dict())))
-
-    # ── titles and summaries ─────────────────────────────────────────────────────────────────────────
-
-    def _titling(self, running: Running) -> asyncio.Task[str] | None:
-        job = running.job
-        if not job.caller.settings.summaries:
-            return None
-        task = asyncio.create_task(self._summariser.title(job.task.prompt, job.caller))
-        task.add_done_callback(lambda done: self._titled(running, done))
-        return task
-
-    def _titled(self, running: Running, done: asyncio.Task[str]) -> None:
-        if done.cancelled() or done.exception():
-            return
-        running.title = done.result()
-        self._database.soon(jobs.describe(running.job.id, title=running.title))
-        self._database.soon(conversations.set_title(running.job.conversation, running.title))
-
-    def _sum_up(self, running: Running, text: str) -> None:
-        job = running.job
-        if not job.caller.settings.summaries:
-            return
-
-        async def summarise() -> str:
-            said = await self._summariser.summary(text, job.caller)
-            self._database.soon(jobs.describe(job.id, summary=said))
-            return said
-
-        running.summary = asyncio.create_task(summarise())
-
-    def running_summary(self, running: Running) -> str:
-        """The newest one there is; a fresher one is on its way for the next look."""
-        text = "\n\n".join(slot.text() for slot in running.live.slots.values() if slot.length)
-        if text and running.summing_up is None:
-
-            async def refresh() -> None:
-                running.running_summary = await self._summariser.running(text, running.job.caller)
-                running.summing_up = None
-
-            running.summing_up = asyncio.create_task(refresh())
-        return running.running_summary or title_of(text)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -416,21 +342,15 @@ class Runner:
             elif not row["background"] and not only and not self._keeps(row):
                 if time.time() - row["created"] > _CLIENT_GONE:
                     await self._give_up(row, "cancelled", _abandoned(row))
-            elif settings := self._settings_for(row["fingerprint"]):
+            elif settings := self._keyring.find(row["fingerprint"]):
                 await self._take_over(row, settings)
 
     def has_owner(self, row: sqlite3.Row) -> bool:
         return row["id"] in self.running or self._ownership.alive(row["owner"])
 
     def _keeps(self, row: sqlite3.Row) -> bool:
-        settings = self._settings_for(row["fingerprint"])
+        settings = self._keyring.find(row["fingerprint"])
         return bool(settings and settings.keep_abandoned)
-
-    def _settings_for(self, fingerprint: str) -> Settings | None:
-        if known := self._known.get(fingerprint):
-            return known
-        alone = load_settings({"COUNSEL_HOME": str(self._database.path.parent)})
-        return alone if Caller(settings=alone).fingerprint(self._secret) == fingerprint else None
 
     async def _take_over(self, row: sqlite3.Row, settings: Settings) -> None:
         if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):

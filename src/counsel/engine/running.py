@@ -1,0 +1,35 @@
+"""A job on its way in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from counsel.engine.live import Live
+from counsel.engine.store.database import StoreError
+from counsel.engine.task import Job
+from counsel.errors import CounselError
+from counsel.types import Json
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    job: Job
+    live: Live
+    task: asyncio.Task[None] = field(init=False)
+    result: Json | None = None
+    failure: CounselError | None = None
+    title: str = ""
+    summary: asyncio.Task[str] | None = None  # the final one
+    running_summary: str = ""
+    summing_up: asyncio.Task[None] | None = None
+    cancelled: bool = False
+    written: Future[str] | None = None  # the job's way to the disk
+
+    def unkept(self, error: Exception) -> StoreError | None:
+        """Why the job is not on disk, if that is what the error comes from."""
+        if isinstance(error, StoreError):
+            return error
+        failure = self.written.exception() if self.written and self.written.done() else None
+        return failure if isinstance(failure, StoreError) else None
