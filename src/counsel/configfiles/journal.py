@@ -9,7 +9,6 @@ All of it may hold secrets: folders are 0700, files 0600.
 
 from __future__ import annotations
 
-import binascii
 import json
 import os
 import shutil
@@ -37,8 +36,7 @@ class Entry(NamedTuple):
     existed: bool
     start: int  # the bytes of `before` from start to end became `inserted`
     end: int
-    after_size: int
-    after_crc: int  # only to look quickly; what counts is compared byte by byte
+    after_size: int  # only to look quickly: what counts is compared byte by byte; -1: the file was removed
 
 
 class Operation(NamedTuple):
@@ -134,13 +132,11 @@ class Journal:
 
     def origin(self, path: Path, data: bytes) -> bytes | None:
         """What a file held before the recorded write that made it what it is now."""
-        seen = len(data), binascii.crc32(data)
         for operation in self.operations():
             for number, entry in enumerate(operation.entries):
-                if entry.target.path == path and (entry.after_size, entry.after_crc) == seen:
-                    before = self.before(operation, number)
-                    if self.after(operation, number) == data:
-                        return before
+                same = entry.target.path == path and entry.after_size == len(data)
+                if same and self.after(operation, number) == data:
+                    return self.before(operation, number)
         return None
 
     def after(self, operation: Operation, number: int) -> bytes:
@@ -211,16 +207,13 @@ def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
         "start": start,
         "end": end,
         "after_size": -1 if one.after is None else len(one.after),
-        "after_crc": binascii.crc32(one.after or b""),
     }
 
 
 def _entry(shown: Mapping[str, Any]) -> Entry:
     kind: Kind = shown["kind"]
     target = Target(Path(shown["path"]), kind, shown["mode"], shown["claude_lock"])
-    return Entry(
-        target, shown["existed"], shown["start"], shown["end"], shown["after_size"], shown["after_crc"]
-    )
+    return Entry(target, shown["existed"], shown["start"], shown["end"], shown["after_size"])
 
 
 # ── taking back ──────────────────────────────────────────────────────────────────────────────────────
@@ -300,23 +293,36 @@ def _differing(before: bytes, after: bytes) -> tuple[int, int]:
     return start, len(before) - min(most, _common_suffix(before, after))
 
 
+_CHUNK = 1 << 16
+
+
 def _common_prefix(one: bytes, other: bytes) -> int:
-    """By halving: comparing slices is the C library's work, a loop over 6.6 MB would be ours."""
+    """By chunks, which the C library compares; a loop over 6.6 MB would be ours."""
+    most = min(len(one), len(other))
+    for start in range(0, most, _CHUNK):
+        left, right = one[start : start + _CHUNK], other[start : start + _CHUNK]
+        if left != right:
+            return start + _first_difference(left, right)
+    return most
+
+
+def _common_suffix(one: bytes, other: bytes) -> int:
+    most = min(len(one), len(other))
+    for done in range(0, most, _CHUNK):
+        size = min(_CHUNK, most - done)
+        left = one[len(one) - done - size : len(one) - done]
+        right = other[len(other) - done - size : len(other) - done]
+        if left != right:
+            return done + _first_difference(left[::-1], right[::-1])
+    return most
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    """By halving, of two texts that differ."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_suffix(one: bytes, other: bytes) -> int:
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
             low = middle
         else:
             high = middle - 1

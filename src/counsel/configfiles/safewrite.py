@@ -157,6 +157,9 @@ class Reader:
         except CounselError:
             return None
 
+    def known(self, target: Target) -> bytes | None:
+        return self._known[target.path][0] if target.path in self._known else None
+
     def parsed(self, data: bytes | None, target: Target) -> Document:
         known = self._known.get(target.path)
         if known is not None and known[0] == data:
@@ -184,7 +187,10 @@ def by_edits(
 # ── planning and writing ─────────────────────────────────────────────────────────────────────────────
 
 
-def plan(change: Change) -> Planned:
+def plan(change: Change, known: bytes | None = None) -> Planned:
+    """`known` is what a `Reader` has just read: if it is old by now, the write finds out under the lock."""
+    if known is not None:
+        return Planned(change, known, change.rewrite(known))
     while True:
         seen = snapshot(change.target.path)
         try:
@@ -207,7 +213,11 @@ def write(
         staged = [stack.enter_context(_staged(one)) for one in wanted]
         if record is not None:
             record([one.planned for one in staged])
+        for one in staged:  # one after the other, but all after all were written: the disk is waited for once
+            one.sync()
         _commit(staged, held)
+        for folder in dict.fromkeys(one.seen.real.parent for one in staged):
+            _sync_folder(folder)
         return [one.planned for one in staged]
 
 
@@ -229,6 +239,7 @@ class _Staged:
     planned: Planned
     seen: Snapshot
     temporary: Path | None = None
+    synced: bool = False
     folders: list[Path] = field(default_factory=list)  # made for it
 
     def prepare(self) -> None:
@@ -243,6 +254,13 @@ class _Staged:
             with explained(change.target.path, "written"):
                 self.folders += _made_folders(self.seen.real.parent)
                 self.temporary = _temporary(self.seen, self.planned.after, change.target.mode)
+                self.synced = False
+
+    def sync(self) -> None:
+        if self.temporary is not None and not self.synced:
+            with explained(self.planned.path, "written"):
+                _sync_file(self.temporary)
+            self.synced = True
 
     def unchanged(self) -> bool:
         try:
@@ -257,7 +275,6 @@ class _Staged:
                 self.temporary = None
             elif self.planned.changes:
                 self.seen.real.unlink()
-            _sync_folder(self.seen.real.parent)
 
     def restore(self) -> None:
         """Take back `replace`, if the file is still what it made."""
@@ -268,6 +285,7 @@ class _Staged:
             self._remove_folders()
         else:
             old = _temporary(self.seen, self.planned.before, self.seen.mode or 0o600)
+            _sync_file(old)
             old.replace(self.seen.real)
         _sync_folder(self.seen.real.parent)
 
@@ -320,6 +338,7 @@ def _replace(one: _Staged, still_held: locks.StillHeld) -> None:
             raise Conflict(
                 f"The lock of {one.planned.path} was taken over; nothing was written.", hint="Try again."
             )
+        one.sync()
         if one.unchanged():
             return one.replace()
         one.prepare()  # somebody wrote without a lock: our edit goes on top of theirs
@@ -366,7 +385,6 @@ def _temporary(seen: Snapshot, data: bytes, new_mode: int) -> Path:
             _write_all(file, data)
             _keep_owner(file.fileno(), seen)
             os.fchmod(file.fileno(), new_mode if seen.mode is None else seen.mode)
-            os.fsync(file.fileno())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -383,6 +401,14 @@ def _keep_owner(handle: int, seen: Snapshot) -> None:
     made = os.fstat(handle)
     if seen.owner is not None and seen.owner != (made.st_uid, made.st_gid):
         os.fchown(handle, *seen.owner)
+
+
+def _sync_file(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

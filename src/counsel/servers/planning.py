@@ -135,7 +135,7 @@ class Planner:
         def edits(document: Document) -> list[Edit]:
             return [edit for make in makers for edit in make(document)]
 
-        return safewrite.plan(safewrite.by_edits(target, edits, self.reader))
+        return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
 
 
 # ── adding ───────────────────────────────────────────────────────────────────────────────────────────
