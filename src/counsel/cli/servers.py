@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,8 +18,10 @@ from counsel.cli import json_option, output
 from counsel.doors.place import home
 from counsel.servers import fields, pasted
 from counsel.servers.listing import Found, Listing
-from counsel.servers.planning import Plan
 from counsel.servers.service import EVERY_AGENT, Applied, Servers
+
+if TYPE_CHECKING:
+    from counsel.servers.planning import Plan
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 SCOPES = ("user", "local", "project")

@@ -15,14 +15,13 @@ from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
 from counsel.errors import InvalidArgument, NotFound
-from counsel.servers import planning
 from counsel.servers.formats import FORMATS, format_of
 from counsel.servers.listing import Found, Listing
 from counsel.servers.listing import listing as list_servers
-from counsel.servers.planning import Plan, Planner
 
 if TYPE_CHECKING:
     from counsel.configfiles.journal import Journal, Operation
+    from counsel.servers.planning import Plan, Planner
 
 EVERY_AGENT: tuple[str, ...] = tuple(FORMATS)
 
@@ -82,6 +81,8 @@ class Servers:
         replace: bool = False,
         dry_run: bool = False,
     ) -> Applied:
+        from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
+
         planner = self._planner()
         for server in servers:
             for home in self._homes(agents, scope):
@@ -98,6 +99,8 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         """`change` gets the server as it is and gives it as it shall be; `dataclasses.replace` will do."""
+        from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
+
         planner = self._planner()
         for found in self._chosen(planner.reader, name, agents, scope):
             planning.update(planner, found, change)
@@ -111,6 +114,8 @@ class Servers:
         *,
         dry_run: bool = False,
     ) -> Applied:
+        from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
+
         planner = self._planner()
         homes = self._removable(planner.reader, name, agents, scope)
         for home in homes:
@@ -129,6 +134,8 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         """From (agent, scope or None: where it is used) to each (agent, scope)."""
+        from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
+
         planner = self._planner()
         found = self._one(planner.reader, name, *source)
         server = planning.readable(found)
@@ -146,6 +153,8 @@ class Servers:
         *,
         dry_run: bool = False,
     ) -> Applied:
+        from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
+
         planner = self._planner()
         for found in self._chosen(planner.reader, name, agents, scope):
             planning.switch(planner, found, enabled=enabled)
@@ -161,6 +170,8 @@ class Servers:
         """Take back the last change, or one by its id; `Conflict` when it was changed again since."""
         found = self.journal.find(operation)
         writes = self.journal.undo_plan(found)
+        from counsel.servers.planning import Plan  # noqa: PLC0415 - as above
+
         plan = Plan(f"undo {found.id}", [], writes)
         if dry_run:
             return found, plan, None
@@ -170,6 +181,8 @@ class Servers:
     # ── choosing places ──────────────────────────────────────────────────────────────────────────────
 
     def _planner(self) -> Planner:
+        from counsel.servers.planning import Planner  # noqa: PLC0415 - as above
+
         return Planner(self.place, Reader())
 
     def _apply(self, planner: Planner, what: str, *, dry_run: bool) -> Applied:
