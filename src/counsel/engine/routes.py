@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from counsel.agents import registry
 from counsel.caller import Caller
@@ -17,7 +17,7 @@ from counsel.models.transport import Transport
 from counsel.settings import Settings
 from counsel.types import Call, Event, Limits, Model, Notice, Usage
 
-_CATALOGS = 64  # callers whose catalog is kept ready
+_MOST = 64  # callers whose catalog is kept ready, and routes in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,31 @@ class Route:
         return self.model is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """One caller's catalog, and the routes to providers that were looked up in it."""
+
+    settings: Settings
+    catalog: Catalog
+    routes: dict[str, Route] = field(default_factory=dict)
+
+
 class Router:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self._catalogs: OrderedDict[int, tuple[Settings, Catalog]] = OrderedDict()
+        self._books: OrderedDict[int, _Book] = OrderedDict()
 
     def catalog(self, caller: Caller) -> Catalog:
+        return self._book(caller).catalog
+
+    def _book(self, caller: Caller) -> _Book:
         settings = caller.settings
-        held = self._catalogs.get(id(settings))
-        if held is None or held[0] is not settings:
-            held = (settings, Catalog.load(settings))
-            self._catalogs[id(settings)] = held
-            while len(self._catalogs) > _CATALOGS:
-                self._catalogs.popitem(last=False)
-        return held[1]
+        held = self._books.get(id(settings))
+        if held is None or held.settings is not settings:
+            held = self._books[id(settings)] = _Book(settings, Catalog.load(settings))
+            while len(self._books) > _MOST:
+                self._books.popitem(last=False)
+        return held
 
     def route(self, name: str, caller: Caller) -> Route:
         """The one that this name means. Raises `ModelNotFound`, `SelfConsultation`, or `Unavailable` with what to do."""
@@ -54,7 +65,12 @@ class Router:
         lineage.check(caller, driver.agent if driver else None)
         if driver:
             return _to_agent(driver, caller)
-        return self._to_model(self.catalog(caller).resolve(name), caller)
+        book = self._book(caller)
+        if name not in book.routes:
+            if len(book.routes) > _MOST:
+                book.routes.clear()
+            book.routes[name] = self._to_model(book.catalog.resolve(name), caller)
+        return book.routes[name]
 
     def auto(self, caller: Caller, needs: select.Needs) -> list[Route]:
         """Everyone who could answer, best first. Never empty: raises when nobody can."""

@@ -98,7 +98,7 @@ class Runner:
                 return known
             self._start(job, arrival.continues)
         else:
-            self._start(job, arrival.continues).written = self._database.queue(insert)
+            self._start(job, arrival.continues).written = self._database.shortly(insert)
         return job.id
 
     def _expires(self, job: Job) -> float:

@@ -7,6 +7,8 @@ that session: they are kept as `session:tag`, and no tag that a caller writes ca
 
 from __future__ import annotations
 
+import time
+from functools import lru_cache
 from pathlib import Path
 
 from counsel.caller import Caller
@@ -16,11 +18,17 @@ from counsel.engine.store.database import Database
 from counsel.errors import InvalidArgument
 from counsel.requests import ChatRequest, Request
 
+_LOOK_AGAIN = 10  # seconds: a folder may become a repository
 NEWEST = "default"  # what the seed calls "the one that was used last"
 
 
 def project(folder: Path) -> str:
     """The git repository that holds the folder, else the folder itself: agents start in different subfolders."""
+    return _project(folder, int(time.monotonic() / _LOOK_AGAIN))
+
+
+@lru_cache(maxsize=256)
+def _project(folder: Path, _moment: int) -> str:
     real = folder.resolve()
     return str(next((each for each in (real, *real.parents) if (each / ".git").exists()), real))
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 Waiting: TypeAlias = asyncio.Future[Any] | Future[Any]
 Queued: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Waiting]
+_SHORTLY = 0.005  # seconds; a call that takes longer than this has its job on disk before its answer
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
 
 
@@ -41,6 +42,7 @@ class Database:
         self.path = path
         self.problem: str | None = None  # set when nothing can be kept: answers still come
         self._queue: queue.SimpleQueue[Queued | None] = queue.SimpleQueue()
+        self._waiting: list[Queued] = []
         self._target = self._prepare(path)
         self.reader = self._connect()
         self._writer = threading.Thread(target=self._write_forever, name="counsel-store", daemon=True)
@@ -96,17 +98,30 @@ class Database:
         Whoever waits may be cancelled; what was asked for is written all the same.
         """
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put((work, done))
-        return done
-
-    def queue(self, work: Work[T]) -> Future[T]:
-        done: Future[T] = Future()
-        self._queue.put((work, done))
+        self._put((work, done))
         return done
 
     def soon(self, work: Work[Any]) -> None:
         """Queue a write that nobody waits for; a failure is logged."""
-        self.queue(work).add_done_callback(_log_failure)
+        done: Future[Any] = Future()
+        done.add_done_callback(_log_failure)
+        self._put((work, done))
+
+    def shortly(self, work: Work[T]) -> Future[T]:
+        """A write that may wait a few milliseconds for the next one, to share its commit."""
+        done: Future[T] = Future()
+        self._waiting.append((work, done))
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_later(_SHORTLY, self._put, None)
+        return done
+
+    def _put(self, item: Queued | None) -> None:
+        """First what waited, so that the order of writes is the order of the calls."""
+        for earlier in self._waiting:
+            self._queue.put(earlier)
+        self._waiting.clear()
+        if item is not None:
+            self._queue.put(item)
 
     def _write_forever(self) -> None:
         connection = self._connect()
@@ -128,6 +143,7 @@ class Database:
         return batch, False
 
     def close(self) -> None:
+        self._put(None)
         self._queue.put(None)
         self._writer.join()
         self.reader.close()
