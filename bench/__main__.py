@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".cache" / "bench"
-PACKAGES = {"converse": ["converse-mcp-server@3.6.0"], "add-mcp": ["add-mcp@2.4"]}
+PACKAGES = {"converse": ["converse-mcp-server@3.6.0"]}  # bench.servers brings its own peer
 SCRIPTS = ("start", "wires", "road", "servers", "skills")
 
 
