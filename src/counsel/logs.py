@@ -18,6 +18,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, TextIO
 
+from counsel import private
 from counsel.settings import Settings, rows
 
 FILE = "counsel.log"
@@ -168,7 +169,7 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
     """A rotating file that only its owner reads, shared by several processes: each notices when another turned it."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.folder(path.parent)
         super().__init__(
             path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="backslashreplace"
         )

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from counsel import private
 from counsel.agents import registry
 from counsel.agents.base import Place, place
 from counsel.agents.installed import Installed, read_json
@@ -139,7 +140,7 @@ def _run_version(program: Path, caller: Caller) -> str | None:
 
 def _remember(path: Path, held: Json) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(path.parent)
         path.write_text(json.dumps(held))
     except OSError:
         return  # asked again next time

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from counsel import private
 from counsel.configfiles import safewrite
 from counsel.configfiles.document import Kind
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
@@ -149,7 +150,7 @@ class Journal:
 
     def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:
         folder = self.folder / name
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(self.folder)
         folder.mkdir(mode=0o700)
         entries = []
         for number, one in enumerate(ready):

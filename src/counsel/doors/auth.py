@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from counsel import private
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, Refused
 from counsel.settings import Settings
 
@@ -46,7 +47,7 @@ def token(settings: Settings) -> str:
 
 def _kept(path: Path) -> str:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(path.parent)
         with suppress(FileExistsError):
             _write_new(path, secrets.token_urlsafe(32))
         found = path.read_text(encoding="ascii").strip()

@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from counsel import private
 from counsel.doors import words
 from counsel.requests import Engine
 from counsel.types import Json
@@ -44,7 +45,7 @@ def keep(home: Path, job: str | None, text: str) -> Kept:
     name = job if job and _SAFE.fullmatch(job) else f"result_{secrets.token_hex(8)}"
     path = home / "outputs" / f"{name}.txt"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(path.parent)
         _replace(path, text)
     except OSError:
         return Kept(None, uri(name) if name == job else None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from counsel.private import folder as private_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +35,7 @@ def run_folder(of: str) -> str:
     """COUNSEL_HOME/run, made private; where nothing can be written there, a folder of this user's in /tmp."""
     inside = f"{of}/run"
     try:
-        os.makedirs(of, 0o700, exist_ok=True)  # noqa: PTH103
+        private_folder(of)
         private(inside)
     except OSError:
         inside = ""

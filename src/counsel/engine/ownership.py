@@ -12,6 +12,8 @@ import os
 import secrets
 from pathlib import Path
 
+from counsel import private
+
 
 class Ownership:
     def __init__(self, folder: Path) -> None:
@@ -19,7 +21,7 @@ class Ownership:
         self._folder = folder
         self._held: int | None = None
         with contextlib.suppress(OSError):  # a read-only home: nobody can share the database either
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private.folder(folder)
             self._held = os.open(folder / self.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from counsel import settings
+from counsel import private, settings
 from counsel.errors import ProviderUnavailable
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
@@ -54,7 +54,7 @@ def fetch(home: Path, say: Say = lambda _: None) -> Path:
         return target
     try:
         for place in (home, target.parent):
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private.folder(place)
         with _one_at_a_time(target.parent):
             if not target.is_dir():
                 _fetch_into(target, say)

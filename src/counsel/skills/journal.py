@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from counsel import private
 from counsel.errors import Conflict
 from counsel.settings import default_home
 
@@ -49,7 +50,7 @@ class Journal:
     def held(self) -> Iterator[None]:
         """One sharer at a time on this machine."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.folder(self.folder)
             lock = (self.folder / "lock").open("w")
         except OSError as error:
             words = f"{error.filename or self.folder} cannot be written ({error.strerror})."
@@ -92,7 +93,7 @@ class Journal:
     def backup_place(self, identity: str, name: str) -> Path:
         """A fresh place for what has to make room."""
         folder = self.folder / identity
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(folder)
         place = folder / name
         number = 1
         while os.path.lexists(place):

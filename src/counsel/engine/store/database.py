@@ -21,6 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from counsel import private
 from counsel.engine.store.schema import climbed, migrate
 from counsel.errors import ConfigInvalid, Internal
 
@@ -52,7 +53,7 @@ class Database:
 
     def _prepare(self, path: Path) -> str:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private.folder(path.parent)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             with closing(_connect(str(path))) as connection:
                 climbed(connection, path)
