@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -84,9 +83,12 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        near = difflib.get_close_matches(args[0].lower(), self.rows, n=1)
-        if near and args[0] not in self.rows:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        if args[0] not in self.rows:
+            import difflib  # only a mistyped command needs it
+
+            near = difflib.get_close_matches(args[0].lower(), self.rows, n=1)
+            if near:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
