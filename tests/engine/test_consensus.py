@@ -123,9 +123,12 @@ async def test_status_shows_each_models_text_as_it_comes(engine, caller, fake_ap
     while True:
         shown = (await engine.status(job))["content"]
         states = {part["model"]: part for part in shown["models_status"]}
-        if states["gpt-5"]["status"] == "completed" and states["sonnet"].get("text"):
+        others = states["gpt-5"]["status"] == states["gemini-2.5-flash"]["status"] == "completed"
+        if others and states["sonnet"].get("text") and shown["progress"]["completed"] == 2:
             break
         await asyncio.sleep(0)
+    assert shown["progress"] == {"completed": 2, "total": 3, "percentage": 67}
+    assert " | 2/3 | " in shown["status_line"]
     assert states["gpt-5"]["text"] == "gpt-5 says: q"
     assert states["sonnet"]["status"] == "processing"
     fake_api.open_gate("g")

@@ -14,7 +14,6 @@ from counsel.doors import words
 from counsel.requests import Engine
 from counsel.types import Json
 
-TEMPLATE = "counsel://jobs/{id}/text{?page}"
 _URI = re.compile(r"counsel://jobs/([A-Za-z0-9_-][A-Za-z0-9_.-]{0,79})/text(?:\?page=([0-9]{1,6}))?")
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 

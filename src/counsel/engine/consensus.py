@@ -95,11 +95,14 @@ class Round:
         self._cache = cache
         self._database = database
         self._history = history
+        self._done = 0
         self._limit = float(talk.job.caller.settings.model_limit_seconds)
 
     async def hold(self, voices: list[Voice], phase: str, ask: Ask) -> tuple[dict[str, Reply], list[Failure]]:
         """Ask all at once; the round closes when all are done, or the last have had their grace."""
-        tasks = {asyncio.create_task(_answered(voice, ask)): voice for voice in voices}
+        self._done = 0
+        self._talk.progress(0)
+        tasks = {asyncio.create_task(self._counted(voice, ask)): voice for voice in voices}
         try:
             await self._close(set(tasks))
         finally:
@@ -129,6 +132,13 @@ class Round:
                 return
             if everyone > 1 and len(pending) == 1 and grace is None:
                 grace = time.monotonic() + GRACE
+
+    async def _counted(self, voice: Voice, ask: Ask) -> Reply | CounselError:
+        try:
+            return await _answered(voice, ask)
+        finally:
+            self._done += 1
+            self._talk.progress(self._done)
 
     async def first(self, voice: Voice) -> Reply:
         return await self._ask(voice, "initial", await self._compose(voice))

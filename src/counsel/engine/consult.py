@@ -111,6 +111,10 @@ class Consultation:
 
         return toolshare.answer(route, call, self.job.task.tools, self.job.caller)
 
+    def progress(self, completed: int) -> None:
+        """How many models of the round are done, for whoever asks meanwhile."""
+        self._database.soon(jobs.progress(self.fence, completed))
+
     def _mark_attempt(self) -> None:
         """Once per attempt after the first: a job that kills its process every time is given up some day."""
         if self.job.attempt > 1 and not self._marked:

@@ -14,7 +14,6 @@ NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
 LONGEST_COMPATIBILITY = 500
-KNOWN = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 
 REMARKS = {
     "bom": (

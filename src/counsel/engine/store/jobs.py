@@ -177,16 +177,6 @@ def progress(fence: Fence, completed: int) -> Work[None]:
     return work
 
 
-def started(fence: Fence) -> Work[None]:
-    def work(db: sqlite3.Connection) -> None:
-        db.execute(
-            f"UPDATE jobs SET started = COALESCE(started, ?) WHERE {_MINE}",  # noqa: S608
-            (time.time(), *fence.values),
-        )
-
-    return work
-
-
 def finish(
     fence: Fence,
     status: Status,
@@ -289,7 +279,7 @@ def running_of(db: Database, conversation: str) -> list[sqlite3.Row]:
     )
 
 
-_LISTED = "id, tool, conversation, status, background, created, started, finished, owner, models, total, completed, title, summary"
+_LISTED = "id, tool, conversation, status, background, created, finished, owner, models, total, completed, title, summary"
 
 
 def newest(db: Database, limit: int) -> list[sqlite3.Row]:

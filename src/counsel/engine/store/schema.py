@@ -29,7 +29,7 @@ _STEPS = (
 
     CREATE TABLE jobs (
         id TEXT PRIMARY KEY, key TEXT UNIQUE, tool TEXT NOT NULL, conversation TEXT NOT NULL, status TEXT NOT NULL,
-        background INTEGER NOT NULL, created REAL NOT NULL, started REAL, finished REAL,
+        background INTEGER NOT NULL, created REAL NOT NULL, finished REAL,
         owner TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 1, stuck INTEGER NOT NULL DEFAULT 0,
         cancel INTEGER NOT NULL DEFAULT 0, fingerprint TEXT NOT NULL, caller TEXT NOT NULL, task TEXT NOT NULL,
         models TEXT NOT NULL, total INTEGER NOT NULL, completed INTEGER NOT NULL DEFAULT 0,
