@@ -338,3 +338,15 @@ async def test_status_sums_up_what_was_said_so_far(engine, caller, fake_api) -> 
     await until_summary(engine, job, "It has begun.")
     fake_api.open_gate("g")
     await engine.wait(job)
+
+
+async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(engine, caller, home) -> None:
+    """What a client holds must mean something to the next engine that it shows its key to."""
+    request = ChatRequest(prompt="x", model="gpt-5")
+    first = await engine.submit(request, caller(), key="a-key")
+    await engine.wait(first)
+    await engine.database.write(lambda db: db.execute("DELETE FROM jobs"))
+    again = await open_engine(home)
+    assert await again.submit(request, caller(), key="a-key") == first
+    assert (await again.wait(first))["content"] == "gpt-5 says: x"
+    await again.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 
@@ -14,6 +15,13 @@ _SAFE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 def new(kind: str) -> str:
     """`conv_…`, `consensus_…`, `ask_…` or `job_…` with 122 random bits."""
     return f"{kind}_{uuid.uuid4()}"
+
+
+def of_call(key: str | None) -> str:
+    """A job's id. The same call has the same one, also when a crash came before the job was on disk."""
+    return (
+        f"job_{uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4)}" if key else new("job")
+    )
 
 
 def is_ours(name: str) -> bool:

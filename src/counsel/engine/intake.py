@@ -62,7 +62,7 @@ async def receive(
         project=project,
     )
     may_continue = continues or tag is not None
-    job = Job(ids.new("job"), name, task, caller, background, time.time(), key, continues=may_continue)
+    job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
     return Arrival(job, pictures, may_continue)
 
 
