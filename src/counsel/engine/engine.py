@@ -18,10 +18,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine import ids, intake, metrics, packing, results
+from counsel.engine import ids, intake, metrics, packing, replay, results
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
-from counsel.engine.live import LAST_KINDS
 from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
 from counsel.engine.runner import Runner
@@ -121,17 +120,8 @@ class Engine:
             async for event in running.live.follow():
                 yield event
             return
-        self._job(job_id)
-        while True:
-            row = self._job(job_id)
-            for event in jobs.events(self.database, job_id, after):
-                after = event.seq
-                yield event
-                if event.kind in LAST_KINDS:
-                    return
-            if row["status"] != "processing":
-                return
-            await asyncio.sleep(_POLL)
+        async for event in replay.follow(self.database, lambda: self._job(job_id), job_id, after):
+            yield event
 
     async def accepted(self, job_id: str) -> Json:
         """What a background call answers at once."""
@@ -164,7 +154,7 @@ class Engine:
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
     async def status(self, any_id: str, *, full_history: bool = False) -> Json:
-        row = self._resolve(any_id)
+        row = await self._find(any_id)
         running = self.runner.running.get(row["id"])
         history = conversations.messages(self.database, row["conversation"]) if full_history else None
         shown = results.status(row, running.live if running else None, self._journalled(row["id"]), history)
@@ -212,9 +202,7 @@ class Engine:
 
     async def cancel(self, any_id: str) -> Json:
         """Stop exactly this job and its upstream calls."""
-        if any_id in self.runner.running:  # it may have begun a moment ago and be on its way to the disk
-            await self.database.write(lambda _: None)
-        row = self._resolve(any_id, running_only=True)
+        row = await self._find(any_id, running_only=True)
         if row["status"] != "processing":
             return {"content": results.over_already(row)}
         await self.runner.cancel(row["id"])
@@ -237,7 +225,12 @@ class Engine:
             raise _unknown(job_id)
         return row
 
-    def _resolve(self, any_id: str, *, running_only: bool = False) -> sqlite3.Row:
+    async def _find(self, any_id: str, *, running_only: bool = False) -> sqlite3.Row:
+        if any_id in self.runner.running:  # it may have begun a moment ago and be on its way to the disk
+            await self.database.write(lambda _: None)
+        return self._resolve(any_id, running_only=running_only)
+
+    def _resolve(self, any_id: str, *, running_only: bool) -> sqlite3.Row:
         """A job by its own id, or by its conversation's: the one that runs there, else the newest."""
         if ids.is_job(any_id):
             return self._job(any_id)

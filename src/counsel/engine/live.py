@@ -128,9 +128,24 @@ class Live:
             self._listeners.discard(listener)
 
     def _so_far(self) -> list[JobEvent]:
-        said = [event for event in self.events if event.kind not in LAST_KINDS]
-        for name, state in self.slots.items():
-            if state.status == "processing" and state.length:
-                data = {"text": state.text(), "offset": 0, "phase": state.phase}
-                said.append(JobEvent(self.seq, time.time(), "text", name, data))
-        return said + [event for event in self.events if event.kind in LAST_KINDS]
+        """What was emitted, and in its place what each model has said in its present phase."""
+        ends = {
+            event.slot: event for event in self.events if event.kind in {"model_finished", "model_failed"}
+        }
+        speaking = [name for name, state in self.slots.items() if state.status == "processing"]
+        said: list[JobEvent] = []
+        last: list[JobEvent] = []
+        for event in self.events:
+            if ends.get(event.slot) is event and event.slot not in speaking:
+                said += self._said(event.slot)
+            (last if event.kind in LAST_KINDS else said).append(event)
+        for slot in speaking:
+            said += self._said(slot)
+        return said + last
+
+    def _said(self, slot: str) -> list[JobEvent]:
+        state = self.slots[slot]
+        if not state.length:
+            return []
+        data = {"text": state.text(), "offset": 0, "phase": state.phase}
+        return [JobEvent(self.seq, time.time(), "text", slot, data)]

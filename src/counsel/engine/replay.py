@@ -1,0 +1,79 @@
+"""A job's events as the journal tells them: of a job that another process runs, or that is over.
+
+The journal drops the text of what has ended, and all events of a job that ended before the first flush: the result
+says it all. A follower who comes late is told the same from there, so that every stream carries the whole answer and
+ends with the job's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from counsel.engine import packing
+from counsel.engine.live import LAST_KINDS
+from counsel.engine.store import jobs
+from counsel.engine.store.database import Database
+from counsel.requests import JobEvent
+
+_POLL = 0.1  # seconds between looks at a job that another process runs
+
+
+async def follow(
+    database: Database, row: Callable[[], sqlite3.Row], job_id: str, after: int
+) -> AsyncIterator[JobEvent]:
+    told: dict[str, str] = {}
+    seen, last = after, None
+    while True:
+        now = row()  # before the events: when it is over, they are all there
+        for event in jobs.events(database, job_id, seen):
+            seen = event.seq
+            if event.kind in LAST_KINDS:
+                last = event.seq
+            else:
+                _hear(told, event)
+                yield event
+        if now["status"] != "processing":
+            break
+        await asyncio.sleep(_POLL)
+    end = last or max(seen + 1, 2)
+    if after < end - 1:  # else whoever asks has heard them
+        for event in _untold(database, now, told, end - 1):
+            yield event
+    yield _ending(now, end)
+
+
+def _hear(told: dict[str, str], event: JobEvent) -> None:
+    if event.kind == "model_started":
+        told[event.slot] = ""
+    elif event.kind == "text":
+        told[event.slot] = told.get(event.slot, "")[: event.data["offset"]] + event.data["text"]
+
+
+def _untold(database: Database, row: sqlite3.Row, told: dict[str, str], seq: int) -> Iterator[JobEvent]:
+    for slot, text in _texts(database, row).items():
+        known = told.get(slot, "")
+        offset = len(known) if text.startswith(known) else 0
+        if len(text) > offset:
+            yield JobEvent(seq, row["finished"], "text", slot, {"text": text[offset:], "offset": offset})
+
+
+def _ending(row: sqlite3.Row, seq: int) -> JobEvent:
+    if row["result"]:
+        return JobEvent(seq, row["finished"], "done", "", {"status": row["status"]})
+    kind = "cancelled" if row["status"] == "cancelled" else "failed"
+    return JobEvent(seq, row["finished"], kind, "", {"error": json.loads(row["error"] or "{}")})
+
+
+def _texts(database: Database, row: sqlite3.Row) -> dict[str, str]:
+    """What each model said last."""
+    if not row["result"]:
+        return {}
+    if row["tool"] != "consensus":
+        return {"0": packing.load(row["result"])["content"]}
+    said: dict[str, str] = {}
+    for key, reply in sorted(jobs.replies(database, row["id"]).items()):  # "initial:…" before "refined:…"
+        said[key.rpartition(":")[2]] = reply.text
+    return said

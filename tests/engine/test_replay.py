@@ -1,0 +1,81 @@
+"""Whoever follows a job, however late, hears the whole answer and how it ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.live import LAST_KINDS, Live
+from counsel.errors import CounselError
+from counsel.requests import ChatRequest, ConsensusRequest, JobEvent
+
+
+async def heard(engine: Engine, job: str) -> list[JobEvent]:
+    return [event async for event in engine.follow(job)]
+
+
+def texts(events: list[JobEvent]) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for event in events:
+        if event.kind == "text":
+            said[event.slot] = said.get(event.slot, "")[: event.data["offset"]] + event.data["text"]
+    return said
+
+
+async def test_a_finished_answer_is_told_in_full(engine, caller) -> None:
+    job = await engine.submit(ChatRequest(prompt="quick", model="gpt-5"), caller())
+    await engine.wait(job)
+    events = await heard(engine, job)
+    assert texts(events) == {"0": "gpt-5 says: quick"}
+    assert events[-1].kind == "done"
+    assert events[-1].data == {"status": "completed"}
+
+
+async def test_a_slow_answer_is_told_in_full_by_another_engine(engine, home, caller, fake_api) -> None:
+    fake_api.script(chunk_delay=0.15, times=None)
+    job = await engine.submit(ChatRequest(prompt="slowly now", model="gpt-5"), caller(), background=True)
+    other = await open_engine(home)
+    try:
+        during = await heard(other, job)
+        after = await heard(other, job)
+    finally:
+        await other.close()
+    for events in (during, after):
+        assert texts(events) == {"0": "gpt-5 says: slowly now"}
+        assert [event.kind for event in events if event.kind in LAST_KINDS] == ["done"]
+    assert sum(event.kind == "text" for event in during) >= 1
+
+
+async def test_each_voice_of_a_finished_consensus_is_told(engine, caller) -> None:
+    request = ConsensusRequest(prompt="which?", models=("gpt-5", "sonnet"))
+    job = await engine.submit(request, caller())
+    result = await engine.wait(job)
+    events = await heard(engine, job)
+    refined = [entry["refined_response"] for entry in result["phases"]["refined"]]
+    assert [texts(events)[slot] for slot in ("0", "1")] == refined
+    assert events[-1].kind == "done"
+
+
+async def test_a_failure_ends_the_story(engine, caller, fake_api) -> None:
+    fake_api.script(status=401, times=None)
+    job = await engine.submit(ChatRequest(prompt="no", model="gpt-5"), caller())
+    with pytest.raises(CounselError):
+        await engine.wait(job)
+    last = (await heard(engine, job))[-1]
+    assert (last.kind, last.data["error"]["code"]) == ("failed", "AUTHENTICATION_FAILED")
+
+
+async def test_a_model_that_is_done_while_others_speak_is_heard_by_a_latecomer() -> None:
+    live = Live("job_x", ("a", "b"))
+    for slot in ("0", "1"):
+        live.begin(slot, "initial")
+    live.text("0", "all of it")
+    live.settle("0", "completed")
+    live.text("1", "half")
+    following = live.follow()
+    live.emit("done", status="completed")
+    events = [event async for event in following]
+    assert texts(events) == {"0": "all of it", "1": "half"}
+    kinds = [event.kind for event in events if event.slot == "0"]
+    assert kinds == ["model_started", "text", "model_finished"]
+    assert events[-1].kind == "done"
