@@ -69,7 +69,9 @@ class Settings:
     )
     max_files: int = _setting("COUNSEL_MAX_FILES", 100, "Files in one request.", minimum=1)
     max_images: int = _setting("COUNSEL_MAX_IMAGES", 20, "Images in one request.", minimum=1)
-    max_file_bytes: int = _setting("COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file.", minimum=1)
+    max_file_bytes: int = _setting(
+        "COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file, or range of its lines.", minimum=1
+    )
     max_image_bytes: int = _setting("COUNSEL_MAX_IMAGE_BYTES", 10 * 1024 * 1024, "Largest image.", minimum=1)
     max_image_pixels: int = _setting("COUNSEL_MAX_IMAGE_PIXELS", 50_000_000, "Largest image area.", minimum=1)
     client_cwd: str = _setting("CLIENT_CWD", "", "The caller's folder, when the client does not say.")

@@ -95,6 +95,7 @@ class Call:
     # What only agents read: where to work, what to read there themselves, which session to go on with.
     cwd: Path | None = None
     files: tuple[Path, ...] = ()
+    ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50`; empty, or missing: the whole file
     session: str | None = None
 
 

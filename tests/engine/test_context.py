@@ -13,7 +13,7 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine import context, folders
+from counsel.engine import context, fileparts, folders
 from counsel.errors import CounselError, FileNotAllowed, FileTooLarge, InvalidArgument, NotFound
 from counsel.requests import Question
 
@@ -91,6 +91,68 @@ def test_a_range_of_lines(project, caller, written, shown, header):
     assert built.sources[0].as_dict()["range"] == header.split(" ")[0].replace("-", ":")
 
 
+def large(project: Path, data: bytes, at: int = 0) -> None:
+    """A file of four thousand lines, `data` before line `at`."""
+    lines = [b"line %d\n" % number for number in range(1, 4001)]
+    (project / "big.log").write_bytes(b"".join([*lines[:at], data, *lines[at:]]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("chunk", [2, 7, 1 << 20])
+@pytest.mark.parametrize("wanted", ["{2:3}", "{5:}", "{:2}", "{6:900}", "{1:6}"])
+def test_lines_of_a_large_file_are_those_of_a_small_one(
+    project, caller, monkeypatch, encoding, ends, chunk, wanted
+):
+    """Read in pieces, whatever the pieces cut through, a file gives what it gives when it is read whole."""
+    monkeypatch.setattr(fileparts, "_CHUNK", chunk)
+    text = ends.join(["é1", "", "x" * 9, "fo\x0cur", "\u2028" if encoding != "latin-1" else "", "six"])
+    (project / "f").write_bytes(text.encode(encoding))
+    whole = ask(caller(), "f" + wanted)
+    part = ask(caller(COUNSEL_MAX_FILE_BYTES="40"), "f" + wanted)
+    assert part.prompt.split(">\n", 2)[2] == whole.prompt.split(">\n", 2)[2]
+    assert part.sources[0].as_dict()["range"] == whole.sources[0].as_dict()["range"]
+
+
+def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(project, caller, monkeypatch):
+    large(project, b"\xff\xfe never read: no text\0\n", at=2000)
+    monkeypatch.setattr(fileparts, "_CHUNK", 1024)
+    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    built = ask(limited, "big.log{1000:1002}")
+    assert 'lines="1000-1002">\n1000| line 1000\n1001| line 1001\n1002| line 1002\n</file>' in built.prompt
+    assert "lines" not in built.sources[0].as_dict()
+    assert "fewer lines" in str(refused(FileTooLarge, limited, "big.log{1:900}"))
+    assert "{10:50}" in str(refused(FileTooLarge, limited, "big.log"))
+    assert "not a text file" in str(refused(InvalidArgument, limited, "big.log{3000:3001}"))
+
+
+def test_the_end_of_a_large_file(project, caller):
+    large(project, b"")
+    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    assert 'lines="3999-4000 of 4000">' in ask(limited, "big.log{3999:}").prompt
+    assert "has 4000 lines" in str(refused(InvalidArgument, limited, "big.log{4001:}"))
+
+
+def test_lines_too_far_into_a_huge_file_are_refused(project, caller, monkeypatch):
+    monkeypatch.setattr(fileparts, "_CHUNK", 1024)
+    monkeypatch.setattr(fileparts, "CEILING", 10_000)
+    large(project, b"")
+    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    assert ask(limited, "big.log{5:6}")
+    assert "10,000 bytes" in str(refused(FileTooLarge, limited, "big.log{3000:3001}"))
+
+
+@pytest.mark.parametrize("chunk", [40, 1024])
+def test_a_private_key_in_a_large_file_cannot_be_sent_without_its_first_line(
+    project, caller, monkeypatch, chunk
+):
+    monkeypatch.setattr(fileparts, "_CHUNK", chunk)
+    large(project, KEY.encode(), at=1000)
+    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    assert "private key" in str(refused(FileNotAllowed, limited, "big.log{1002:1002}"))
+    assert ask(limited, "big.log{10:20}")  # lines before it are nobody's secret
+
+
 @pytest.mark.parametrize("written", ["{:}", "{0:2}", "{3:2}", "{9:12}", "{:0}"])
 def test_an_empty_range_is_refused(project, caller, written):
     (project / "f.txt").write_text("a\nb\n")
@@ -147,7 +209,14 @@ def test_duplicates_are_sent_once(project, caller):
     (project / "b").symlink_to("a")
     built = ask(caller(), "a", str(project / "a"), "./a", "b", "a{1:1}")
     assert built.prompt.count("<file ") == 2  # whole, and the range
-    assert built.files == (project / "a",)
+    assert (built.files, built.ranges) == ((project / "a",), ("",))
+
+
+def test_who_reads_the_files_himself_is_told_the_lines(project, caller):
+    (project / "a").write_text("text\n" * 9)
+    (project / "b").write_text("text\n")
+    built = ask(caller(), "a{1:2}", "b", "a{4:}")
+    assert (built.files, built.ranges) == ((project / "a", project / "b"), ("1-2, 4-9", ""))
 
 
 async def test_build_async_gives_the_same(project, caller):
@@ -409,6 +478,12 @@ def test_a_private_key_inside_json_or_utf16_is_refused(project, caller):
     (project / "wide.txt").write_text(KEY, encoding="utf-16")
     refused(FileNotAllowed, caller(), "account.json")
     refused(FileNotAllowed, caller(), "wide.txt")
+
+
+@pytest.mark.parametrize("written", ["    client-key-data: {}", '{{"user":{{"client-key-data": "{}"}}}}'])
+def test_a_clusters_client_key_is_refused_by_content(project, caller, written):
+    (project / "cluster.conf").write_text(written.format("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQo"))
+    refused(FileNotAllowed, caller(), "cluster.conf")
 
 
 def test_code_that_mentions_the_header_is_no_key(project, caller):

@@ -6,6 +6,7 @@ Files are named, not pasted: the agent stands in the same folder and reads what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from counsel.types import Call, Image, Turn
@@ -18,7 +19,7 @@ def compose(call: Call, *, history: bool, system: bool = True) -> str:
         call.system if system else None,
         packed(earlier) if history and earlier else None,
         question.text,
-        _listed(call.files) if call.files else None,
+        _listed(call) if call.files else None,
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -32,8 +33,9 @@ def packed(turns: Iterable[Turn]) -> str:
     )
 
 
-def _listed(files: Sequence[Path]) -> str:
-    names = "\n".join(f"- {path}" for path in files)
+def _listed(call: Call) -> str:
+    named = zip_longest(call.files, call.ranges, fillvalue="")
+    names = "\n".join(f"- {path} (lines {lines})" if lines else f"- {path}" for path, lines in named)
     return f"<files_input>\nRead these files yourself before you answer:\n{names}\n</files_input>"
 
 

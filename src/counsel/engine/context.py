@@ -33,6 +33,7 @@ class Context:
     plain: str
     images: tuple[Image, ...] = ()
     files: tuple[Path, ...] = ()
+    ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50, 80-90`; empty: the whole file
     sources: tuple[Source, ...] = ()
 
 
@@ -56,11 +57,13 @@ def build(question: Question, caller: Caller) -> Context:
     pictures = list(_unique(_good(loads, bad), _image_key))
     if bad:
         raise _all_of(bad)
+    ranges = _ranges(texts)
     return Context(
         prompt=_prompt(question.prompt, texts),
         plain=question.prompt,
         images=tuple(pictures),
-        files=tuple(dict.fromkeys(text.path for text in texts)),
+        files=tuple(ranges),
+        ranges=tuple(ranges.values()),
         sources=(*(text.source for text in texts), *map(_image_source, pictures)),
     )
 
@@ -129,6 +132,14 @@ def _prompt(prompt: str, texts: list[TextFile]) -> str:
         return prompt
     blocks = "\n".join(text.block for text in texts)
     return f"{prompt}\n\n<files>\n{blocks}\n</files>"
+
+
+def _ranges(texts: list[TextFile]) -> dict[Path, str]:
+    """The lines that were asked for of each file, for who reads it himself."""
+    asked: dict[Path, list[str]] = {}
+    for text in texts:
+        asked.setdefault(text.path, []).append(text.lines)
+    return {path: ", ".join(lines) if all(lines) else "" for path, lines in asked.items()}
 
 
 def _image_source(image: Image) -> Source:

@@ -104,5 +104,6 @@ def _for_agent(call: Call, job: Job, history: History, route: Route, database: D
         system=None,
         cwd=job.caller.cwd,
         files=tuple(Path(path) for path in job.task.files),
+        ranges=job.task.ranges,
         session=kept[0] if kept else None,
     )

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import codecs
 import html
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from counsel.engine import secretfiles
+from counsel.engine import fileparts, secretfiles
+from counsel.engine.decoding import decode, split_lines
+from counsel.engine.fileparts import Part, Range, no_such_line
 from counsel.engine.folders import Folders, Opened
 from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument
 from counsel.types import Json
 
 _RANGE = re.compile(r"(.+)\{(\d{0,9}):(\d{0,9})\}", re.DOTALL).fullmatch
-_LINE_END = re.compile(r"\r\n|\n|\r")
-# Longest first: UTF-32's mark begins with UTF-16's.
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_BINARY_SHARE = 0.02  # of control characters, in a file that is no UTF-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +29,7 @@ class Source:
     path: Path | None
     size: int
     modified: str | None = None
-    lines: int | None = None  # of the whole file
+    lines: int | None = None  # of the whole file; None: not counted to its end
     first: int | None = None
     last: int | None = None
     encoding: str = "utf-8"
@@ -74,6 +66,11 @@ class TextFile:
     def key(self) -> tuple[object, ...]:
         return (self.path, self.source.first, self.source.last)
 
+    @property
+    def lines(self) -> str:
+        """The range that was asked for; empty: the whole file."""
+        return "" if self.source.first is None else f"{self.source.first}-{self.source.last}"
+
 
 def wanted(name: str, folders: Folders) -> Wanted:
     """`path`, or `path{10:50}`; a real file whose name ends in braces wins over a range."""
@@ -92,26 +89,43 @@ def wanted(name: str, folders: Folders) -> Wanted:
 
 
 def read(want: Wanted, folders: Folders) -> TextFile:
+    limit = folders.caller.settings.max_file_bytes
     with folders.open(want.name, want.path) as opened:
-        data = _bounded(opened, folders.caller.settings.max_file_bytes)
-    text, encoding = decode(data, want.name)
-    if why := secretfiles.by_content(text, opened.path, folders.home, folders.caller):
-        raise FileNotAllowed(
-            f"{want.name} was not sent: {why}.", hint=secretfiles.hint(opened.path), file=want.name
-        )
-    lines = split_lines(text)
-    first, last = _clip(want, len(lines))
+        look = partial(_refuse_secrets, opened=opened, folders=folders)
+        if want.first and opened.size > limit:
+            part = fileparts.read(opened, Range(want.first, want.last, limit), look)
+            size = opened.size
+        else:
+            data = _bounded(opened, limit)
+            part, size = _whole(data, want, look), len(data)
+    first = want.first or 1
+    last = first + len(part.lines) - 1
     source = Source(
         name=_shown_name(opened.path, folders),
         path=opened.path,
-        size=len(data),
+        size=size,
         modified=datetime.fromtimestamp(opened.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        lines=len(lines),
+        lines=part.count,
         first=first if want.first else None,
         last=last if want.first else None,
-        encoding=encoding,
+        encoding=part.encoding,
     )
-    return TextFile(source, opened.path, _block(source, lines[first - 1 : last], first, last))
+    return TextFile(source, opened.path, _block(source, part.lines, first, last))
+
+
+def _refuse_secrets(text: str, opened: Opened, folders: Folders) -> None:
+    if why := secretfiles.by_content(text, opened.path, folders.home, folders.caller):
+        raise FileNotAllowed(
+            f"{opened.name} was not sent: {why}.", hint=secretfiles.hint(opened.path), file=opened.name
+        )
+
+
+def _whole(data: bytes, want: Wanted, look: Callable[[str], None]) -> Part:
+    text, encoding = decode(data, want.name)
+    look(text)
+    lines = split_lines(text)
+    first, last = _clip(want, len(lines))
+    return Part(encoding, lines[first - 1 : last], len(lines))
 
 
 def _bounded(opened: Opened, limit: int) -> bytes:
@@ -119,7 +133,7 @@ def _bounded(opened: Opened, limit: int) -> bytes:
     if opened.size > limit or len(data) > limit:
         raise FileTooLarge(
             f"{opened.name} is larger than {limit:,} bytes.",
-            hint="Send a part of it as its own file, or raise COUNSEL_MAX_FILE_BYTES.",
+            hint="Send the lines that matter (path{10:50}), or raise COUNSEL_MAX_FILE_BYTES.",
             file=opened.name,
             size=max(opened.size, len(data)),
             limit=limit,
@@ -127,44 +141,10 @@ def _bounded(opened: Opened, limit: int) -> bytes:
     return data
 
 
-def decode(data: bytes, name: str) -> tuple[str, str]:
-    """The text and how it was encoded. What a file is called says nothing; its bytes do."""
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            try:
-                return data.decode(encoding), encoding.removesuffix("-sig")
-            except UnicodeDecodeError:
-                raise _binary(name, f"it claims to be {encoding.upper()} and is not") from None
-    if b"\0" in data:
-        raise _binary(name, "it holds NUL bytes")
-    try:
-        return data.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        if len(data) - len(data.translate(None, _CONTROLS)) > len(data) * _BINARY_SHARE:
-            raise _binary(name, "most of it is no text") from None
-        return data.decode("latin-1"), "latin-1"
-
-
-def _binary(name: str, why: str) -> InvalidArgument:
-    return InvalidArgument(
-        f"{name} is not a text file: {why}.",
-        hint="Pictures go into `images`; convert others to text.",
-        file=name,
-    )
-
-
-def split_lines(text: str) -> list[str]:
-    """As editors count: a last line end opens no new line, and form feeds or U+2028 end none."""
-    lines = _LINE_END.split(text)
-    return lines[:-1] if lines[-1] == "" else lines
-
-
 def _clip(want: Wanted, count: int) -> tuple[int, int]:
     first = want.first or 1
     if first > max(count, 1):
-        raise InvalidArgument(
-            f"{want.name}: the file has {count} lines.", hint="Ask for lines that it has.", file=want.name
-        )
+        raise no_such_line(want.name, count)
     return first, min(want.last or count, count)
 
 
@@ -177,7 +157,7 @@ def _block(source: Source, lines: list[str], first: int, last: int) -> str:
     """Every line of content begins with its number, so no content can pretend to end the block."""
     facts = {"path": source.name, "size": f"{source.size} bytes", "modified": source.modified}
     if source.first is not None:
-        facts["lines"] = f"{first}-{last} of {source.lines}"
+        facts["lines"] = f"{first}-{last}" + (f" of {source.lines}" if source.lines else "")
     if source.encoding != "utf-8":
         facts["encoding"] = f"{source.encoding}, shown as UTF-8"
     head = " ".join(f'{key}="{attribute(str(value))}"' for key, value in facts.items())

@@ -48,6 +48,7 @@ async def receive(
         models=models,
         images=tuple(sha for sha, _, _ in pictures),
         files=tuple(str(path) for path in built.files),
+        ranges=built.ranges,
         sources=tuple(source.as_dict() for source in built.sources),
         temperature=request.temperature,
         reasoning_effort=request.reasoning_effort,

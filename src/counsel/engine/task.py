@@ -23,6 +23,7 @@ class Task:
     models: tuple[str, ...]
     images: tuple[str, ...] = ()  # blobs
     files: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()  # of `files`, one each
     sources: tuple[Json, ...] = ()
     temperature: float | None = None
     reasoning_effort: Effort | None = None
