@@ -1,0 +1,131 @@
+"""The options of `counsel servers …`, and what they mean together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from counsel.agents.base import AGENTS
+from counsel.agents.serverform import Server
+from counsel.servers import fields
+from counsel.servers.service import EVERY_AGENT
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+SCOPES = ("user", "local", "project")
+
+
+def _agents(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(name.strip() for given in value for name in given.split(",") if name.strip())
+    for name in names:
+        if name not in AGENTS:
+            raise click.BadParameter(f"{name!r} is no agent; agents are {', '.join(AGENTS)}.")
+    return names
+
+
+def _pairs(
+    separator: str, words: str
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
+    def parse(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for given in value:
+            key, mark, rest = given.partition(separator)
+            if not mark or not key.strip():
+                raise click.BadParameter(f"write {words}.")  # not the text itself: it may hold a secret
+            found[key.strip()] = rest.strip() if separator == ":" else rest
+        return found
+
+    return parse
+
+
+def together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+agent = click.option(
+    "--agent",
+    "-a",
+    "agents",
+    multiple=True,
+    callback=_agents,
+    help="claude, codex, gemini, cursor; several with commas.",
+)
+everywhere = click.option("--everywhere", is_flag=True, help="Every agent, all or none.")
+scope = click.option("--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept.")
+project = click.option(
+    "--project",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="The project's folder [this one].",
+)
+dry_run = click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
+reveal = click.option("--reveal", is_flag=True, help="Show secrets as they are.")
+places = together(agent, everywhere, scope, project)
+server_fields = together(
+    click.option(
+        "--env",
+        "-e",
+        multiple=True,
+        callback=_pairs("=", "NAME=value"),
+        metavar="NAME=VALUE",
+        help="A variable for the server.",
+    ),
+    click.option("--cwd", default=None, help="The folder in which the server is started."),
+    click.option("--url", default=None, help="The address of a remote server."),
+    click.option("--transport", "-t", type=click.Choice(["stdio", "http", "sse"]), default=None),
+    click.option(
+        "--header",
+        "-H",
+        "headers",
+        multiple=True,
+        callback=_pairs(":", "'Name: value'"),
+        metavar="'NAME: VALUE'",
+    ),
+    click.option("--token-env", default=None, metavar="NAME", help="The variable that holds a bearer token."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=None,
+        help="Seconds for one tool call.",
+    ),
+    click.option("--include-tool", "include_tools", multiple=True, help="Allow only these tools."),
+    click.option("--exclude-tool", "exclude_tools", multiple=True, help="Forbid these tools."),
+)
+command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
+
+
+def chosen_agents(agents: tuple[str, ...], *, everywhere: bool) -> tuple[str, ...] | None:
+    if agents and everywhere:
+        raise click.UsageError("--agent and --everywhere exclude each other.")
+    return EVERY_AGENT if everywhere else agents or None
+
+
+def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
+    agent, _, named = text.strip().partition(":")
+    if agent not in AGENTS:
+        raise click.UsageError(f"{agent!r} is no agent; agents are {', '.join(AGENTS)}.")
+    if named and named not in SCOPES:
+        raise click.UsageError(f"{named!r} is no scope; scopes are {', '.join(SCOPES)}.")
+    return agent, named or scope
+
+
+def from_flags(name: str | None, given: dict[str, Any]) -> Server:
+    if not name:
+        raise click.UsageError("A name is missing: counsel servers add NAME …")
+    if bool(given.get("command")) == bool(given.get("url")):
+        raise click.UsageError("Say what it is: -- COMMAND ARG…, or --url URL, or --from FILE.")
+    return fields.made(name, given)
+
+
+def given(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were used, as the fields of a server."""
+    used = {key: value for key, value in flags.items() if value not in (None, (), {})}
+    if command := used.pop("command", None):
+        used |= {"command": command[0], "args": command[1:]}
+    return used

@@ -1,0 +1,106 @@
+"""What `counsel servers …` says."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counsel.agents.base import AGENTS
+from counsel.cli import output
+from counsel.cli.servers_options import SCOPES
+from counsel.servers.listing import Found, Listing
+from counsel.servers.service import Applied, Servers
+
+if TYPE_CHECKING:
+    from counsel.servers.planning import Plan
+
+
+def print_listing(found: Listing, *, reveal: bool) -> None:
+    groups: dict[str, list[Found]] = defaultdict(list)
+    for one in found.servers:
+        groups[one.scope].append(one)
+    if not found.servers:
+        output.words("No agent has an MCP server here.")
+    for scope in SCOPES:
+        if groups[scope]:
+            click.echo(f"{scope.capitalize()}")
+            output.table(["server", *AGENTS, "what", "notes"], _matrix(groups[scope], reveal=reveal))
+            for path in dict.fromkeys(str(one.home.target.path) for one in groups[scope]):
+                click.echo(f"  {path}")
+            click.echo()
+    _print_problems(found)
+
+
+def _matrix(rows: list[Found], *, reveal: bool) -> list[list[str]]:
+    by_name: dict[str, list[Found]] = defaultdict(list)
+    for one in rows:
+        by_name[one.server.name].append(one)
+    return [_row(name, same, reveal=reveal) for name, same in by_name.items()]
+
+
+def _row(name: str, same: list[Found], *, reveal: bool) -> list[str]:
+    first = same[0].as_dict(reveal=reveal)
+    what = first["url"] or " ".join([first["command"] or "", *first["args"]])
+    cells = [" ".join(_cell(one) for one in same if one.agent == agent) for agent in AGENTS]
+    notes = [f"differs: {', '.join(same[0].drift)}"] if same[0].drift else []
+    notes += [f"{one.agent}: shadowed by {one.shadowed_by}" for one in same if one.shadowed_by]
+    return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
+
+
+def _cell(one: Found) -> str:
+    return "on" if one.server.enabled else "off"
+
+
+def _print_problems(found: Listing) -> None:
+    for problem in found.problems:
+        name = f" {problem['name']}:" if "name" in problem else ""
+        where = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
+        output.words(f"problem: {where}{name} {problem['error']}")
+
+
+def print_applied(done: Applied, *, as_json: bool) -> None:
+    if as_json:
+        output.document(done.as_dict())
+        return
+    print_diffs(done.plan, dry_run=done.dry_run)
+    for result in done.plan.results:
+        words = f"would be {result.action}" if done.dry_run else result.action
+        click.echo(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
+        for warning in result.warnings:
+            output.words(f"  note: {warning}")
+    if done.id:
+        output.words(f"counsel servers undo {done.id} takes this back")
+
+
+def print_diffs(plan: Plan, *, dry_run: bool) -> None:
+    if dry_run:
+        for one in plan.diffs():
+            sys.stdout.write(one["diff"])
+
+
+def print_history(here: Servers, *, as_json: bool) -> None:
+    known = here.history()
+    if as_json:
+        output.document({"operations": [one.as_dict() for one in known]})
+        return
+    for one in known:
+        click.echo(f"{one.id}  {one.what}  {', '.join(str(entry.target.path) for entry in one.entries)}")
+
+
+def print_places(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        click.echo(f"{row['name']}: {AGENTS[row['agent']].label}, {row['scope']} ({row['path']})")
+        for key, value in row.items():
+            if key not in {"name", "agent", "scope", "path", "writable"} and value not in (None, [], {}):
+                click.echo(f"  {key}: {_plain(value)}")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    return str(value)
