@@ -183,6 +183,17 @@ class Usage:
     def total(self) -> int:
         return self.input + self.output
 
+    def __add__(self, other: Usage) -> Usage:
+        costs = (self.cost_usd, other.cost_usd)
+        return Usage(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            cost_usd=None if None in costs else sum(cost for cost in costs if cost),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -228,9 +239,9 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of every call that did not fail."""
+    """The last event of every call that did not fail. `paused` stays inside `models/`: see pauses.py."""
 
-    reason: Literal["stop", "length", "tool_calls", "filtered", "other"] = "stop"
+    reason: Literal["stop", "length", "tool_calls", "filtered", "paused", "other"] = "stop"
     model: str | None = None  # what the vendor says answered
     native: Any = field(default=None, repr=False)  # the assistant's turn verbatim, for `Turn.native`
     session: str | None = None  # an agent's own session, to go on with

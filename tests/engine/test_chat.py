@@ -17,6 +17,7 @@ from counsel.errors import (
     NotFound,
     ProviderUnavailable,
     RateLimited,
+    UpstreamError,
 )
 from counsel.requests import ChatRequest
 
@@ -198,6 +199,22 @@ async def test_a_finished_job_answers_cancel_as_in_the_seed(engine, caller) -> N
         "message": f"Job {name} has already completed and cannot be cancelled",
         "job_id": result["job_id"],
     }
+
+
+async def test_a_paused_search_is_one_answer(engine, caller, fake_api) -> None:
+    fake_api.script(finish="paused", text="I search.", sources=[{"url": "https://example.com", "title": "E"}])
+    result = await ask(engine, caller(), "news?", model="sonnet", use_websearch=True)
+    assert result["content"].startswith("I search.\n\nclaude-sonnet")
+    assert result["metadata"]["finish_reason"] == "stop"
+    assert result["continuation"]["messageCount"] == 2
+
+
+async def test_a_stream_that_breaks_after_a_pause_keeps_all_that_was_said(engine, caller, fake_api) -> None:
+    fake_api.script(finish="paused", text="I search.")
+    fake_api.script(cut_after=1, text="half of it", deltas=2)
+    with pytest.raises(UpstreamError) as caught:
+        await ask(engine, caller(), "news?", model="sonnet", use_websearch=True)
+    assert caught.value.partial == "I search.\n\nhalf "
 
 
 async def test_settings_a_model_does_not_take_are_named_only_when_asked_for(engine, caller) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 from .answer import Answer, Asked, Failure, Frame
 from .openai_chat import halves
 
-FINISH = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "filtered": "refusal"}
+FINISH = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "filtered": "refusal",
+    "paused": "pause_turn",
+}
 
 
 def asked(body: dict[str, Any], path: str) -> Asked:

@@ -29,7 +29,7 @@ class Behaviour:
     tool_calls: Sequence[Any] = ()  # calls, or rounds (lists) of calls: {"name", "arguments", "id"?}
     sources: Sequence[Mapping[str, str]] = ()  # web-search citations: {"url", "title"}
     usage: Mapping[str, int] = field(default_factory=dict)  # input output reasoning cache_read cache_write
-    finish: str | None = None  # stop, length, tool_calls, filtered; None: what fits
+    finish: str | None = None  # stop, length, tool_calls, filtered, paused (Anthropic); None: what fits
     # how it is cut into pieces
     deltas: int = 3
     delta_size: int | None = None  # characters per delta, instead of `deltas`

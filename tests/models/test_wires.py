@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from counsel.types import (
     Notice,
     Prepared,
     Provider,
+    Text,
     Thinking,
     ToolCall,
     ToolResult,
@@ -206,3 +208,16 @@ def test_stop_with_calls_means_calls() -> None:
     assert (used.call.id, used.call.arguments) == ("call_0", {})
     assert isinstance(finished, Finished)
     assert finished.reason == "tool_calls"
+
+
+def test_what_is_said_before_and_after_a_search_are_two_paragraphs() -> None:
+    reader = WIRES["openai_responses"].reader()
+    said = [(0, "I "), (0, "search."), (2, "It is "), (2, "sunny.")]
+    events = [
+        event
+        for place, words in said
+        for event in reader.feed(
+            "", json.dumps({"type": "response.output_text.delta", "output_index": place, "delta": words})
+        )
+    ]
+    assert "".join(event.delta for event in events if isinstance(event, Text)) == "I search.\n\nIt is sunny."

@@ -164,7 +164,7 @@ class Consultation:
     def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
         partial = "".join(fold.pieces) or None
         if isinstance(error, CounselError):
-            if partial and "partial" not in error.fields:
+            if partial:  # of all requests that the answer took; the error knows the last one's
                 error.fields["partial"] = partial
             return error
         if isinstance(error, TimeoutError):

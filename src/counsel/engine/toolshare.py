@@ -130,7 +130,7 @@ class Account:
         used = report.usage
         priced = used.cost_usd if used.cost_usd is not None else self._route.cost(used)
         self._now = replace(used, cost_usd=priced)
-        return UsageReport(_sum(self._before, self._now))
+        return UsageReport(self._before + self._now)
 
     def text(self, event: Text) -> list[Event]:
         first, self._saying = not self._saying, True
@@ -145,20 +145,8 @@ class Account:
 
     def close(self) -> None:
         """The round is over."""
-        self._before, self._now = _sum(self._before, self._now), Usage(cost_usd=0.0)
+        self._before, self._now = self._before + self._now, Usage(cost_usd=0.0)
         self._said, self._saying = self._said or self._saying, False
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    unknown = one.cost_usd is None or other.cost_usd is None
-    return Usage(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        reasoning=one.reasoning + other.reasoning,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        cost_usd=None if unknown else (one.cost_usd or 0.0) + (other.cost_usd or 0.0),
-    )
 
 
 class Round:

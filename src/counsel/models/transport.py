@@ -20,6 +20,7 @@ import aiohttp
 from counsel.errors import CounselError, ProviderUnavailable, RateLimited, TimedOut, UpstreamError
 from counsel.models.clock import Clock
 from counsel.models.failures import Complained, Complaint, as_error, scrubbed, understand
+from counsel.models.pauses import resumed
 from counsel.models.sse import EventParser
 from counsel.models.wires import WIRES
 from counsel.types import Call, Endpoint, Event, Json, Limits, Model, Notice, Prepared, StreamReader, Text
@@ -40,14 +41,22 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._proxies: dict[str, str | None] = {}
 
-    async def stream(
+    def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = USUAL
+    ) -> AsyncGenerator[Event]:
+        """One answer. Only a vendor that uses tools of its own pauses in the middle of one."""
+        ends = asyncio.get_running_loop().time() + limits.total
+        if not call.knobs.web_search:
+            return self._stream(call, model, endpoint, limits, ends)
+        return resumed(lambda asked: self._stream(asked, model, endpoint, limits, ends), call)
+
+    async def _stream(
+        self, call: Call, model: Model, endpoint: Endpoint, limits: Limits, ends: float
     ) -> AsyncGenerator[Event]:
         prepared = WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
         for name in prepared.left_out:
             yield Notice("left_out", f"{model.id} does not take {name}: it was left out.", {"setting": name})
         loop = asyncio.get_running_loop()
-        ends = loop.time() + limits.total
         body = json.dumps(prepared.body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
         for attempt in range(1, limits.attempts + 1):
             exchange = _Exchange(self, prepared, body, Clock(limits, ends, endpoint), model)

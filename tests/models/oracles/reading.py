@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import anthropic
@@ -185,8 +186,10 @@ class Readers:
         texts = [block for block in blocks if block.type == "text"]
         read, written = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
         finish = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls", "refusal": "filtered"}
+        # Ours: blocks in a row are one text, those before and after a search are paragraphs.
+        rows = [list(row) for is_text, row in groupby(blocks, lambda block: block.type == "text") if is_text]
         return Read(
-            text="".join(block.text for block in texts),
+            text="\n\n".join("".join(block.text for block in row) for row in rows),
             thinking="".join(block.thinking for block in blocks if block.type == "thinking"),
             calls=[(block.name, dict(block.input)) for block in blocks if block.type == "tool_use"],
             sources=unique(note.url for block in texts for note in block.citations or ()),

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from counsel.models.transport import Transport
 from counsel.models.wires import WIRES
-from counsel.types import Endpoint
+from counsel.types import Call, Endpoint, Knobs, Model, Provider, Turn
+from fake import FakeAPI
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
@@ -27,6 +29,23 @@ def test_bodies_are_the_sdks_requests(asking: ModuleType) -> None:
             if (asked.provider.name, path) not in DIALECTS:
                 wrong[asked.provider.name, path] = f"{asked.name}: {mine} became {kept}"
     assert not wrong
+
+
+async def test_a_paused_turn_that_goes_back_is_the_sdks_request(fake_api: FakeAPI) -> None:
+    """What came over the wire, searches and all, is what the SDK lets one send."""
+    fake_api.script(
+        finish="paused", thinking="hm", text="I search.", sources=[{"url": "https://e.com/", "title": "E"}]
+    )
+    provider = Provider("anthropic", "Anthropic", "anthropic", "")
+    search = Call((Turn("user", "hello"),), knobs=Knobs(web_search=True))
+    transport = Transport()
+    model = Model("claude", "anthropic", "claude", web_search=True, temperature=None)
+    async for _ in transport.stream(search, model, Endpoint(provider, fake_api.url, "k")):
+        pass
+    await transport.close()
+    body = fake_api.last.body
+    assert body["messages"][-1]["role"] == "assistant"
+    assert checkers()["anthropic"](body) == body
 
 
 def without_dialect(body: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +74,9 @@ def checkers() -> dict[str, Any]:
 
 
 def solid(value: Any) -> Any:
-    """The SDKs' `Iterable` fields come back as iterators that check as they go."""
+    """The SDKs' `Iterable` fields come back as iterators that check as they go, what was received as their models."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, dict):
         return {name: solid(each) for name, each in value.items()}
     if isinstance(value, list) or hasattr(value, "__next__"):

@@ -185,6 +185,7 @@ _REASONS: dict[str, Any] = {
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
     "refusal": "filtered",
+    "pause_turn": "paused",
 }
 _STATUS = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500, "authentication_error": 401}
 
@@ -198,6 +199,7 @@ class MessagesReader:
         self._model: str | None = None
         self._reason: str | None = None
         self._stopped = False
+        self._last, self._said = "", False  # the newest block's type; whether there was a text
         self._reads = {
             "message_start": self._start,
             "content_block_start": self._open,
@@ -229,10 +231,17 @@ class MessagesReader:
         block = dict(said["content_block"])
         self._blocks[said["index"]] = block
         self._pieces[said["index"]] = []
+        events = self._paragraph(block["type"])
         if block["type"] == "text" and block.get("text"):
             self._pieces[said["index"]].append(block["text"])
-            return [Text(block["text"])]
-        return []
+            events.append(Text(block["text"]))
+        return events
+
+    def _paragraph(self, kind: str) -> list[Event]:
+        """Text blocks in a row are one text; what was said before a search and after it are two."""
+        again = kind == "text" and self._last not in {"text", ""} and self._said
+        self._last, self._said = kind, self._said or kind == "text"
+        return [Text("\n\n")] if again else []
 
     def _delta(self, said: Json) -> list[Event]:
         place, delta = said["index"], said["delta"]

@@ -123,6 +123,7 @@ class ResponsesReader:
         self._items: list[Json] = []
         self._sources: set[str] = set()
         self._refused = False
+        self._message: int | None = None
         self._finished: Finished | None = None
         self._reads = {
             "response.output_text.delta": self._text,
@@ -151,11 +152,14 @@ class ResponsesReader:
         return [self._finished]
 
     def _text(self, said: Json) -> list[Event]:
-        return [Text(said["delta"])]
+        """Each message of an answer, such as those before and after a search, is a paragraph of its own."""
+        before, self._message = self._message, said.get("output_index")
+        new = before is not None and before != self._message
+        return [Text("\n\n"), Text(said["delta"])] if new else [Text(said["delta"])]
 
     def _refusal(self, said: Json) -> list[Event]:
         self._refused = True
-        return [Text(said["delta"])]
+        return self._text(said)
 
     def _thinking(self, said: Json) -> list[Event]:
         return [Thinking(said["delta"])]
