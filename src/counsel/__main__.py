@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -16,6 +17,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         from counsel.doors import stdio
 
         sys.exit(stdio.main(arguments[1:]))
+    gc.set_threshold(
+        50_000
+    )  # imports make no garbage; to look for it among them costs every start some 10 ms
     from counsel import cli
 
     _leave(cli.run(arguments))

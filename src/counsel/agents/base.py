@@ -1,18 +1,14 @@
 """The agents as a table: names, commands, and the folders that their own variables can move."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 AgentName: TypeAlias = Literal["claude", "codex", "gemini", "cursor"]
 Scope: TypeAlias = Literal["user", "local", "project"]
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(NamedTuple):
     name: AgentName
     label: str
     command: str  # the program on PATH
@@ -65,8 +61,7 @@ AGENTS: dict[str, Agent] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where an agent's files are looked for: whose home, which environment, which project."""
 
     home: Path

@@ -4,8 +4,6 @@ Between agents a reference is `${NAME}` or `${NAME:-default}`, Claude Code's way
 writes one; what it cannot say is raised as `Untranslatable`, never written as if it could.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,11 +1,9 @@
 """An MCP server in no agent's form, and what an agent's module says about its own form."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.references import Syntax
@@ -46,7 +44,7 @@ class Server:
         )
         return {name: getattr(self, name) for name in kept}
 
-    def without(self, *names: str) -> Server:
+    def without(self, *names: str) -> Self:
         blank = {one.name: getattr(Server(""), one.name) for one in fields(Server)}
         return replace(self, **{name: blank[name] for name in names})
 

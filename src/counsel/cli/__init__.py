@@ -4,8 +4,6 @@ A command's module is imported when it is called, and not for `--help`: start-up
 Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -5,6 +5,7 @@ document.py  one small interface over the formats, with the semantic guard
 jsonspan.py  JSON and JSONC: find the span of a member, splice
 tomlspan.py  TOML: the same, over statements
 locks.py     Claude Code's lock folder, and our own lock files
-safewrite.py lock, read again, temporary file, fsync, atomic replace; several files all or none
+safewrite.py lock, read again, new file beside the old one, atomic replace; several files all or none
+disk.py      what the file system does for it: through links, modes and owners kept, synced, errors in words
 journal.py   a backup of every write; undo
 """

@@ -1,7 +1,5 @@
 """What is to change in a document, as data; and what the document must mean afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 

@@ -7,11 +7,8 @@
 All of it may hold secrets: folders are 0700, files 0600.
 """
 
-from __future__ import annotations
-
 import json
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counsel import private
-from counsel.configfiles import safewrite
+from counsel.configfiles import disk, safewrite
 from counsel.configfiles.document import Kind
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
 from counsel.configfiles.edits import Path as Keys
@@ -64,14 +61,14 @@ class Journal:
 
         def record(ready: Sequence[Planned]) -> None:
             kept.append(name)
-            with safewrite.explained(self.folder, "written"):
+            with disk.explained(self.folder, "written"):
                 self._record(name, ready, what, undoes)
 
         try:
             written = safewrite.write(planned, self.home, record)
         except BaseException as error:
             if kept and not (isinstance(error, CounselError) and error.fields.get("written")):
-                shutil.rmtree(self.folder / name, ignore_errors=True)
+                _remove(self.folder / name)
             raise
         self._prune()
         return name if written else None
@@ -181,7 +178,15 @@ class Journal:
         for number, folder in enumerate(reversed(self._folders())):
             size += _size(folder)
             if number >= KEEP or (number > 0 and size > KEEP_BYTES):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """One operation's files. Another process may be clearing it away at this moment."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            path.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _size(folder: Path) -> int:

@@ -1,9 +1,7 @@
 """A JSONC text with what is not JSON blanked out: every offset stays true in the user's text."""
 
-from __future__ import annotations
-
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NOT_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n\r]*|/\*.*?\*/|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
@@ -20,7 +18,7 @@ class Plain(NamedTuple):
     trailing: frozenset[int] = frozenset()  # the trailing commas' offsets
 
     @classmethod
-    def of(cls, original: str, *, comments: bool) -> Plain:
+    def of(cls, original: str, *, comments: bool) -> Self:
         text = f" {original[1:]}" if original.startswith("\ufeff") else original
         if not comments:
             return cls(original, text, comments)

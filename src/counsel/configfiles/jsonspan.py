@@ -5,8 +5,6 @@ an offset in the user's text, and the standard library's C scanner can skip over
 of a 6.6 MB file costs about two `json.loads`.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +16,30 @@ from counsel.configfiles.document import Document, malformed
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
 from counsel.configfiles.jsonplain import Plain, skip
 from counsel.configfiles.jsonstyle import Style, line_indent
+
+# Members of the text before: name → characters, value.
+Known = dict[str, tuple[str, Any]]
+
+
+class Slot(NamedTuple):
+    """A member of an object or an item of an array."""
+
+    start: int
+    value_start: int
+    end: int
+    comma: int | None  # the comma after it, a trailing one included
+    key: str | None
+    value: Any
+
+
+class Container(NamedTuple):
+    start: int  # of its opening bracket
+    close: int  # of its closing bracket
+    slots: tuple[Slot, ...]
+
+    def member(self, key: str) -> Slot | None:
+        """The last of that name: where keys repeat, every client reads the last."""
+        return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
 class JsonDocument(Document):
@@ -124,31 +146,6 @@ def _root(plain: Plain, known: Known | None = None) -> Container | None:
     if (end := skip(text, root.close + 1)) != len(text):
         raise malformed("This is not valid JSON: there is more text after the end", text, end)
     return root
-
-
-# Members of the text before: name → characters, value.
-Known = dict[str, tuple[str, Any]]
-
-
-class Slot(NamedTuple):
-    """A member of an object or an item of an array."""
-
-    start: int
-    value_start: int
-    end: int
-    comma: int | None  # the comma after it, a trailing one included
-    key: str | None
-    value: Any
-
-
-class Container(NamedTuple):
-    start: int  # of its opening bracket
-    close: int  # of its closing bracket
-    slots: tuple[Slot, ...]
-
-    def member(self, key: str) -> Slot | None:
-        """The last of that name: where keys repeat, every client reads the last."""
-        return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
 def _container(plain: Plain, start: int, known: Known | None = None) -> Container:

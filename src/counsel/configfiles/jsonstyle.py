@@ -1,11 +1,9 @@
 """How a JSON file is laid out, read from what stands there, so that inserted text looks like its neighbours."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 _INDENTED = re.compile(r'\n([ \t]+)"')
 _COLON = re.compile(r'"([ \t]*:[ \t]*)')
@@ -55,13 +53,13 @@ class Style(NamedTuple):
     indented: bool = True
 
     @classmethod
-    def of(cls, text: str) -> Style:
+    def of(cls, text: str) -> Self:
         return cls(newline="\r\n" if "\r\n" in text[:100_000] else "\n", unit=first_indent(text))
 
-    def one_line(self) -> Style:
+    def one_line(self) -> Self:
         return self._replace(indented=False)
 
-    def on_lines(self) -> Style:
+    def on_lines(self) -> Self:
         return self._replace(indented=True)
 
     def multiline(self, text: str, holder: _Container) -> bool:
@@ -70,7 +68,7 @@ class Style(NamedTuple):
             return self.indented
         return _leads_line(text, holder.start, holder.slots[-1].start)
 
-    def near(self, text: str, holder: _Container) -> Style:
+    def near(self, text: str, holder: _Container) -> Self:
         """This style as the holder's own members have it."""
         own = self._replace(indented=self.multiline(text, holder))
         if not holder.slots:

@@ -4,25 +4,19 @@ A change is a function from the file's bytes to new bytes. It is planned on what
 it holds under the lock: the planned bytes when nothing changed meanwhile, else the function is asked again.
 """
 
-from __future__ import annotations
-
-import errno
-import io
-import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from counsel.configfiles import locks
+from counsel.configfiles import disk, locks
 from counsel.configfiles.document import Document, Kind, parse
 from counsel.configfiles.edits import Edit
-from counsel.errors import ConfigInvalid, Conflict, CounselError, FileNotAllowed, FileTooLarge, Internal
+from counsel.errors import ConfigInvalid, Conflict, CounselError, Internal
 
-LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and editing it would take minutes
 _ATTEMPTS = 20
 _FRESH = 2.0  # seconds: a file that was touched this recently and does not parse may be half written
 _PAUSE = 0.05
@@ -60,49 +54,7 @@ class Planned:
         return self.before != self.after
 
 
-@dataclass(slots=True, eq=False)
-class Snapshot:
-    real: Path  # through symbolic links
-    data: bytes | None = field(repr=False)
-    identity: tuple[int, int, int, int] | None
-    mode: int | None = None
-    owner: tuple[int, int] | None = None
-
-
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def snapshot(path: Path) -> Snapshot:
-    with explained(path, "read"):
-        real = _real(path)
-        try:
-            found = real.stat()
-        except FileNotFoundError:
-            return Snapshot(real, None, None)
-        if not stat.S_ISREG(found.st_mode):
-            what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
-            raise ConfigInvalid(
-                f"{path} is {what}.", hint="Move it away, or name another folder.", file=str(path)
-            )
-        if found.st_size > LIMIT:
-            raise FileTooLarge(
-                f"{path} has {found.st_size:,} bytes; files up to {LIMIT:,} bytes are edited.",
-                hint="Nothing was changed. Clean it up with its own program first.",
-                file=str(path),
-            )
-        data = real.read_bytes()
-    return Snapshot(real, data, _identity(found), stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
-
-
-def _real(path: Path) -> Path:
-    try:
-        return Path(os.path.realpath(path, strict=True))
-    except FileNotFoundError:
-        return Path(os.path.realpath(path))  # missing, or a link to a file that is to be made
-
-
-def _identity(found: os.stat_result) -> tuple[int, int, int, int]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def document(data: bytes | None, kind: Kind, path: Path) -> Document:
@@ -123,7 +75,7 @@ def document(data: bytes | None, kind: Kind, path: Path) -> Document:
         ) from None
 
 
-def _may_be_half_written(seen: Snapshot) -> bool:
+def _may_be_half_written(seen: disk.Snapshot) -> bool:
     """Gemini CLI truncates and writes in place: for a moment its file is empty or cut."""
     age = time.time() - (seen.identity[3] / 1e9 if seen.identity else 0)
     return 0 <= age < _FRESH
@@ -140,7 +92,7 @@ class Reader:
         if target.path in self._known:
             return self._known[target.path][1]
         while True:
-            seen = snapshot(target.path)
+            seen = disk.snapshot(target.path)
             if seen.data is None:
                 return None
             try:
@@ -192,7 +144,7 @@ def plan(change: Change, known: bytes | None = None) -> Planned:
     if known is not None:
         return Planned(change, known, change.rewrite(known))
     while True:
-        seen = snapshot(change.target.path)
+        seen = disk.snapshot(change.target.path)
         try:
             return Planned(change, seen.data, change.rewrite(seen.data))
         except ConfigInvalid:
@@ -213,11 +165,10 @@ def write(
         staged = [stack.enter_context(_staged(one)) for one in wanted]
         if record is not None:
             record([one.planned for one in staged])
-        for one in staged:  # one after the other, but all after all were written: the disk is waited for once
-            one.sync()
+        disk.together([one.sync for one in staged])
         _commit(staged, held)
-        for folder in dict.fromkeys(one.seen.real.parent for one in staged):
-            _sync_folder(folder)
+        folders = dict.fromkeys(one.seen.real.parent for one in staged)
+        disk.together([partial(disk.sync_folder, folder) for folder in folders])
         return [one.planned for one in staged]
 
 
@@ -225,7 +176,7 @@ def write(
 def _locked(target: Target, home: Path) -> Iterator[locks.StillHeld]:
     with ExitStack() as stack:
         still_held: locks.StillHeld = lambda: True  # noqa: E731
-        with explained(target.path, "locked"):
+        with disk.explained(target.path, "locked"):
             stack.enter_context(locks.own_lock(home, target.path))
             if target.claude_lock:
                 still_held = stack.enter_context(locks.claude_lock(target.path))
@@ -237,7 +188,7 @@ class _Staged:
     """The new content beside its file, ready to take its place."""
 
     planned: Planned
-    seen: Snapshot
+    seen: disk.Snapshot
     temporary: Path | None = None
     synced: bool = False
     folders: list[Path] = field(default_factory=list)  # made for it
@@ -246,30 +197,30 @@ class _Staged:
         """Look at the file as it is now; write what it shall be next to it."""
         self.discard()
         change = self.planned.change
-        self.seen = snapshot(change.target.path)
+        self.seen = disk.snapshot(change.target.path, self.planned.before)
         if self.seen.data != self.planned.before:
             self.planned = Planned(change, self.seen.data, change.rewrite(self.seen.data))
-        _refuse_read_only(self.seen, change.target.path)
+        disk.refuse_read_only(self.seen, change.target.path)
         if self.planned.changes and self.planned.after is not None:
-            with explained(change.target.path, "written"):
-                self.folders += _made_folders(self.seen.real.parent)
-                self.temporary = _temporary(self.seen, self.planned.after, change.target.mode)
+            with disk.explained(change.target.path, "written"):
+                self.folders += disk.made_folders(self.seen.real.parent)
+                self.temporary = disk.put_beside(self.seen, self.planned.after, change.target.mode)
                 self.synced = False
 
     def sync(self) -> None:
         if self.temporary is not None and not self.synced:
-            with explained(self.planned.path, "written"):
-                _sync_file(self.temporary)
+            with disk.explained(self.planned.path, "written"):
+                disk.sync_file(self.temporary)
             self.synced = True
 
     def unchanged(self) -> bool:
         try:
-            return _identity(self.seen.real.stat()) == self.seen.identity
+            return disk.identity(self.seen.real.stat()) == self.seen.identity
         except FileNotFoundError:
             return self.seen.identity is None
 
     def replace(self) -> None:
-        with explained(self.planned.path, "written"):
+        with disk.explained(self.planned.path, "written"):
             if self.temporary is not None:
                 self.temporary.replace(self.seen.real)
                 self.temporary = None
@@ -278,16 +229,16 @@ class _Staged:
 
     def restore(self) -> None:
         """Take back `replace`, if the file is still what it made."""
-        if snapshot(self.planned.path).data != self.planned.after:
+        if disk.snapshot(self.planned.path).data != self.planned.after:
             return
         if self.planned.before is None:
             self.seen.real.unlink(missing_ok=True)
             self._remove_folders()
         else:
-            old = _temporary(self.seen, self.planned.before, self.seen.mode or 0o600)
-            _sync_file(old)
+            old = disk.put_beside(self.seen, self.planned.before, self.seen.mode or 0o600)
+            disk.sync_file(old)
             old.replace(self.seen.real)
-        _sync_folder(self.seen.real.parent)
+        disk.sync_folder(self.seen.real.parent)
 
     def discard(self) -> None:
         if self.temporary is not None:
@@ -302,7 +253,7 @@ class _Staged:
 
 @contextmanager
 def _staged(planned: Planned) -> Iterator[_Staged]:
-    staged = _Staged(planned, Snapshot(planned.path, None, None))
+    staged = _Staged(planned, disk.Snapshot(planned.path, None, None))
     try:
         staged.prepare()
         yield staged
@@ -351,110 +302,3 @@ def _restored(one: _Staged) -> bool:
     except (OSError, CounselError):
         return False
     return True
-
-
-# ── the file system ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _refuse_read_only(seen: Snapshot, path: Path) -> None:
-    """A rename would go past the file's own mode: a file made read-only was made so on purpose."""
-    if seen.mode is None:
-        return
-    effective = os.access in os.supports_effective_ids
-    if not seen.mode & 0o222 or not os.access(seen.real, os.W_OK, effective_ids=effective):
-        raise FileNotAllowed(
-            f"{path} is read-only; nothing was written.",
-            hint=f"`chmod u+w {path}` if you want it changed.",
-            file=str(path),
-        )
-
-
-def _made_folders(folder: Path) -> list[Path]:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
-    return list(reversed(missing))
-
-
-def _temporary(seen: Snapshot, data: bytes, new_mode: int) -> Path:
-    """The data in a new file beside the target. (`tempfile` would cost 20 ms of imports at every start.)"""
-    path = seen.real.with_name(f".{seen.real.name}.{os.urandom(6).hex()}.counsel-tmp")
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(handle, "wb", buffering=0) as file:
-            _write_all(file, data)
-            _keep_owner(file.fileno(), seen)
-            os.fchmod(file.fileno(), new_mode if seen.mode is None else seen.mode)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _write_all(file: io.FileIO, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
-
-
-def _keep_owner(handle: int, seen: Snapshot) -> None:
-    made = os.fstat(handle)
-    if seen.owner is not None and seen.owner != (made.st_uid, made.st_gid):
-        os.fchown(handle, *seen.owner)
-
-
-def _sync_file(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError:  # some file systems cannot; the rename itself is done
-        pass
-    finally:
-        os.close(handle)
-
-
-_WORDS: dict[int, tuple[type[CounselError], str, str]] = {
-    errno.EACCES: (
-        FileNotAllowed,
-        "permission denied",
-        "Check the owner and mode of the file and its folder.",
-    ),
-    errno.EPERM: (
-        FileNotAllowed,
-        "not permitted",
-        "Check the owner, mode and attributes of the file and its folder.",
-    ),
-    errno.EROFS: (FileNotAllowed, "the file system is read-only", "Mount it writable, or edit it elsewhere."),
-    errno.ENOSPC: (Internal, "the disk is full", "Free some space and try again."),
-    errno.EDQUOT: (Internal, "the disk quota is used up", "Free some space and try again."),
-    errno.EFBIG: (
-        Internal,
-        "the file would be larger than this process may write",
-        "Raise the limit and try again.",
-    ),
-    errno.ELOOP: (ConfigInvalid, "its symbolic links form a loop", "Repair the link."),
-    errno.EISDIR: (ConfigInvalid, "it is a folder", "Move it away."),
-    errno.ENOTDIR: (ConfigInvalid, "a part of its path is a file, not a folder", "Move that file away."),
-    errno.EEXIST: (ConfigInvalid, "a part of its path is a file, not a folder", "Move that file away."),
-}
-
-
-@contextmanager
-def explained(path: Path, verb: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        kind, words, hint = _WORDS.get(
-            error.errno or 0, (Internal, error.strerror or "it failed", "Try again.")
-        )
-        raise kind(
-            f"{path} cannot be {verb}: {words}. Nothing was changed.", hint=hint, file=str(path)
-        ) from error

@@ -1,7 +1,5 @@
 """Where things stand in a TOML text. `tomllib` has accepted the text before: this scanner only finds spans."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from typing import Literal, NamedTuple, TypeAlias
@@ -25,8 +23,8 @@ class Value(NamedTuple):
     start: int
     end: int
     kind: Literal["scalar", "array", "inline"]
-    members: tuple[Member, ...] = ()  # an inline table's
-    items: tuple[Item, ...] = ()  # an array's
+    members: "tuple[Member, ...]" = ()  # an inline table's
+    items: "tuple[Item, ...]" = ()  # an array's
 
 
 class Item(NamedTuple):

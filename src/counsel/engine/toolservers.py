@@ -7,7 +7,7 @@ before they start what it names.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from counsel.agents import environment
@@ -38,7 +38,7 @@ class Shared:
 def where(caller: Caller, model: str) -> Place:
     """The caller's place. A counsel that a server starts in its turn finds out who asked whom."""
     seen = place(caller.env, caller.cwd)
-    return replace(seen, env=environment.of(caller, model))
+    return seen._replace(env=environment.of(caller, model))
 
 
 def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:

@@ -1,7 +1,5 @@
 """What is there: every agent's servers, scope by scope, with what shadows and what differs. Nothing is started."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

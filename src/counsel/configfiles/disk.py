@@ -1,0 +1,194 @@
+"""The file system's part of a write: read through links, a new file beside the old one, on disk before it counts."""
+
+import errno
+import io
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge, Internal
+
+LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and editing it would take minutes
+_PIECE = 1 << 18
+
+
+@dataclass(slots=True, eq=False)
+class Snapshot:
+    real: Path  # through symbolic links
+    data: bytes | None = field(repr=False)
+    identity: tuple[int, int, int, int] | None
+    mode: int | None = None
+    owner: tuple[int, int] | None = None
+
+
+def snapshot(path: Path, known: bytes | None = None) -> Snapshot:
+    """The file as it is now. `known` is what it held a moment ago: then it is only compared, piece by piece."""
+    with explained(path, "read"):
+        real = _real(path)
+        try:
+            found = real.stat()
+        except FileNotFoundError:
+            return Snapshot(real, None, None)
+        if not stat.S_ISREG(found.st_mode):
+            what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+            raise ConfigInvalid(
+                f"{path} is {what}.", hint="Move it away, or name another folder.", file=str(path)
+            )
+        if found.st_size > LIMIT:
+            raise FileTooLarge(
+                f"{path} has {found.st_size:,} bytes; files up to {LIMIT:,} bytes are edited.",
+                hint="Nothing was changed. Clean it up with its own program first.",
+                file=str(path),
+            )
+        data = known if known is not None and _holds(real, known) else real.read_bytes()
+    return Snapshot(real, data, identity(found), stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+
+
+def _real(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except FileNotFoundError:
+        return Path(os.path.realpath(path))  # missing, or a link to a file that is to be made
+
+
+def identity(found: os.stat_result) -> tuple[int, int, int, int]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _holds(real: Path, data: bytes) -> bool:
+    at = 0
+    with real.open("rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            if not data.startswith(piece, at):
+                return False
+            at += len(piece)
+    return at == len(data)
+
+
+def refuse_read_only(seen: Snapshot, path: Path) -> None:
+    """A rename would go past the file's own mode: a file made read-only was made so on purpose."""
+    if seen.mode is None:
+        return
+    effective = os.access in os.supports_effective_ids
+    if not seen.mode & 0o222 or not os.access(seen.real, os.W_OK, effective_ids=effective):
+        raise FileNotAllowed(
+            f"{path} is read-only; nothing was written.",
+            hint=f"`chmod u+w {path}` if you want it changed.",
+            file=str(path),
+        )
+
+
+def made_folders(folder: Path) -> list[Path]:
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+    return list(reversed(missing))
+
+
+def put_beside(seen: Snapshot, data: bytes, new_mode: int) -> Path:
+    """The data in a new file beside the target. (`tempfile` would cost 20 ms of imports at every start.)"""
+    path = seen.real.with_name(f".{seen.real.name}.{os.urandom(6).hex()}.counsel-tmp")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            _write_all(file, data)
+            _keep_owner(file.fileno(), seen)
+            os.fchmod(file.fileno(), new_mode if seen.mode is None else seen.mode)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _keep_owner(handle: int, seen: Snapshot) -> None:
+    made = os.fstat(handle)
+    if seen.owner is not None and seen.owner != (made.st_uid, made.st_gid):
+        os.fchown(handle, *seen.owner)
+
+
+def sync_file(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:  # some file systems cannot; the rename itself is done
+        pass
+    finally:
+        os.close(handle)
+
+
+def together(steps: Sequence[Callable[[], None]]) -> None:
+    """All at once, for the disk takes what waits in one go. A failure is raised when all have ended."""
+    failures: list[BaseException] = []
+
+    def take(step: Callable[[], None]) -> None:
+        try:
+            step()
+        except BaseException as error:  # noqa: BLE001 - raised below, by the caller's own thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=take, args=(step,)) for step in steps[1:]]
+    for thread in threads:
+        thread.start()
+    if steps:
+        take(steps[0])
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+_WORDS: dict[int, tuple[type[CounselError], str, str]] = {
+    errno.EACCES: (
+        FileNotAllowed,
+        "permission denied",
+        "Check the owner and mode of the file and its folder.",
+    ),
+    errno.EPERM: (
+        FileNotAllowed,
+        "not permitted",
+        "Check the owner, mode and attributes of the file and its folder.",
+    ),
+    errno.EROFS: (FileNotAllowed, "the file system is read-only", "Mount it writable, or edit it elsewhere."),
+    errno.ENOSPC: (Internal, "the disk is full", "Free some space and try again."),
+    errno.EDQUOT: (Internal, "the disk quota is used up", "Free some space and try again."),
+    errno.EFBIG: (
+        Internal,
+        "the file would be larger than this process may write",
+        "Raise the limit and try again.",
+    ),
+    errno.ELOOP: (ConfigInvalid, "its symbolic links form a loop", "Repair the link."),
+    errno.EISDIR: (ConfigInvalid, "it is a folder", "Move it away."),
+    errno.ENOTDIR: (ConfigInvalid, "a part of its path is a file, not a folder", "Move that file away."),
+    errno.EEXIST: (ConfigInvalid, "a part of its path is a file, not a folder", "Move that file away."),
+}
+
+
+@contextmanager
+def explained(path: Path, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind, words, hint = _WORDS.get(
+            error.errno or 0, (Internal, error.strerror or "it failed", "Try again.")
+        )
+        raise kind(
+            f"{path} cannot be {verb}: {words}. Nothing was changed.", hint=hint, file=str(path)
+        ) from error
