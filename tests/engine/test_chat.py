@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -367,3 +368,15 @@ async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(engine, c
     assert await again.submit(request, caller(), key="a-key") == first
     assert (await again.wait(first))["content"] == "gpt-5 says: x"
     await again.close()
+
+
+async def test_half_a_character_loses_no_answer(engine, caller, fake_api, tmp_path) -> None:
+    """A prompt from a Latin-1 pipe, a folder whose name is no UTF-8, half an emoji in the answer."""
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    fake_api.script(text="half \ud83d of it", deltas=1)
+    result = await ask(engine, replace(caller(), cwd=folder), "caf\udce9?")
+    assert result["content"] == "half \ufffd of it"
+    assert "caf\ufffd?" in str(fake_api.log.requests[-1].body)
+    kept = await engine.status(result["continuation"]["id"], full_history=True)
+    assert [each["content"] for each in kept["content"]["history"]] == ["caf\ufffd?", "half \ufffd of it"]

@@ -375,7 +375,7 @@ class _Stream:
         lines += [f"data: {data}", "", ""]
         if self._chosen.comments:
             lines.insert(0, ": keep-alive" + newline)
-        await self._bytes(newline.join(lines).encode())
+        await self._bytes(newline.join(lines).encode(errors="backslashreplace"))
 
     async def _bytes(self, payload: bytes) -> None:
         if self._sizes is None:

@@ -29,6 +29,7 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+from counsel.unicode import sound
 
 log = logging.getLogger("counsel.consult")
 
@@ -149,6 +150,7 @@ class Consultation:
             )
 
     def _text(self, slot: str, delta: str, fold: Fold) -> None:
+        delta = sound(delta)  # a client in Rust refuses a whole message for half a character
         fold.pieces.append(delta)
         self.live.text(slot, delta)
 

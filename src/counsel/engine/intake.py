@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from counsel.agents import registry
 from counsel.caller import Caller
@@ -19,6 +19,7 @@ from counsel.engine.task import Job, Task
 from counsel.errors import InvalidArgument, NotFound
 from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.types import Image
+from counsel.unicode import sound
 
 _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
 
@@ -33,6 +34,7 @@ class Arrival:
 async def receive(
     request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
 ) -> Arrival:
+    request = replace(request, prompt=sound(request.prompt))  # vendors refuse half a character
     models = _models(request, router, caller)
     await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()

@@ -27,9 +27,8 @@ class Running:
     cancelled: bool = False
     written: Future[str] | None = None  # the job's way to the disk
 
-    def unkept(self, error: Exception) -> StoreError | None:
+    def unkept(self, error: Exception) -> BaseException | None:
         """Why the job is not on disk, if that is what the error comes from."""
         if isinstance(error, StoreError):
             return error
-        failure = self.written.exception() if self.written and self.written.done() else None
-        return failure if isinstance(failure, StoreError) else None
+        return self.written.exception() if self.written and self.written.done() else None

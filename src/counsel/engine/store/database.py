@@ -24,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 from counsel import private
 from counsel.engine.store.schema import climbed, migrate
 from counsel.errors import ConfigInvalid, Internal
+from counsel.unicode import sound
 
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class Database:
     def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
         try:
             if path.stat().st_size < 256 * 1024 * 1024:
-                with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as old:
+                with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as old:
                     old.backup(into)
         except (OSError, sqlite3.Error):
             log.warning("%s cannot be read either", path)
@@ -172,9 +173,29 @@ class Database:
         return int(self.reader.execute("PRAGMA data_version").fetchone()[0])
 
 
+class _Connection(sqlite3.Connection):
+    """A write must not fail because of half a character: a folder's name that is no UTF-8, half an emoji in an answer."""
+
+    def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, values)
+        except UnicodeEncodeError:  # while binding: nothing has run yet
+            return super().execute(sql, [sound(one) if isinstance(one, str) else one for one in values])
+
+    def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
+        for row in rows:
+            self.execute(sql, row)
+        return self.cursor()
+
+
 def _connect(target: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        target, timeout=60, isolation_level=None, check_same_thread=False, uri=target.startswith("file:")
+        target,
+        timeout=60,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=target.startswith("file:"),
+        factory=_Connection,
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA synchronous=FULL")
