@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -60,6 +59,6 @@ async def _ask(request: ChatRequest, who: Any, *, standalone: bool, background: 
     if as_json:
         output.document(result)
         return
-    sys.stdout.write(result["content"][printed:] + "\n")
+    output.answer(result["content"][printed:] + "\n")
     question.notes(result)
     output.words(question.footer(result))

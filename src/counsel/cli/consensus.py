@@ -77,7 +77,7 @@ async def _consensus(
 
 
 def show(result: Json) -> None:
-    sys.stdout.write(result["content"] + "\n")
+    output.answer(result["content"] + "\n")
     question.notes(result)
     counted = f"{result['successful_initial_responses']} of {result['models_consulted']} answered"
     refined = f"{result['refined_responses']} refined"
@@ -136,9 +136,12 @@ def _panel(column: Column, width: int, lines: int) -> RenderableType:
 
     end = column.text[-width * lines :].splitlines()
     wrapped = [part for line in end for part in textwrap.wrap(line, max(8, width)) or [""]]
-    shown = Text("\n".join(wrapped[-lines:]))
+    shown = Text(output.tame("\n".join(wrapped[-lines:])))
     return Panel(
-        shown, title=column.model, subtitle=Text(column.state, overflow="ellipsis"), height=lines + 2
+        shown,
+        title=Text(output.tame(column.model)),
+        subtitle=Text(output.tame(column.state), overflow="ellipsis"),
+        height=lines + 2,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +90,7 @@ def show(name: str, as_json: bool) -> None:
     for message in held["history"]:
         about = message.get("metadata", {})
         who = about.get("model", "") if message["role"] == "assistant" else ""
-        sys.stdout.write(
+        output.answer(
             f"── {message['role']} {who}".rstrip() + f" · {message['at'][:16]}\n{message['content']}\n\n"
         )
 

@@ -29,7 +29,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         output.document(found)
     else:
-        click.echo(_words(found))
+        output.line(_words(found))
 
 
 @click.command()
@@ -40,7 +40,7 @@ def stop(*, as_json: bool) -> None:
     if as_json:
         output.document({"stopped": stopped})
     else:
-        click.echo("The daemon has ended." if stopped else "No daemon is running.")
+        output.line("The daemon has ended." if stopped else "No daemon is running.")
 
 
 async def _status() -> Json:
@@ -69,6 +69,8 @@ def _words(found: Json) -> str:
     if not found["running"]:
         return "No daemon is running. It starts when a door needs it."
     since = int((time.time() - found["started_at"]) / 60)
-    lines = [f"counsel {found['version']} runs since {since} min: pid {found['pid']}, {found['socket']}"]
+    lines = [
+        f"counsel {found['version']} has been running for {since} min: pid {found['pid']}, {found['socket']}"
+    ]
     lines += [f"  {client['client']} (counsel {client['version']})" for client in found["clients"]]
     return "\n".join(lines)

@@ -68,10 +68,8 @@ async def _ask_live(counsel: Counsel, question: str) -> Json:
     output.words(f"> {question}")
     async for event in counsel.stream(question, model="smollm2", temperature=0.0):
         if event.kind == "text":
-            sys.stdout.write(event.data["text"])
-            sys.stdout.flush()
-    sys.stdout.write("\n\n")
-    sys.stdout.flush()
+            output.answer(event.data["text"])
+    output.answer("\n\n")
     return {}
 
 

@@ -44,10 +44,10 @@ def document(findings: list[Finding]) -> dict[str, object]:
 
 def _print(findings: list[Finding]) -> None:
     for area, group in groupby(findings, key=lambda finding: finding.area):
-        click.secho(area, bold=True)
+        output.line(area)
         for finding in group:
-            click.echo(f"  {click.style(f'{finding.level:<7}', fg=_COLOURS[finding.level])}  {finding.what}")
+            output.line(f"  {finding.level:<7}  {finding.what}", colour=_COLOURS[finding.level])
             if finding.todo:
-                click.echo(f"           {finding.todo}")
+                output.line(f"           {finding.todo}")
     counts = Counter(finding.level for finding in findings)
-    click.echo(f"\nproblems: {counts['problem']}, warnings: {counts['warn']}")
+    output.line(f"\nproblems: {counts['problem']}, warnings: {counts['warn']}")

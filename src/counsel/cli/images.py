@@ -33,7 +33,7 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
         output.document({"images": kept})
         return
     for each in kept:
-        click.echo(each["path"])
+        output.line(each["path"])
 
 
 def _kept(who: Caller, name: str) -> Json:

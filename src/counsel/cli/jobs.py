@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -86,7 +85,7 @@ async def _follow(engine: Engine, job_id: str, *, as_json: bool) -> None:
     else:
         printed = await question.stream_text(engine.follow(now["job_id"]))
         result = await engine.wait(now["job_id"])
-        sys.stdout.write(result["content"][printed:] + "\n")
+        output.answer(result["content"][printed:] + "\n")
         output.words(question.footer(result))
 
 
@@ -102,11 +101,11 @@ def _show(job: Json) -> None:
     for part in job.get("models_status", []):
         output.words(f"{part['model']}: {part['status']}")
     for message in job.get("history", []):
-        sys.stdout.write(f"── {message['role']}\n{message['content']}\n\n")
+        output.answer(f"── {message['role']}\n{message['content']}\n\n")
     if "result" in job and "history" not in job:
-        sys.stdout.write(job["result"]["content"] + "\n")
+        output.answer(job["result"]["content"] + "\n")
     elif job.get("partial"):
-        sys.stdout.write(job["partial"] + "\n")
+        output.answer(job["partial"] + "\n")
     if "error" in job and job["status"] == "failed":
         raise from_dict(job["error"])
 

@@ -15,6 +15,8 @@ from counsel.models.catalog import Catalog, Row, discover
 from counsel.types import Model
 
 _ABILITIES = ("vision", "web_search", "tools", "verbosity")
+_COLUMNS = ("model", "provider", "available", "context", "output", "$ in / out", "abilities", "aliases")
+_WIDE = 110  # columns that a terminal needs for all of them
 
 
 @click.command()
@@ -87,10 +89,13 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
 def _show(rows: Sequence[Row], *, everything: bool) -> None:
     available = [row for row in rows if row.available]
     shown = rows if everything or not available else available
-    output.table(
-        ("model", "provider", "available", "context", "output", "$ in / out", "abilities", "aliases"),
-        [_cells(row) for row in shown],
-    )
+    narrow = (output.width() or _WIDE) < _WIDE
+    hidden_columns = {"abilities"} if narrow else set()
+    keep = [number for number, column in enumerate(_COLUMNS) if column not in hidden_columns]
+    cells = [_cells(row) for row in shown]
+    output.table([_COLUMNS[number] for number in keep], [[row[number] for number in keep] for row in cells])
+    if narrow:
+        output.words("A wider window, or --json, also shows what each model is able to do.")
     if hidden := len(rows) - len(shown):
         output.words(f"{hidden} more cannot be reached: `counsel models --all` says what they need.")
     for need in dict.fromkeys(f"{row.model.provider}: {row.reason}" for row in shown if row.reason):

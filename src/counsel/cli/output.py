@@ -1,27 +1,68 @@
 """What commands print: answers and documents to stdout, words for people to stderr.
 
 Colour and live lines appear on a terminal only. rich is imported when a terminal is there to use it.
+What others wrote (prompts, answers, names of servers and skills, errors) is tamed before a terminal sees it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from counsel.cli import tables
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+# What could move a terminal's cursor, change its colours or title; and what turns the order of a line's letters around.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TRICKS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_COLOURS = {"green": 32, "yellow": 33, "red": 31}
+_UNESCAPED = re.compile("[\x7f-\x9f]")  # controls that JSON lets stand as they are
+
+
+def tame(text: str) -> str:
+    """For names, titles and messages: what shows is what is there."""
+    return _TRICKS.sub("\ufffd", text)
+
+
+def answer(text: str) -> None:
+    """What a model said, or a file's text: exact in a pipe, without a terminal's commands on a terminal."""
+    if sys.stdout.isatty():
+        text = _CONTROLS.sub("\ufffd", text.replace("\r", ""))
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def line(text: str = "", colour: str = "") -> None:
+    """A line of a list, on stdout; in colour on a terminal whose user does not mind."""
+    text = tame(text)
+    if colour and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        text = f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+    sys.stdout.write(text + "\n")
+
 
 def document(value: Any) -> None:
     """One JSON document on stdout, in one write so that a pipe never sees half of it."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(escaped(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
+
+
+def escaped(document: str) -> str:
+    """JSON that does nothing to a terminal."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 def words(text: str) -> None:
     """A line for a person."""
-    sys.stderr.write(text + "\n")
+    sys.stdout.flush()  # so that both come in their order where they go the same way
+    with contextlib.suppress(OSError):  # nobody hears it: no reason to fail
+        sys.stderr.write(tame(text) + "\n")
 
 
 def accepted(value: Any, *, as_json: bool) -> None:
@@ -29,7 +70,7 @@ def accepted(value: Any, *, as_json: bool) -> None:
     if as_json:
         document(value)
         return
-    sys.stdout.write(value["job_id"] + "\n")
+    line(value["job_id"])
     words(value["content"])
     words(f"counsel jobs {value['job_id']} --follow shows it; counsel cancel {value['job_id']} stops it")
 
@@ -40,30 +81,12 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def width() -> int | None:
+    """Of the terminal; None in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table that fits a terminal; in a pipe, aligned columns that are never cut."""
-    if sys.stdout.isatty():
-        _rich_table(columns, rows)
-    else:
-        _plain_table(columns, rows)
-
-
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, column in enumerate(columns):
-        shown.add_column(column, overflow="fold", no_wrap=number == 0)  # a name is there to be copied
-    for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))  # Text: a `[` in a cell is no markup
-    console().print(shown)
-
-
-def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    lines = [[column.upper() for column in columns], *rows]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+    tamed = [[tame(" ".join(cell.split())) for cell in row] for row in rows]
+    sys.stdout.write("".join(f"{line}\n" for line in tables.lines(columns, tamed, width())))

@@ -128,8 +128,7 @@ async def stream_text(events: AsyncIterator[JobEvent]) -> int:
                     output.words("\n(the call was repeated)")
                     printed = 0
                 piece = event.data["text"][max(0, printed - event.data["offset"]) :]
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+                output.answer(piece)
                 printed += len(piece)
             elif event.kind == "notice" and event.data.get("kind_of") in {"retry", "passed_over", "warning"}:
                 waiting.over()
@@ -168,7 +167,7 @@ class Waiting:
         while True:
             await asyncio.sleep(1)
             seconds += 1
-            sys.stderr.write(f"\r\x1b[2Kwaiting for {model} … {seconds} s")
+            sys.stderr.write(f"\r\x1b[2Kwaiting for {output.tame(model)} … {seconds} s")
             sys.stderr.flush()
 
 

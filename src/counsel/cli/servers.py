@@ -270,7 +270,7 @@ def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  #
         output.document({"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)})
         return
     words.print_diffs(plan, dry_run=dry_run)
-    click.echo(f"{'Would undo' if dry_run else 'Undone'}: {operation.what} ({operation.id})")
+    output.line(f"{'Would undo' if dry_run else 'Undone'}: {operation.what} ({operation.id})")
 
 
 def _here(project: Path | None) -> Servers:

@@ -42,11 +42,11 @@ def _print(result: Checked) -> None:
     head = f"{_MARKS[result.status]:8}{found.server.name} ({AGENTS[found.agent].label}, {found.scope})"
     if result.status == "ok":
         tools = ", ".join(result.tools) or "no tools"
-        sys.stdout.write(f"{head}: {result.latency_ms} ms, protocol {result.protocol_version}, {tools}\n")
+        output.line(f"{head}: {result.latency_ms} ms, protocol {result.protocol_version}, {tools}")
     else:
-        sys.stdout.write(f"{head}{f': {result.error}' if result.error else ''}\n")
+        output.line(f"{head}{f': {result.error}' if result.error else ''}")
     for name in result.unset:
-        sys.stdout.write(f"        {name} is not set\n")
+        output.line(f"        {name} is not set")
     for line in result.stderr:
-        sys.stdout.write(f"        stderr: {line}\n")
+        output.line(f"        stderr: {line}")
     sys.stdout.flush()

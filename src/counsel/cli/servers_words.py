@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from counsel.agents.base import AGENTS
 from counsel.cli import output
@@ -26,11 +23,11 @@ def print_listing(found: Listing, *, reveal: bool) -> None:
         output.words("No agent has an MCP server here.")
     for scope in SCOPES:
         if groups[scope]:
-            click.echo(f"{scope.capitalize()}")
+            output.line(f"{scope.capitalize()}")
             output.table(["server", *AGENTS, "what", "notes"], _matrix(groups[scope], reveal=reveal))
             for path in dict.fromkeys(str(one.home.target.path) for one in groups[scope]):
-                click.echo(f"  {path}")
-            click.echo()
+                output.line(f"  {path}")
+            output.line()
     _print_problems(found)
 
 
@@ -68,7 +65,7 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
     print_diffs(done.plan, dry_run=done.dry_run)
     for result in done.plan.results:
         words = f"would be {result.action}" if done.dry_run else result.action
-        click.echo(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
+        output.line(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
         for warning in result.warnings:
             output.words(f"  note: {warning}")
     if done.id:
@@ -78,7 +75,7 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
 def print_diffs(plan: Plan, *, dry_run: bool) -> None:
     if dry_run:
         for one in plan.diffs():
-            sys.stdout.write(one["diff"])
+            output.answer(one["diff"])
 
 
 def print_history(here: Servers, *, as_json: bool) -> None:
@@ -87,15 +84,15 @@ def print_history(here: Servers, *, as_json: bool) -> None:
         output.document({"operations": [one.as_dict() for one in known]})
         return
     for one in known:
-        click.echo(f"{one.id}  {one.what}  {', '.join(str(entry.target.path) for entry in one.entries)}")
+        output.line(f"{one.id}  {one.what}  {', '.join(str(entry.target.path) for entry in one.entries)}")
 
 
 def print_places(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        click.echo(f"{row['name']}: {AGENTS[row['agent']].label}, {row['scope']} ({row['path']})")
+        output.line(f"{row['name']}: {AGENTS[row['agent']].label}, {row['scope']} ({row['path']})")
         for key, value in row.items():
             if key not in {"name", "agent", "scope", "path", "writable"} and value not in (None, [], {}):
-                click.echo(f"  {key}: {_plain(value)}")
+                output.line(f"  {key}: {_plain(value)}")
 
 
 def _plain(value: Any) -> str:

@@ -74,8 +74,7 @@ def setup(
 def _show(steps: list[Step]) -> None:
     for step in steps:
         if step.changes:
-            sys.stdout.write(step.diff + "\n")
-    sys.stdout.flush()
+            output.answer(step.diff + "\n")
 
 
 def _ask(count: int, *, as_json: bool) -> None:

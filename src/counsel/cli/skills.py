@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -101,7 +100,7 @@ def _document(found: Listing) -> None:
     """A skill per line: Python indents JSON four times slower than it writes it."""
     lines = ",\n".join("    " + json.dumps(skill.as_dict(), ensure_ascii=False) for skill in found.skills)
     problems = json.dumps(list(found.problems), ensure_ascii=False)
-    sys.stdout.write(f'{{\n  "skills": [\n{lines}\n  ],\n  "problems": {problems}\n}}\n')
+    sys.stdout.write(output.escaped(f'{{\n  "skills": [\n{lines}\n  ],\n  "problems": {problems}\n}}\n'))
 
 
 def _line(skill: Skill) -> tuple[str, ...]:
@@ -121,16 +120,8 @@ def _state(skill: Skill) -> str:
     return ", ".join(("ok", *codes)) if codes else "ok"
 
 
-# What could move a terminal's cursor, change its colours or turn its text around.
-_TRICKS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def _tame(text: str) -> str:
-    return _TRICKS.sub("\ufffd", text)
-
-
 def _short(text: str, most: int = 72) -> str:
-    line = _tame(" ".join(text.split()))
+    line = output.tame(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -138,9 +129,9 @@ def _remarks(found: Listing) -> None:
     """Why some are not loaded, one line each, for people."""
     for skill in found.skills:
         for note in skill.notes:
-            output.words(_tame(f"{skill.agent} {skill.path}: {note.words}"))
+            output.words(output.tame(f"{skill.agent} {skill.path}: {note.words}"))
     for problem in found.problems:
-        output.words(_tame(problem))
+        output.words(output.tame(problem))
 
 
 @skills.command(short_help="Skill by agent: who has it, who lacks it, which copies differ.")
@@ -191,7 +182,7 @@ def show(
     elif sys.stdout.isatty():
         _render(shown)
     else:
-        sys.stdout.write(_page(shown) + "\n" + shown.header.body.strip("\n") + "\n")
+        output.answer(_page(shown) + "\n" + shown.header.body.strip("\n") + "\n")
 
 
 def _render(shown: Shown) -> None:
@@ -202,7 +193,7 @@ def _render(shown: Shown) -> None:
     console = output.console()
     console.print(Text(_page(shown)))
     console.print(Rule(style="dim"))
-    console.print(Markdown(_tame(shown.header.body)))
+    console.print(Markdown(output.tame(shown.header.body)))
 
 
 def _page(shown: Shown) -> str:
@@ -228,7 +219,7 @@ def _page(shown: Shown) -> str:
     lines += [f"mend:      {finding.words}. {finding.mend}" for finding in wrong]
     if not wrong:
         lines.append("check:     keeps the agentskills.io rules")
-    return _tame("\n".join(lines))
+    return output.tame("\n".join(lines))
 
 
 @skills.command(short_help="Let other agents see a skill, or take that back.")

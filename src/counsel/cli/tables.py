@@ -1,0 +1,82 @@
+"""Tables that fit a terminal: the widest columns fold first, the first one, which is there to be copied, never does."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+_GAP = "  "
+_NARROWEST = 12  # characters of a folded column that can still be read
+
+
+def lines(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    """Aligned columns. Without a width (a pipe) nothing is folded: a row is a line."""
+    table = [[column.upper() for column in columns], *map(list, rows)]
+    natural = [max(map(cells, column)) for column in zip(*table, strict=True)]
+    if width is None:
+        return [_joined(row, natural) for row in table]
+    if fitted := _fitted(natural, width):
+        return [line for row in table for line in _folded(row, fitted)]
+    # no room beside the first column: the others go below it
+    below = width - len(_GAP)
+    rest = _fitted(natural[1:], below, first=0) or natural[1:]
+    return [
+        line for first, *others in table for line in (first, *(_GAP + one for one in _folded(others, rest)))
+    ]
+
+
+def _fitted(natural: Sequence[int], width: int, first: int = 1) -> list[int] | None:
+    """Widths that fit, taken from the widest columns; None when that leaves nothing readable."""
+    widths = list(natural)
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while over > 0:
+        foldable = [size for size in widths[first:] if size > _NARROWEST]
+        if not foldable:
+            return None
+        widest = max(foldable)
+        at = widths.index(widest, first)
+        second = max((size for size in foldable if size < widest), default=_NARROWEST)
+        cut = max(1, min(over, widest - second))
+        widths[at] -= cut
+        over -= cut
+    return widths
+
+
+def _folded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    columns = [fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+    return [_joined(parts, widths) for parts in zip_longest(*columns, fillvalue="")]
+
+
+def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True))
+    return _GAP.join(padded).rstrip()
+
+
+def fold(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` cells, broken between words, and inside a word only when it is longer."""
+    if cells(text) <= width:
+        return [text]
+    folded = [""]
+    for word in text.split(" "):
+        if cells(folded[-1]) + 1 + cells(word) <= width and folded[-1]:
+            folded[-1] += " " + word
+            continue
+        if folded[-1]:
+            folded.append("")
+        for char in word:
+            if cells(folded[-1]) + cells(char) > width:
+                folded.append("")
+            folded[-1] += char
+    return folded
+
+
+def cells(text: str) -> int:
+    """How many places a text takes in a terminal."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Cf", "Me", "Mn"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

@@ -1,0 +1,119 @@
+"""What reaches a terminal: tables that fit it, and nothing in them that commands it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counsel.cli import output, tables
+
+EVIL = "a\x1b]0;owned\x07b \x1b[31mc\x9b2J \u202egnp.exe"
+COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def on_a_terminal(script: str, *argv: str, columns: int = 80, **env: str) -> str:
+    """What a person sees: stdout and stderr of a process whose terminal is so wide."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *argv],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "COLUMNS": str(columns), **env},
+    ) as process:
+        os.close(slave)
+        seen = b""
+        while chunk := _read(master):
+            seen += chunk
+        os.close(master)
+    assert process.returncode == 0, seen
+    return seen.decode()
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, 65536)
+    except OSError:  # Linux' way to say that the other side has closed
+        return b""
+
+
+@pytest.mark.parametrize(
+    "call", ["answer(text)", "line(text)", "words(text)", "table(['x'], [[text]])", "document(text)"]
+)
+def test_nothing_that_others_wrote_commands_a_terminal(call: str) -> None:
+    script = f"import sys; from counsel.cli import output; text = {EVIL!r}; output.{call}"
+    seen = on_a_terminal(script)
+    assert not COMMANDS.search(seen)
+    assert "owned" in seen
+
+
+def test_an_answer_is_exact_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    output.answer(EVIL + "\r\n")
+    assert capsys.readouterr().out == EVIL + "\r\n"
+
+
+def test_a_document_means_the_same_after_it_was_made_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    output.document({"title": EVIL})
+    assert json.loads(capsys.readouterr().out) == {"title": EVIL}
+
+
+def test_only_one_module_writes_to_stdout() -> None:
+    """Whoever prints past `output` prints what others wrote as it is."""
+    rooms = Path(output.__file__).parent
+    past = re.compile(r"click\.(echo|secho)|\bprint\(|sys\.stdout\.write\(|stdout\.writelines")
+    known = {"output.py", "ask_service.py", "skills.py", "demo.py"}  # documents and shell lines of their own
+    writers = {path.name for path in rooms.glob("*.py") if past.search(path.read_text("utf-8"))}
+    assert writers <= known
+
+
+@pytest.mark.parametrize(("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colour_only_for_who_wants_it(env: dict[str, str], colours: bool) -> None:
+    script = "from counsel.cli import output; output.line('fine', colour='green')"
+    assert ("\x1b[" in on_a_terminal(script, **{"NO_COLOR": "", **env})) is colours
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────────
+
+ID = "job_00000000-0000-0000-0000-000000000000"
+ROW = (ID, "chat", "completed", "12.5 s", "gpt-5", "Is this regex safe against inputs of a hostile kind?")
+COLUMNS = ("job", "tool", "status", "time", "models", "title")
+
+
+def test_a_row_is_a_line_in_a_pipe() -> None:
+    assert tables.lines(COLUMNS, [ROW], None)[1] == "  ".join(ROW).replace("gpt-5 ", "gpt-5  ")
+
+
+@pytest.mark.parametrize("width", range(40, 160, 3))
+def test_tables_fit_every_window_and_lose_nothing(width: int) -> None:
+    lines = tables.lines(COLUMNS, [ROW, ROW], width)
+    if width >= 50:  # below, the narrow columns alone are wider
+        assert max(map(tables.cells, lines)) <= width
+    assert sum(ID in line for line in lines) == 2
+    assert sum("completed" in line for line in lines) == 2
+    for word in ROW[-1].split():
+        assert sum(line.split().count(word) for line in lines) == 2
+
+
+def test_the_title_folds_and_the_state_does_not() -> None:
+    shown = tables.lines(COLUMNS, [ROW], 100)
+    assert shown[1].startswith(f"{ID}  chat  completed  12.5 s  gpt-5   Is this")
+    assert shown[2].startswith(" " * 73)
+
+
+def test_wide_and_combining_characters_take_their_places() -> None:
+    assert [tables.cells(text) for text in ("ab", "漢字", "é", "e\u0301", "👍")] == [2, 4, 1, 1, 2]
+    assert tables.fold("漢字漢字漢字漢字", 6) == ["漢字漢", "字漢字", "漢字"]
+    assert (
+        len(
+            {
+                line.index("|") + line.count("漢")
+                for line in tables.lines(["a", "b"], [["漢", "|"], ["xy", "|"]], 80)[1:]
+            }
+        )
+        == 1
+    )
