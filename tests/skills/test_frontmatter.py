@@ -30,6 +30,7 @@ PIECES = st.sampled_from(
         "---",
         "...",
         "\n",
+        "\n      ",
         "\r\n",
         "\r",
         ": ",
@@ -50,6 +51,9 @@ HEADERS = st.one_of(
     st.lists(PIECES, max_size=30).map(lambda parts: "---\n" + "".join(parts) + "\n---\nbody"),
     st.lists(st.sampled_from("[]{},:\"'\\ab \n#&*!|>-?"), max_size=120).map(
         lambda parts: "---\na: " + "".join(parts)
+    ),
+    st.lists(st.sampled_from(["[", "]", "{", "}", ",", ": ", "a", "'", "\n", "\n        "]), max_size=20).map(
+        lambda parts: "---\na: " + "".join(parts) + "\n---\n"
     ),
 )
 
@@ -143,6 +147,8 @@ def test_read_forgives(text: str, name: str, description: str) -> None:
         ('a: "one\n  two\n\n  three"', Scalar("one two\nthree", plain=False)),
         ("a: >-\n  one\n  two\n\n  three\n   four", Scalar("one two\nthree\n four", plain=False)),
         ("a: |+\n  one\n\nb: c", Scalar("one\n\n", plain=False)),
+        ("a: [\n        b,\n        c\n]", [Scalar("b"), Scalar("c")]),
+        ("a: {\n        b: c,\n}", Mapping({"b": Scalar("c")})),
     ],
 )
 def test_yaml(text: str, expected: object) -> None:

@@ -158,6 +158,11 @@ TEXTS: dict[str, str | bytes] = {
     "space-before-colon": "---\nname : space-before-colon\ndescription : d\n---\nbody\n",
     "percent-directive": "---\n%YAML 1.2\nname: percent-directive\ndescription: d\n---\nbody\n",
     "angle-hint": "---\nname: angle-hint\ndescription: d\nargument-hint: <duration: e.g. 7d>\n---\nbody\n",
+    "list-over-lines": "---\nname: list-over-lines\ndescription: d\ntags: [\n          one,\n          two\n      ]\n---\nb\n",
+    "empty-key": "---\nname: empty-key\n: nothing\ndescription: d\n---\nbody\n",
+    "tagged-empty-key": "---\n!t : \nname: tagged-empty-key\ndescription: d\n---\nbody\n",
+    "comma-key": "---\nname: comma-key\n,x: y\ndescription: d\n---\nbody\n",
+    "odd-space-key": '---\n\u00a0"x:\nname: odd-space-key\ndescription: d\n---\nbody\n',
     "brace-hint": "---\nname: brace-hint\ndescription: d\nargument-hint: [a] [b]\n---\nbody\n",
 }
 

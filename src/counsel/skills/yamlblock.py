@@ -11,8 +11,10 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff
 ODD = "\0"  # begins the name that stands for a key which is no text
 _NUL = re.compile("\0")
 _KEY = re.compile(
-    r"(?:[^\s\-?:,\[\]{}#&*!|>'\"%@`]|[\-?:](?=\S))(?:[^:#]|:(?=\S)|(?<=\S)#)*?(?=[ \t]*:(?:[ \t]|$))"
+    r"(?:[^\s\-?:,\[\]{}#&*!|>'\"%@`]|[\-?:](?=\S))(?:[^:#]|:(?=\S)|(?<=\S)#)*?(?=[ \t]*:(?:[ \t]|$))",
+    re.ASCII,
 )
+_NO_KEY = re.compile(r":(?:[ \t]|$)")  # `: value`
 _HEADER = re.compile(r"([|>])(?:([1-9])?([+-])?|([+-])([1-9]))[ \t]*(?:(?<=[ \t])#.*)?$")
 _ANCHOR = re.compile(r"[^\s,\[\]{}]+")
 _WORD_ANCHOR = re.compile(r"[A-Za-z0-9_-]+")
@@ -103,7 +105,7 @@ class _Reader(Flow):
         """`? key` and, on a line of its own, `: value`."""
         node = self.after_mark(indent, depth)
         key = node.text if isinstance(node, Scalar) else f"{ODD}{self.row}"
-        if self.at(indent) and re.match(r":(?:[ \t]|$)", self.here()):
+        if self.at(indent) and _NO_KEY.match(self.here()):
             return key, self.after_mark(indent, depth)
         return key, NULL
 
@@ -169,20 +171,19 @@ class _Reader(Flow):
 
     def key(self, bare: str) -> tuple[str, str] | None:
         """`key: rest` split, or None. Quoted keys lose their quotes."""
-        if bare[:1] in {'"', "'"}:
-            closing = re.compile(r'"(?:[^"\\]|\\.)*"' if bare[0] == '"' else r"'(?:[^']|'')*'").match(bare)
-            if not closing or not (colon := re.compile(r"[ \t]*:(?=[ \t]|$)").match(bare, closing.end())):
-                return None
-            return closing[0][1:-1], bare[colon.end() :].strip(" \t")
-        if bare[:1] in {"[", "{"}:
+        first = bare[:1]
+        if first in {'"', "'"}:
+            return _quoted_key(bare)
+        if first in {"[", "{"}:
             return self.flow_key(bare)
-        if bare[:1] in {"&", "!"}:
+        if first in {"&", "!"}:
             _, after = self.properties(bare)
-            return self.key(after) if after and after != bare else None
-        found = _KEY.match(bare[:1026])  # a longer key is refused, and looking for one costs time
-        if not found or found.end() > 1024:
-            return None
-        return found[0], bare[found.end() :].lstrip(" \t")[1:].strip(" \t")
+            return _no_key(after) or (self.key(after) if after and after != bare else None)
+        if first == ":" and self.dialect.empty_keys and (found := _no_key(bare)):
+            return found
+        comma = "," if first == "," and self.dialect.comma_starts else ""
+        split = _plain_key(bare.removeprefix(comma))
+        return (comma + split[0], split[1]) if split else None
 
     def flow_key(self, bare: str) -> tuple[str, str] | None:
         """`[a]: rest` or `{a}: rest`, on one line."""
@@ -293,6 +294,25 @@ class _Reader(Flow):
         bare = text.rstrip("\n")
         end = {"+": text[len(bare) :] + "\n", "-": ""}.get(keep or "", "\n" if bare else "")
         return Scalar(bare + end, plain=False)
+
+
+def _quoted_key(bare: str) -> tuple[str, str] | None:
+    closing = re.compile(r'"(?:[^"\\]|\\.)*"' if bare[0] == '"' else r"'(?:[^']|'')*'").match(bare)
+    if not closing or not (colon := re.compile(r"[ \t]*:(?=[ \t]|$)").match(bare, closing.end())):
+        return None
+    return closing[0][1:-1], bare[colon.end() :].strip(" \t")
+
+
+def _plain_key(bare: str) -> tuple[str, str] | None:
+    found = _KEY.match(bare[:1026])  # a longer key is refused, and looking for one costs time
+    if not found or found.end() > 1024:
+        return None
+    return found[0], bare[found.end() :].lstrip(" \t")[1:].strip(" \t")
+
+
+def _no_key(bare: str) -> tuple[str, str] | None:
+    """`: value`"""
+    return ("", bare[1:].strip(" \t")) if _NO_KEY.match(bare) else None
 
 
 def _asks(bare: str) -> bool:

@@ -74,7 +74,7 @@ class Flow:
 
     def flow_list(self, column: int, depth: int) -> tuple[Node, int]:
         found: list[Node] = []
-        while self.lines[self.row][column := self.flow_space(column)] != "]":
+        while (column := self.flow_space(column)) >= 0 and self.lines[self.row][column] != "]":
             node, column = self.flow(column, depth + 1)
             column = self.flow_space(column)
             if self.lines[self.row][column] == ":":  # a single pair, `[a: b]`
@@ -92,7 +92,7 @@ class Flow:
 
     def flow_map(self, column: int, depth: int) -> tuple[Node, int]:
         found = Mapping()
-        while self.lines[self.row][column := self.flow_space(column)] != "}":
+        while (column := self.flow_space(column)) >= 0 and self.lines[self.row][column] != "}":
             key, column = self.flow(column, depth + 1)
             column = self.flow_space(column)
             pair: Node = Mapping({_key_text(key): NULL})

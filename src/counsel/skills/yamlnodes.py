@@ -15,7 +15,8 @@ class Dialect(NamedTuple):
     tabs: bool = False  # a tab may indent
     blank_tabs: bool = True  # a line of blanks may begin with a tab
     controls: bool = False  # control characters but NUL are text
-    comma_starts: bool = False  # a value may begin with a comma
+    comma_starts: bool = False  # a key or value may begin with a comma
+    empty_keys: bool = False  # `: value` has a key that is nothing
     loose_quotes: bool = False  # a quoted text may go on at the margin
     tight_comments: bool = False  # `"text"#comment` needs no space
     doubled_keys: bool = True  # a key may come twice

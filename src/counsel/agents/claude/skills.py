@@ -23,7 +23,7 @@ AGENT = "claude"
 LARGEST = 1_000_000  # bytes; a larger SKILL.md is not loaded
 MANAGED = Path("/etc/claude-code/.claude/skills")
 ONE_LEVEL = Shape(depth=1, hidden=True, stop_at_loops=False)
-DIALECT = Dialect(tabs=True, controls=True, comma_starts=True)
+DIALECT = Dialect(tabs=True, controls=True, comma_starts=True, empty_keys=True)
 
 # The header ends at the first `---` after it begins, wherever in a line that is.
 _HEADER = re.compile(r"---\s*\n([\s\S]*?)---")
