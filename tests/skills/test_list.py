@@ -180,6 +180,8 @@ def test_drift_between_copies_is_marked(house: House) -> None:
     write(house.skill("~/.agents", "apart") / "notes.md", "only here")
     found = house.run("list", "--json").json["skills"]
     assert {one["name"] for one in found if "drift" in one["codes"]} == {"apart"}
+    of_one = house.run("list", "--agent", "codex", "--json").json["skills"]  # the other copy is Claude's
+    assert {one["name"]: one["codes"] for one in of_one} == {"same": [], "apart": ["drift"]}
     rows = {row["name"]: row for row in house.run("matrix", "--json").json["rows"]}
     assert (rows["same"]["copies"], rows["same"]["identical"]) == (2, True)
     assert (rows["apart"]["copies"], rows["apart"]["identical"]) == (2, False)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from counsel.skills import share
 from skills.conftest import House
 from skills.zoo import plain, write
 
@@ -99,6 +100,49 @@ def test_another_skill_of_that_name_elsewhere_asks_first(house: House) -> None:
     assert ".gemini" in said.json["error"]
 
 
+def test_a_link_beside_another_of_its_name_replaces_nothing(house: House) -> None:
+    new = house.skill("~/.claude", "gem")
+    own = house.skill("~/.codex", "gem", plain("gem", "Codex's own"))
+    (planned,) = house.run("share", str(new), "--to", "codex", "--dry-run", "--json").json["steps"]
+    assert planned["fate"] == "beside"
+    refused = house.run("share", str(new), "--to", "codex", "--json").json
+    assert "backups" not in refused["hint"]
+    (step,) = house.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"]
+    assert (step["fate"], step["backup"]) == ("shared", None)
+    assert own.is_dir()
+
+
+def test_what_came_into_being_since_the_plan_is_not_replaced(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.skill("~/.claude", "gem")
+    place = house.home / ".agents" / "skills" / "gem"
+    planned = share.new_id
+
+    def another_is_faster() -> str:
+        write(place / "SKILL.md", plain("gem", "somebody's own"))
+        return planned()
+
+    monkeypatch.setattr(share, "new_id", another_is_faster)
+    assert house.run("share", "gem", "--to", "codex", "--json").json["code"] == "CONFLICT"
+    assert "somebody's own" in (place / "SKILL.md").read_text()
+
+
+def test_remove_leaves_other_projects_alone(house: House, tmp_path: Path) -> None:
+    house.skill("~/.claude", "gem")
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    for folder in (house.project, other):
+        house.run("share", "gem", "--to", "codex", "--scope", "project", "--project", str(folder))
+    house.run("share", "gem", "--remove")
+    assert not (house.project / ".agents").exists()
+    assert (other / ".agents" / "skills" / "gem").is_symlink()
+    said = house.run("share", "gem", "--remove", "--json").json
+    assert (said["code"], str(other) in said["error"]) == ("NOT_FOUND", True)
+    assert house.run("share", "gem", "--remove", "--project", str(other)).code == 0
+    assert not (other / ".agents").exists()
+
+
 def test_remove_takes_back_only_what_was_shared(house: House) -> None:
     mine = house.skill("~/.agents", "other")
     house.skill("~/.claude", "gem")
@@ -148,6 +192,7 @@ def test_a_journal_cut_short_by_a_crash_is_still_read(house: House) -> None:
         journal.write('{"id": "2026')
     assert house.run("undo").code == 0
     assert not (house.home / ".agents").exists()
+    assert house.run("undo", "--json").json["code"] == "NOT_FOUND"  # that it was taken back is known, too
 
 
 def test_the_journal_is_private(house: House) -> None:

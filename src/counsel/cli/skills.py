@@ -256,7 +256,7 @@ def share(
     from counsel.skills.unshare import unshare_skill  # noqa: PLC0415
 
     if remove:
-        done = unshare_skill(name, to=() if everywhere else to, scope=scope, dry_run=dry_run)
+        done = unshare_skill(name, to=() if everywhere else to, scope=scope, dry_run=dry_run, project=project)
         _report(done, dry_run=dry_run, as_json=as_json)
         return
     if bool(to) == everywhere:
@@ -271,12 +271,13 @@ def share(
 
 def _agreed(steps: Sequence[Step], *, ask: bool) -> bool:
     """Ask a person about what is in the way; without one, `share_skill` refuses."""
-    blocked = [step for step in steps if step.fate == "replace"]
+    blocked = [step for step in steps if step.blocked]
     if not blocked or not (ask and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     for step in blocked:
         output.words(step.words)
-    if click.confirm("Go on? What is replaced is kept in the backups.", default=False, err=True):
+    kept = " What is replaced is kept in the backups." if any(s.fate == "replace" for s in blocked) else ""
+    if click.confirm(f"Go on?{kept}", default=False, err=True):
         return True
     raise Conflict("Nothing was changed.")
 
@@ -294,6 +295,7 @@ def undo(*, identity: str | None, dry_run: bool, as_json: bool) -> None:
 
 WORDS = {
     "share": "would {kind}",
+    "beside": "would {kind}",
     "replace": "would replace",
     "already": "already",
     "shared": "{kind} made",

@@ -105,7 +105,7 @@ SHARE = {
     "dry_run": bool,
     "project": str,
 }
-UNSHARE = {"name": str, "to": list, "scope": str, "dry_run": bool}
+UNSHARE = {"name": str, "to": list, "scope": str, "dry_run": bool, "project": str}
 UNDO = {"id": str, "dry_run": bool}
 
 

@@ -45,11 +45,14 @@ def list_skills(
             )
     where = standing(project, env)
     shelf = Shelf()
-    found: list[Skill] = []
-    for agent in dict.fromkeys(agents or AGENTS):
-        found += _of_one(agent, where, shelf)
-    kept = (skill for skill in with_drift(tuple(found)) if not scopes or skill.scope in scopes)
-    return Listing(tuple(matching(kept, text)), tuple(dict.fromkeys(shelf.problems)))
+    wanted = list(dict.fromkeys(agents or AGENTS))
+    found = [skill for agent in wanted for skill in _of_one(agent, where, shelf)]
+    problems = tuple(dict.fromkeys(shelf.problems))
+    # a copy that differs may be another agent's
+    others = [skill for agent in AGENTS if agent not in wanted for skill in _of_one(agent, where, shelf)]
+    marked = with_drift((*found, *others))[: len(found)]
+    kept = (skill for skill in marked if not scopes or skill.scope in scopes)
+    return Listing(tuple(matching(kept, text)), problems)
 
 
 def standing(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Place:

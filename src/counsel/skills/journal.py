@@ -78,14 +78,12 @@ class Journal:
         return [deed for deed in self.deeds() if not deed.taken_back]
 
     def note(self, deed: Deed) -> None:
-        line = json.dumps(asdict(deed), ensure_ascii=True) + "\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        descriptor = os.open(self.path, flags, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        """The line begins anew, whatever a crash or a full disk left before it."""
+        line = "\n" + json.dumps(asdict(deed), ensure_ascii=True) + "\n"
+        with open(self.path, "ab", opener=_private) as journal:
+            journal.write(line.encode())
+            journal.flush()
+            os.fsync(journal.fileno())
 
     def took_back(self, deed: Deed) -> None:
         self.note(replace(deed, taken_back=True))
@@ -100,6 +98,10 @@ class Journal:
             number += 1
             place = folder / f"{name}.{number}"
         return place
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def new_id() -> str:

@@ -23,7 +23,8 @@ from counsel.skills.record import Listing, Skill
 from counsel.skills.show import named
 
 Kind: TypeAlias = Literal["link", "copy"]
-Fate: TypeAlias = Literal["share", "replace", "already", "shared", "replaced", "removed", "kept"]
+# `beside`: nothing is in the place, but an agent has another skill of that name elsewhere
+Fate: TypeAlias = Literal["share", "beside", "replace", "already", "shared", "replaced", "removed", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class Step:
     source: Path
     words: str = ""
     backup: Path | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Only with a person's yes."""
+        return self.fate in {"replace", "beside"}
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -83,7 +89,7 @@ def share_skill(
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
     """Let the agents `to` (none: all) see the skill. Refuses with `Conflict` where something else is in the way,
-    unless `replace_existing`; a dry run tells instead (`fate` is `replace`)."""
+    unless `replace_existing`; a dry run tells instead (`fate` is `replace` or `beside`)."""
     _known_scope(scope)
     where = standing(project, env)
     listing = list_skills(project=where.project, env=where.env)
@@ -167,7 +173,7 @@ def _step(path: Path, agents: list[str], source: Path, kind: Kind, listing: List
             and one.real.parent != source
         ):
             words = f"{AGENTS[one.agent].label} has another skill of this name in {one.folder}"
-            return replace(step, fate="replace", words=words)
+            return replace(step, fate="beside", words=words)
     return step
 
 
@@ -189,10 +195,11 @@ def _warnings(skills: list[Skill], steps: list[Step], scope: str, where: Place) 
 
 
 def _refuse_replacing(steps: list[Step], *, replace_existing: bool) -> None:
-    blocked = [step for step in steps if step.fate == "replace"]
+    blocked = [step for step in steps if step.blocked]
     if blocked and not replace_existing:
         words = "; ".join(step.words for step in blocked)
-        hint = "Nothing was changed. Say --yes to go on: what is there is kept in the backups."
+        kept = ": what is there is kept in the backups" if any(s.fate == "replace" for s in blocked) else ""
+        hint = f"Nothing was changed. Say --yes to go on{kept}."
         raise Conflict(f"{words}.", hint=hint, file=str(blocked[0].path))
 
 
@@ -209,6 +216,9 @@ def _carry_out(sharing: Sharing, where: Place) -> Sharing:
 
 def _put(step: Step, sharing: Sharing, identity: str, journal: Journal, where: Place) -> Step:
     occupied = os.path.lexists(step.path)
+    if occupied and step.fate != "replace":
+        words = f"{step.path} has come into being meanwhile."
+        raise Conflict(words, hint="Try again.", file=str(step.path))
     backup = journal.backup_place(identity, step.path.name) if occupied else None
     deed = Deed(
         identity,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from counsel.errors import Conflict, NotFound
 from counsel.skills.copies import folder_digest
+from counsel.skills.discover import standing
 from counsel.skills.journal import Deed, Journal, restore
 from counsel.skills.share import Sharing, Step, known_agents
 
@@ -20,23 +21,37 @@ def unshare_skill(
     to: Collection[str] = (),
     scope: str | None = None,
     dry_run: bool = False,
+    project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Take back what was shared of this skill (for these agents): that, and nothing else."""
-    journal = Journal(os.environ if env is None else env)
+    """Take back what was shared of this skill (for these agents), for the user and in this project: nothing else."""
+    where = standing(project, env)
+    journal = Journal(where.env)
     agents = set(known_agents(to))
-    deeds = [
+    shared = [
         deed
         for deed in journal.standing()
         if name in {deed.skill, Path(deed.path).name, deed.path}
         and agents & set(deed.agents)
         and scope in {None, deed.scope}
     ]
+    deeds = [deed for deed in shared if deed.scope == "user" or _lies_in(where.project, deed)]
     if not deeds:
-        hint = "Only what `counsel skills share` made is taken back; see `counsel skills list`."
-        raise NotFound(f"nothing of {name!r} was shared by counsel.", hint=hint)
+        raise _nothing_here(name, shared)
     _refuse_taking_from_others(deeds, agents)
     return _take_back(deeds, journal, dry_run=dry_run)
+
+
+def _lies_in(project: Path, deed: Deed) -> bool:
+    return Path(os.path.realpath(Path(deed.path).parent)).is_relative_to(os.path.realpath(project))
+
+
+def _nothing_here(name: str, elsewhere: list[Deed]) -> NotFound:
+    if elsewhere:
+        words = f"{name!r} is not shared in this project, but as {elsewhere[0].path}."
+        return NotFound(words, hint="Say that with --project DIR, or `counsel skills undo ID`.")
+    hint = "Only what `counsel skills share` made is taken back; see `counsel skills list`."
+    return NotFound(f"nothing of {name!r} was shared by counsel.", hint=hint)
 
 
 def _refuse_taking_from_others(deeds: list[Deed], agents: set[str]) -> None:
