@@ -15,6 +15,7 @@ from counsel.agents.serverform import Server
 from counsel.cli import json_option, output
 from counsel.cli import servers_options as option
 from counsel.cli import servers_words as words
+from counsel.configfiles.safewrite import Reader
 from counsel.doors.place import home
 from counsel.servers import fields, pasted
 from counsel.servers.service import EVERY_AGENT, Servers
@@ -276,4 +277,13 @@ def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  #
 def _here(project: Path | None) -> Servers:
     """`Servers.here`, without the settings that these commands do not need."""
     folder = Path(os.path.abspath(project or Path.cwd()))  # noqa: PTH100 - links stay, as clients see them
-    return Servers(place(os.environ, folder), Path(home(os.environ)))
+    return Servers(place(os.environ, folder), Path(home(os.environ)), _reader)
+
+
+def _reader() -> Reader:
+    """Kept to the end of the process, which is near: to take the objects of a large file apart costs 10 ms."""
+    _kept.append(Reader())
+    return _kept[-1]
+
+
+_kept: list[Reader] = []

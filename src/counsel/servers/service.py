@@ -44,9 +44,10 @@ class Servers:
     all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` is what would be written.
     """
 
-    def __init__(self, place: Place, home: Path) -> None:
+    def __init__(self, place: Place, home: Path, reader: Callable[[], Reader] = Reader) -> None:
         self.place = place
         self.home = home
+        self._reader = reader
 
     @cached_property
     def journal(self) -> Journal:
@@ -65,11 +66,11 @@ class Servers:
 
     def listing(self, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> Listing:
         _known(agents, scope)
-        return list_servers(self.place, Reader(), agents, scope)
+        return list_servers(self.place, self._reader(), agents, scope)
 
     def find(self, name: str, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> list[Found]:
         """Every place that has a server of this name; `NotFound` when none has."""
-        return self._find(Reader(), name, agents, scope)
+        return self._find(self._reader(), name, agents, scope)
 
     def add(
         self,
@@ -183,7 +184,7 @@ class Servers:
     def _planner(self) -> Planner:
         from counsel.servers.planning import Planner  # noqa: PLC0415 - as above
 
-        return Planner(self.place, Reader())
+        return Planner(self.place, self._reader())
 
     def _apply(self, planner: Planner, what: str, *, dry_run: bool) -> Applied:
         return self._applied(planner.plan(what), dry_run=dry_run)
