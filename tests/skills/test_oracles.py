@@ -23,7 +23,7 @@ TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 def ours(agent: str, home: Path, cwd: Path, **env: str) -> list[Skill]:
     listing = list_skills(agents=[agent], project=cwd, env={"HOME": str(home), **TRUST, **env})
-    return [skill for skill in listing.skills if skill.scope != "system"]
+    return list(listing.skills)
 
 
 def repository(path: Path) -> Path:
@@ -57,7 +57,7 @@ CODEX_SCOPES = {"project": "repo", "plugin": "user"}
 
 def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
     said = oracles.codex(home, cwd, **env)
-    found = ours("codex", home, cwd, **env)
+    found = [skill for skill in ours("codex", home, cwd, **env) if skill.scope != "system"]
     listed = {
         (skill.name, CODEX_SCOPES.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
         for skill in found
@@ -84,8 +84,11 @@ def _codex_kind(message: str) -> str:
 
 
 def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
-    said = [one for one in oracles.gemini(home, cwd, **env) if not one.builtin]
-    found = ours("gemini", home, cwd, **env)
+    said = oracles.gemini(home, cwd, **env)
+    found = ours("gemini", home, cwd, PATH=str(oracles.CLIENTS), **env)
+    assert {skill.name for skill in found if skill.scope == "system"} >= {
+        one.name for one in said if one.builtin
+    }
     # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
     doubled = {(skill.name, skill.folder.parent) for skill in found if skill.state == "shadowed"}
     assert {
@@ -264,7 +267,9 @@ def test_gemini_trust_switches_extensions_and_a_moved_home(nested: tuple[Path, P
     extension = home / ".gemini" / "extensions" / "ext"
     write(extension / "gemini-extension.json", '{"name": "ext", "version": "1.0.0"}')
     write(extension / "skills" / "extended" / "SKILL.md", plain("extended"))
-    write(home / ".gemini" / "settings.json", '{"skills": {"disabled": ["HOME.gemini"]} /* a comment */}')
+    write(extension / "skills" / "skill-creator" / "SKILL.md", plain("skill-creator"))  # Gemini has its own
+    off = '{"skills": {"disabled": ["HOME.gemini", "antigravity-support"]} /* a comment */}'
+    write(home / ".gemini" / "settings.json", off)
     same_as_gemini(home, cwd)
     same_as_gemini(home, cwd, GEMINI_CLI_TRUST_WORKSPACE="")
     write(

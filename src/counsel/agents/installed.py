@@ -9,10 +9,12 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import Agent
-from counsel.caller import Caller
+
+if TYPE_CHECKING:  # skills are listed without it
+    from counsel.caller import Caller
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:[-+.][\w.]+)?)").fullmatch
 _ABOVE = 4  # folders above the program in which its package.json may stand

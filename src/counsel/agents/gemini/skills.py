@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.base import Place
+from counsel.agents import installed
+from counsel.agents.base import AGENTS, Place
 from counsel.skills.record import Root, Skill
 from counsel.skills.shelf import Found, Shape, Shelf, SkillFile
 from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
@@ -62,6 +63,8 @@ def _home(place: Place) -> Path:
 
 def _roots(place: Place, shelf: Shelf) -> Iterator[Root]:
     """Later ones win."""
+    if program := installed.locate(AGENTS[AGENT], place.env):
+        yield Root(Path(os.path.realpath(program)).parent / "builtin", "system")
     extensions = place.gemini_dir() / "extensions"
     for entry in shelf.entries(str(extensions)):
         folder = extensions / entry.name
