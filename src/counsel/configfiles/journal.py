@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counsel import private
-from counsel.configfiles import disk, safewrite
+from counsel.configfiles import disk, overlap, safewrite
 from counsel.configfiles.document import Kind
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
 from counsel.configfiles.edits import Path as Keys
@@ -152,7 +152,7 @@ class Journal:
         entries = []
         for number, one in enumerate(ready):
             before, after = one.before or b"", one.after or b""
-            start, end = _differing(before, after)
+            start, end = overlap.differing(before, after)
             if one.before is not None:
                 _write_private(folder / f"{number}.before", before)
             _write_private(folder / f"{number}.after", after[start : len(after) - (len(before) - end)])
@@ -255,9 +255,9 @@ def _three_way(entry: Entry, before: bytes, after: bytes, current: bytes) -> byt
 
 def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> bytes | None:
     stop = len(after) - (len(before) - entry.end)
-    if stop <= _common_prefix(after, current):
+    if stop <= overlap.common_prefix(after, current):
         shift = 0
-    elif entry.start >= len(after) - _common_suffix(after, current):
+    elif entry.start >= len(after) - overlap.common_suffix(after, current):
         shift = len(current) - len(after)
     else:
         return None
@@ -290,46 +290,3 @@ def _same(one: Any, other: Any) -> bool:
     if one is MISSING or other is MISSING:
         return one is other
     return alike(one, other)
-
-
-def _differing(before: bytes, after: bytes) -> tuple[int, int]:
-    """Start and end, in `before`, of what differs."""
-    start = _common_prefix(before, after)
-    most = min(len(before), len(after)) - start
-    return start, len(before) - min(most, _common_suffix(before, after))
-
-
-_CHUNK = 1 << 16
-
-
-def _common_prefix(one: bytes, other: bytes) -> int:
-    """By chunks, which the C library compares; a loop over 6.6 MB would be ours."""
-    most = min(len(one), len(other))
-    for start in range(0, most, _CHUNK):
-        left, right = one[start : start + _CHUNK], other[start : start + _CHUNK]
-        if left != right:
-            return start + _first_difference(left, right)
-    return most
-
-
-def _common_suffix(one: bytes, other: bytes) -> int:
-    most = min(len(one), len(other))
-    for done in range(0, most, _CHUNK):
-        size = min(_CHUNK, most - done)
-        left = one[len(one) - done - size : len(one) - done]
-        right = other[len(other) - done - size : len(other) - done]
-        if left != right:
-            return done + _first_difference(left[::-1], right[::-1])
-    return most
-
-
-def _first_difference(one: bytes, other: bytes) -> int:
-    """By halving, of two texts that differ."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

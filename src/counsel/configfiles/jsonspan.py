@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, NoReturn, Self
 
+from counsel.configfiles import overlap
 from counsel.configfiles.document import Document, malformed
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
 from counsel.configfiles.jsonplain import Plain, skip
 from counsel.configfiles.jsonstyle import Style, line_indent
-
-# Members of the text before: name → characters, value.
-Known = dict[str, tuple[str, Any]]
 
 
 class Slot(NamedTuple):
@@ -42,6 +40,26 @@ class Container(NamedTuple):
         return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
+class Known(NamedTuple):
+    """A text that was read before. What stands in both texts at the same place means the same."""
+
+    slots: dict[str | None, Slot]
+    start: int  # what differs, in the text before
+    end: int
+    shift: int  # by how much what follows it has moved
+
+    def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
+        """The value of a member that starts here in the new text, and where it ends, if it is known."""
+        slot = self.slots.get(key)
+        if slot is None or not isinstance(slot.value, dict | list):
+            return None  # what is not in brackets may go on in the new text
+        if slot.end <= self.start and slot.value_start == start:
+            return slot.value, slot.end
+        if slot.value_start >= self.end and slot.value_start + self.shift == start:
+            return slot.value, slot.end + self.shift
+        return None
+
+
 class JsonDocument(Document):
     def __init__(self, text: str, plain: Plain, root: Container | None) -> None:
         super().__init__(text, {slot.key: slot.value for slot in root.slots} if root else {})
@@ -49,19 +67,20 @@ class JsonDocument(Document):
         self._root = root
 
     @classmethod
-    def read(cls, text: str, *, comments: bool = False, known: Known | None = None) -> Self:
-        plain = Plain.of(text, comments=comments)
+    def read(cls, text: str, *, comments: bool = False) -> Self:
+        return cls._of(Plain.of(text, comments=comments))
+
+    @classmethod
+    def _of(cls, plain: Plain, known: Known | None = None) -> Self:
         with _no_collection():
-            return cls(text, plain, _root(plain, known))
+            return cls(plain.original, plain, _root(plain, known))
 
     def again(self, text: str) -> Self:
+        plain = Plain.of(text, comments=self._plain.comments)
         slots = self._root.slots if self._root else ()
-        known = {
-            slot.key: (self._plain.text[slot.value_start : slot.end], slot.value)
-            for slot in slots
-            if slot.key
-        }
-        return type(self).read(text, comments=self._plain.comments, known=known)
+        start, end = overlap.differing(self._plain.text, plain.text)
+        shift = len(plain.text) - len(self._plain.text)
+        return self._of(plain, Known({slot.key: slot for slot in slots}, start, end, shift))
 
     def splice(self, edits: Sequence[Edit]) -> str:
         if not edits:
@@ -169,20 +188,12 @@ def _slot(plain: Plain, start: int, *, named: bool, known: Known | None = None) 
     text, key, value_start = plain.text, None, start
     if named:
         key, value_start = _key(text, start)
-    value, end = _remembered(text, value_start, known.get(key) if known and key else None)
+    value, end = (known.at(key, value_start) if known else None) or _scan(text, value_start)
     after = skip(text, end)
     comma = after if text[after : after + 1] == "," else None
     if comma is None and plain.trailing:
         comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
     return Slot(start, value_start, end, comma, key, value)
-
-
-def _remembered(text: str, start: int, known: tuple[str, Any] | None) -> tuple[Any, int]:
-    """The value that starts here. The same characters were read before: an object or array that starts with them
-    is them, so a member that an edit did not touch is compared, not read again."""
-    if known and known[0][0] in "{[" and text.startswith(known[0], start):
-        return known[1], start + len(known[0])
-    return _scan(text, start)
 
 
 def _key(text: str, start: int) -> tuple[str, int]:
