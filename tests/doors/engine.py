@@ -28,6 +28,9 @@ class Job:
     task: asyncio.Task[None] | None = None
 
     def add(self, kind: str, slot: str = "0", **data: Any) -> None:
+        if kind == "text":
+            said = (event.data["text"] for event in self.events if (event.kind, event.slot) == (kind, slot))
+            data["offset"] = sum(map(len, said))
         self.events.append(JobEvent(len(self.events) + 1, 0.0, kind, slot, data))
         self.grown.set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from dataclasses import replace
 
@@ -300,6 +301,15 @@ async def test_cached_answers_say_so_and_send_nothing(engine, caller, fake_api) 
     assert len(fake_api.log.requests) == 1
 
 
+async def test_a_cached_answer_is_for_those_alone_who_have_its_key(engine, caller, fake_api) -> None:
+    await ask(engine, caller(COUNSEL_CACHE_SECONDS="60"))
+    again = await ask(
+        engine, caller(COUNSEL_CACHE_SECONDS="60", OPENAI_API_KEY="sk-another-0000000000000000")
+    )
+    assert "cached" not in again["metadata"]
+    assert len(fake_api.log.requests) == 2
+
+
 async def test_titles_and_summaries_by_a_model(engine, caller, fake_api) -> None:
     fake_api.script(text="A fine title", contains="Give a title", times=None)
     fake_api.script(text="It says hello.", contains="Summarise", times=None)
@@ -331,6 +341,20 @@ async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home
     with pytest.raises(NotFound):
         await engine.status(result["job_id"])
     assert sqlite3.connect(home / "counsel.db").execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
+
+
+async def test_each_job_is_kept_as_long_as_its_caller_said(engine, caller, home) -> None:
+    short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
+    gone, kept = [(await ask(engine, who))["job_id"] for who in (short, long)]
+    texts = home / "outputs"
+    texts.mkdir()
+    for job in (gone, kept):
+        (texts / f"{job}.txt").write_text("the whole text")
+        os.utime(texts / f"{job}.txt", (0, 0))
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
+    await engine.runner._sweep()
+    assert [job["job_id"] for job in (await engine.recent())["content"]["jobs"]] == [kept]
+    assert [path.stem for path in texts.iterdir()] == [kept]
 
 
 async def test_auto_goes_on_when_a_vendor_is_down(engine, caller, fake_api) -> None:

@@ -85,7 +85,10 @@ async def _in_time(call: Call, job: str) -> Json:
             return await call.engine.wait(job)
     except TimeoutError:
         await call.engine.detach(job)
-        return still_running(await call.engine.accepted(job), call)
+    accepted = await call.engine.accepted(job)
+    if accepted["continuation"]["status"] != "processing":  # it ended in this very moment
+        return await call.engine.wait(job)
+    return still_running(accepted, call)
 
 
 def still_running(accepted: Json, call: Call) -> Json:
@@ -154,8 +157,9 @@ class Growing:
             self._tails[event.slot] = ""
         elif event.kind == "text":
             delta = str(event.data["text"])
+            before = self._tails.get(event.slot, "") if event.data["offset"] else ""
             self.size += len(delta)
-            self._tails[event.slot] = (self._tails.get(event.slot, "") + delta)[-REPORT_TEXT:]
+            self._tails[event.slot] = (before + delta)[-REPORT_TEXT:]
             self.grown.set()
 
     def shown(self) -> str:

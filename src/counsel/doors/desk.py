@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -23,7 +24,9 @@ from counsel.errors import CounselError, Internal
 from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
 from counsel.types import Json
 
+log = logging.getLogger("counsel.daemon")
 _Write: TypeAlias = Callable[[bytes], None]
+_HINT = "Its log says where: `counsel doctor` shows the file. Are both of one release?"
 
 
 # ── what travels ─────────────────────────────────────────────────────────────────────────────────────
@@ -107,10 +110,9 @@ class Desk:
             result = await self._methods[method](number, params)
         except CounselError as error:
             self._write(encode({"id": number, "error": error.as_dict()}))
-        except (KeyError, TypeError, ValueError) as error:
-            broken = Internal(
-                f"The daemon could not read {method}: {error!r}.", hint="Are both of one release?"
-            )
+        except Exception as error:  # whoever asked waits for an answer, also for this one
+            log.exception("%s failed", method)
+            broken = Internal(f"The daemon failed at {method} ({type(error).__name__}).", hint=_HINT)
             self._write(encode({"id": number, "error": broken.as_dict()}))
         else:
             self._write(encode({"id": number, "result": result}))
@@ -118,9 +120,14 @@ class Desk:
     async def _submit(self, _: int, params: Json) -> str:
         request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
         background: bool = params["background"]
-        job = await self.engine.submit(request, caller, background=background, key=params["key"])
-        if not background:
-            self._awaited[job] = caller
+        submitting = asyncio.ensure_future(
+            self.engine.submit(request, caller, background=background, key=params["key"])
+        )
+        try:
+            job = await asyncio.shield(submitting)
+        finally:  # whoever leaves in this moment leaves a job that can be stopped
+            if not background:
+                self._awaited[await submitting] = caller
         return job
 
     async def _wait(self, _: int, params: Json) -> Json:

@@ -21,7 +21,7 @@ class AnswerCache:
         self._database = database
 
     async def through(self, talk: Consultation, step: Step, route: Route, call: Call) -> Reply:
-        """Ask, unless the same question to the same model was answered within the caller's lifetime."""
+        """Ask, unless the same question to the same model with the same key was answered within the caller's lifetime."""
         seconds = talk.job.caller.settings.cache_seconds
         # what an agent or a shared tool looks at may have changed
         if not seconds or route.is_agent or talk.job.task.tools:
@@ -48,7 +48,6 @@ def _name(route: Route, call: Call) -> str:
         (turn.role, turn.text, [hashlib.sha256(image.data).hexdigest() for image in turn.images])
         for turn in call.turns
     ]
-    whole = json.dumps(
-        [route.provider, route.name, call.system, dataclasses.asdict(call.knobs), call.max_output, said]
-    )
+    asked = [route.provider, route.name, route.account]
+    whole = json.dumps([asked, call.system, dataclasses.asdict(call.knobs), call.max_output, said])
     return hashlib.sha256(whole.encode()).hexdigest()

@@ -6,6 +6,7 @@ A model that fails or is slow never holds up or spoils the rest: it is left behi
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,6 +23,7 @@ from counsel.engine.task import Job, Reply
 from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
 from counsel.types import Call, Json, Turn
 
+log = logging.getLogger("counsel.consensus")
 MAX_MODELS = 20
 GRACE = 120.0  # seconds that the last one gets once all others are done
 
@@ -171,6 +173,9 @@ async def _answered(voice: Voice, ask: Ask) -> Reply | CounselError:
         return await ask(voice)
     except CounselError as error:
         return error
+    except Exception as error:  # a defect met by one model is that model's failure
+        log.exception("asking %s failed", voice.label)
+        return Internal(f"Asking {voice.label} failed inside counsel ({type(error).__name__}).")
 
 
 def _route(voice: Voice) -> Route:

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine import ids, intake, metrics, packing, replay, results
+from counsel.engine import intake, metrics, packing, replay, results
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
 from counsel.engine.ownership import Ownership
@@ -157,12 +157,16 @@ class Engine:
         row = await self._find(any_id)
         running = self.runner.running.get(row["id"])
         history = conversations.messages(self.database, row["conversation"]) if full_history else None
-        shown = results.status(row, running.live if running else None, self._journalled(row["id"]), history)
+        if running:
+            slots = results.slots(running.live)
+        else:
+            slots = self._journalled(row["id"]) if row["status"] == "processing" else []
+        shown = results.status(row, slots, history)
         if running and running.job.caller.settings.summaries:
             shown["summary"] = self.runner.describer.so_far(running)
         return {"content": {**shown, "status_line": results.line_of(row)}}
 
-    def _journalled(self, job_id: str) -> dict[str, Json]:
+    def _journalled(self, job_id: str) -> list[Json]:
         """What the journal knows of a job that another process runs: each model's state and text."""
         slots: dict[str, Json] = {}
         for event in jobs.events(self.database, job_id, 0):
@@ -186,7 +190,7 @@ class Engine:
             done = slots.get(key.rpartition(":")[2])
             if done and done["status"] == "completed":
                 done["text"] = reply.text
-        return slots
+        return list(slots.values())
 
     async def recent(self, limit: int = 10) -> Json:
         return {"content": {"jobs": [results.listed(row) for row in jobs.newest(self.database, limit)]}}
@@ -232,8 +236,8 @@ class Engine:
 
     def _resolve(self, any_id: str, *, running_only: bool) -> sqlite3.Row:
         """A job by its own id, or by its conversation's: the one that runs there, else the newest."""
-        if ids.is_job(any_id):
-            return self._job(any_id)
+        if row := jobs.by_id(self.database, any_id):
+            return row
         running = jobs.running_of(self.database, any_id)
         if running_only and len(running) > 1:
             names = ", ".join(row["id"] for row in running)
@@ -241,10 +245,9 @@ class Engine:
                 f"{len(running)} jobs run on {any_id}: {names}.",
                 hint="Name the one that you mean by its job_id.",
             )
-        row = running[-1] if running else jobs.newest_of(self.database, any_id)
-        if row is None:
-            raise _unknown(any_id)
-        return row
+        if found := running[-1] if running else jobs.newest_of(self.database, any_id):
+            return found
+        raise _unknown(any_id)
 
 
 def _unknown(any_id: str) -> NotFound:

@@ -29,10 +29,6 @@ def is_ours(name: str) -> bool:
     return bool(_OWN_FORM.fullmatch(name))
 
 
-def is_job(name: str) -> bool:
-    return name.startswith("job_")
-
-
 def is_safe(name: str) -> bool:
     return bool(_SAFE.fullmatch(name) and name.strip("."))
 

@@ -129,14 +129,12 @@ def listed(row: sqlite3.Row) -> Json:
     return shown | {name: row[name] for name in ("title", "summary") if row[name]}
 
 
-def status(
-    row: sqlite3.Row, live: Live | None, texts: Mapping[str, Json], history: list[Message] | None
-) -> Json:
+def status(row: sqlite3.Row, models: list[Json], history: list[Message] | None) -> Json:
     """The whole of one job: progress, what each model has said so far, and when done the result."""
     shown = listed(row)
     if row["status"] == "processing":
-        shown["models_status"] = slots(live) if live else list(texts.values())
-        shown["partial"] = "\n\n".join(part["text"] for part in shown["models_status"] if part.get("text"))
+        shown["models_status"] = models
+        shown["partial"] = "\n\n".join(part["text"] for part in models if part.get("text"))
     if row["result"]:
         shown["result"] = packing.load(row["result"])
     if row["error"]:
@@ -181,6 +179,7 @@ def cancelled(row: Mapping[str, Any] | sqlite3.Row) -> Json:
 
 
 _OVER = {
+    "processing": "has been told to stop, but the process that runs it has not answered yet",
     "completed": "has already completed and cannot be cancelled",
     "completed_with_errors": "has already completed and cannot be cancelled",
     "failed": "has already failed and cannot be cancelled",

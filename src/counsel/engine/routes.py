@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
@@ -15,7 +16,7 @@ from counsel.models import prices, select
 from counsel.models.catalog import Catalog, Target
 from counsel.models.transport import Transport
 from counsel.settings import Settings
-from counsel.types import Call, Event, Limits, Model, Notice, Usage
+from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Usage
 
 _MOST = 64  # callers whose catalog is kept ready, and routes in each
 
@@ -27,6 +28,7 @@ class Route:
     answer: Callable[[Call], AsyncIterator[Event]]
     cost: Callable[[Usage], float | None]
     model: Model | None = None  # None: an agent, which knows its own limits
+    account: str = ""  # tells callers apart who reach the provider with another key or address
 
     @property
     def is_agent(self) -> bool:
@@ -92,7 +94,14 @@ class Router:
                 return self._stream(call, target, limits)
             return self._stream_or_successor(call, target, successor, limits)
 
-        return Route(model.id, model.provider, answer, lambda usage: prices.cost(model, usage), model)
+        return Route(
+            model.id,
+            model.provider,
+            answer,
+            lambda usage: prices.cost(model, usage),
+            model,
+            _account(target.endpoint),
+        )
 
     def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
         way = target.searching() if call.knobs.web_search else target
@@ -115,6 +124,10 @@ class Router:
         async with aclosing(self._stream(call, successor, limits)) as events:
             async for event in events:
                 yield event
+
+
+def _account(endpoint: Endpoint) -> str:
+    return hashlib.sha256(f"{endpoint.base_url} {endpoint.key}".encode()).hexdigest()
 
 
 def _to_agent(driver: registry.Driver, caller: Caller) -> Route:

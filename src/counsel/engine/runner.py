@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
-from counsel.engine import chat, consensus, exporting
+from counsel.engine import chat, consensus, exporting, leftovers
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation
 from counsel.engine.describing import Describer
@@ -24,12 +24,11 @@ from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
 from counsel.engine.running import Running
 from counsel.engine.store import conversations, jobs
-from counsel.engine.store.database import Database, StoreError
+from counsel.engine.store.database import Database, StoreError, Work
 from counsel.engine.task import Job, Task, caller_load
 from counsel.engine.titles import Summariser, title_of
-from counsel.errors import Cancelled, CounselError, Internal
+from counsel.errors import Cancelled, CounselError, Internal, ProviderUnavailable
 from counsel.settings import Settings
-from counsel.settings import load as load_settings
 from counsel.types import Json
 
 log = logging.getLogger("counsel.runner")
@@ -63,6 +62,7 @@ class Runner:
         self._ownership = ownership
         self._keyring = Keyring(database.path.parent, secret)
         self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
+        self._interrupted: dict[str, float] = {}  # calls of dead processes whose client may come back
         self._loops: list[asyncio.Task[None]] = []
         self._wanted = asyncio.Event()
         self._closing = False
@@ -80,26 +80,31 @@ class Runner:
 
     async def begin(self, arrival: Arrival) -> str:
         """Write the job down and start it. Where nobody can mistake its place, the disk is not waited for."""
-        job = arrival.job
+        job, settings = arrival.job, arrival.job.caller.settings
         insert = jobs.insert(
             job,
             self._ownership.name,
             self.meet(job.caller),
             expires=self._expires(job),
+            keep_days=settings.job_days,
             title=title_of(job.task.prompt),
         )
         if arrival.pictures:
             await self._database.write(jobs.store_blobs(arrival.pictures))
         if job.key in self.keys:  # the same call, twice within a moment
             return self.keys[job.key]
-        if arrival.continues or job.background:
-            known = await self._database.write(insert)
-            if known != job.id:
-                return known
-            self._start(job, arrival.continues)
+        if (
+            arrival.continues or job.background
+        ):  # whoever asks may leave: what is written down is started, too
+            await asyncio.shield(asyncio.ensure_future(self._start_written(arrival, insert)))
         else:
             self._start(job, arrival.continues).written = self._database.shortly(insert)
         return job.id
+
+    async def _start_written(self, arrival: Arrival, insert: Work[bool]) -> None:
+        is_new = await self._database.write(insert)
+        if is_new and not self._closing:
+            self._start(arrival.job, arrival.continues)
 
     def _expires(self, job: Job) -> float:
         return time.time() + job.caller.settings.conversation_days * 86400
@@ -131,11 +136,8 @@ class Runner:
                 outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
                 await self._conclude(running, talk, outcome, titling)
         except asyncio.CancelledError:
-            if (
-                self._closing and not running.cancelled
-            ):  # the job stays `processing`: someone else goes on with it
-                self._flush(running)
-                return
+            if self._closing and not running.cancelled:
+                return  # the job stays `processing`: someone else goes on with it
             await self._end(running, fence, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
         except jobs.LostJob:
             log.warning("%s is no longer ours", job.id)
@@ -191,6 +193,7 @@ class Runner:
             result["continuation"] = {**result["continuation"], "messageCount": count}
             return {"continuation": result["continuation"]}
 
+        running.ending = True
         running.live.emit("done", status=outcome.status)
         self._flush_last(running)
         try:
@@ -228,6 +231,7 @@ class Runner:
             warnings.append(f"The conversation was not exported: {error}")
 
     async def _end(self, running: Running, fence: jobs.Fence, status: Any, error: CounselError) -> None:
+        running.ending = True
         error.fields.setdefault("job_id", fence.job)
         error.fields.setdefault("continuation_id", running.job.conversation)
         running.live.emit("cancelled" if status == "cancelled" else "failed", error=error.as_dict())
@@ -241,8 +245,8 @@ class Runner:
 
     async def cancel(self, job_id: str) -> None:
         if running := self.running.get(job_id):
-            running.cancelled = True
-            running.task.cancel()
+            await asyncio.sleep(0)  # its first step: a task that is cancelled before it never hears of it
+            running.stop()
             await asyncio.wait({running.task})
             return
         await self._database.write(jobs.request_cancel(job_id))
@@ -261,6 +265,7 @@ class Runner:
 
     async def _give_up(self, row: sqlite3.Row, status: Any, error: CounselError) -> None:
         """End a job that nobody runs."""
+        self._interrupted.pop(row["id"], None)
         if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
             return
         fence = jobs.Fence(row["id"], self._ownership.name, row["attempt"] + 1)
@@ -319,8 +324,9 @@ class Runner:
             self._flush(running)
 
     async def _sweep(self) -> None:
-        days = load_settings({"COUNSEL_HOME": str(self._database.path.parent)}).job_days
-        await self._database.write(jobs.sweep(time.time() - days * 86400))
+        await self._database.write(jobs.sweep())
+        folder = self._database.path.parent / "outputs"
+        await asyncio.to_thread(leftovers.sweep, folder, jobs.ids(self._database))
 
     # ── taking over ──────────────────────────────────────────────────────────────────────────────────
 
@@ -340,10 +346,17 @@ class Runner:
             elif row["stuck"] >= _STUCK:
                 await self._give_up(row, "failed", _gave_up(row))
             elif not row["background"] and not only and not self._keeps(row):
-                if time.time() - row["created"] > _CLIENT_GONE:
+                if self._nobody_came(row):
                     await self._give_up(row, "cancelled", _abandoned(row))
             elif settings := self._keyring.find(row["fingerprint"]):
                 await self._take_over(row, settings)
+            elif time.time() - row["created"] > row["keep_days"] * 86400:
+                await self._give_up(row, "failed", _keyless(row))
+
+    def _nobody_came(self, row: sqlite3.Row) -> bool:
+        """An interrupted call's client has had its time to come back, counted from when this engine found the call."""
+        found = self._interrupted.setdefault(row["id"], time.monotonic())
+        return time.monotonic() - found >= _CLIENT_GONE
 
     def has_owner(self, row: sqlite3.Row) -> bool:
         return row["id"] in self.running or self._ownership.alive(row["owner"])
@@ -353,6 +366,7 @@ class Runner:
         return bool(settings and settings.keep_abandoned)
 
     async def _take_over(self, row: sqlite3.Row, settings: Settings) -> None:
+        self._interrupted.pop(row["id"], None)
         if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
             return
         job = Job(
@@ -373,6 +387,13 @@ def _gave_up(row: sqlite3.Row) -> CounselError:
     return Internal(
         f"Job {row['id']} was interrupted {row['stuck']} times without getting further.",
         hint="Ask again; `counsel doctor` and the logs may say why the process ended.",
+    )
+
+
+def _keyless(row: sqlite3.Row) -> CounselError:
+    return ProviderUnavailable(
+        f"Job {row['id']} was interrupted, and for {row['keep_days']} days nobody came back with its keys.",
+        hint="Ask again; keys in COUNSEL_HOME/.env let interrupted jobs go on by themselves.",
     )
 
 

@@ -25,7 +25,14 @@ class Running:
     running_summary: str = ""
     summing_up: asyncio.Task[None] | None = None
     cancelled: bool = False
-    written: Future[str] | None = None  # the job's way to the disk
+    ending: bool = False  # how it ended is being written down: too late to stop it
+    written: Future[bool] | None = None  # the job's way to the disk
+
+    def stop(self) -> None:
+        """Once: a second cancellation would interrupt the first one's writing."""
+        if not (self.cancelled or self.ending):
+            self.cancelled = True
+            self.task.cancel()
 
     def unkept(self, error: Exception) -> BaseException | None:
         """Why the job is not on disk, if that is what the error comes from."""

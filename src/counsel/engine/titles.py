@@ -8,7 +8,6 @@ import logging
 from counsel.caller import Caller
 from counsel.engine import prompts
 from counsel.engine.routes import Router
-from counsel.errors import CounselError
 from counsel.types import Call, Finished, Knobs, Text, Turn
 
 log = logging.getLogger("counsel.titles")
@@ -48,7 +47,7 @@ class Summariser:
         try:
             async with asyncio.timeout(_SECONDS):
                 return await self._ask(wish + text[:_READ], caller)
-        except (CounselError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on without
             log.info("no summary by a model: %s", type(error).__name__)
             return ""
 

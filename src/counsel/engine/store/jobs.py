@@ -42,16 +42,18 @@ class Fence:
         return self.job, self.owner, self.attempt
 
 
-def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str) -> Work[str]:
-    """Write a new job down; for a key that was seen before, the id of the job that has it.
+def insert(
+    job: Job, owner: str, fingerprint: str, *, expires: float, keep_days: int, title: str
+) -> Work[bool]:
+    """Write a new job down; False when the same call has been written down before.
 
     A job with a tag joins the conversation that the tag names, whoever began it a moment ago.
     """
     task = job.task
 
-    def work(db: sqlite3.Connection) -> str:
-        if job.key and (known := db.execute("SELECT id FROM jobs WHERE key = ?", (job.key,)).fetchone()):
-            return str(known[0])
+    def work(db: sqlite3.Connection) -> bool:
+        if db.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone():
+            return False
         if task.tag and (kept := conversations.thread(db, task.project, task.tag)):
             job.conversation = kept
         db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (job.conversation, job.created))
@@ -72,7 +74,8 @@ def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str
         )
         db.execute(
             "INSERT INTO jobs (id, key, tool, conversation, status, background, created, owner, attempt, "
-            "fingerprint, caller, task, models, total, title) VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?)",
+            "fingerprint, caller, task, models, total, title, keep_days) "
+            "VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?,?)",
             (
                 job.id,
                 job.key,
@@ -88,9 +91,10 @@ def insert(job: Job, owner: str, fingerprint: str, *, expires: float, title: str
                 json.dumps(task.models),
                 len(task.models),
                 title,
+                keep_days,
             ),
         )
-        return job.id
+        return True
 
     return work
 
@@ -230,12 +234,12 @@ def describe(job_id: str, *, title: str | None = None, summary: str | None = Non
     return work
 
 
-def sweep(before: float) -> Work[int]:
+def sweep() -> Work[int]:
     """Forget finished jobs, expired conversations, stale answers and pictures that nothing refers to."""
 
     def work(db: sqlite3.Connection) -> int:
         now = time.time()
-        gone = db.execute("DELETE FROM jobs WHERE finished IS NOT NULL AND finished < ?", (before,)).rowcount
+        gone = db.execute("DELETE FROM jobs WHERE finished + keep_days * 86400 < ?", (now,)).rowcount
         db.execute(
             "DELETE FROM conversations WHERE expires < ? AND id NOT IN "
             "(SELECT conversation FROM jobs WHERE status = 'processing')",
@@ -261,6 +265,10 @@ def by_id(db: Database, job_id: str) -> sqlite3.Row | None:
     return db.row("SELECT * FROM jobs WHERE id = ?", job_id)
 
 
+def ids(db: Database) -> set[str]:
+    return {row[0] for row in db.rows("SELECT id FROM jobs")}
+
+
 def id_of_key(db: Database, key: str) -> str | None:
     row = db.row("SELECT id FROM jobs WHERE key = ?", key)
     return row[0] if row else None
@@ -273,8 +281,9 @@ def newest_of(db: Database, conversation: str) -> sqlite3.Row | None:
 
 
 def running_of(db: Database, conversation: str) -> list[sqlite3.Row]:
+    """In the order in which they were written down: two processes' clocks may tell another one."""
     return db.rows(
-        "SELECT * FROM jobs WHERE status = 'processing' AND conversation = ? ORDER BY created, rowid",
+        "SELECT * FROM jobs WHERE status = 'processing' AND conversation = ? ORDER BY rowid",
         conversation,
     )
 

@@ -56,6 +56,7 @@ _STEPS = (
     CREATE INDEX ledger_at ON ledger (at);
     CREATE TABLE answers (key TEXT PRIMARY KEY, expires REAL NOT NULL, reply TEXT NOT NULL) STRICT;
     """,
+    "ALTER TABLE jobs ADD COLUMN keep_days INTEGER NOT NULL DEFAULT 3",
 )
 
 
