@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -191,6 +192,19 @@ async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
         assert (path, got, said["code"]) == (path, status, code)
         assert said["error"]
     assert (await api.post("/api/jobs/nobody/cancel"))[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/api/servers", "/api/skills/share"])
+async def test_hostile_bodies_are_refused(api: Api, path: str) -> None:
+    for body, status in [
+        (b"[" * 100_000, 400),
+        (b'{"name": "\xff"}', 400),
+        (b"[]", 400),
+        (b'{"name": "' + b"x" * 2_000_000, 413),
+    ]:
+        async with api.session.post(path, data=io.BytesIO(body)) as answer:
+            assert (body[:12], answer.status) == (body[:12], status)
+            assert "body" in (await answer.json())["error"]
 
 
 async def test_nothing_without_the_token(api: Api) -> None:

@@ -1,22 +1,25 @@
 """The HTTP routes that the rooms add to `counsel serve`, beside `/mcp`. All of them stand behind the token.
 
 A room writes `def routes(engine, settings) -> list[Route]` in a module of its own and adds that module here. Its
-handlers give JSON or raise a `CounselError`; `answering` makes responses of both.
+handlers give JSON or raise a `CounselError`; `answering` makes responses of both, `body` reads what was sent.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.errors import CounselError, InvalidArgument, NotFound
+from counsel.doors.lines import encode
+from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
 from counsel.requests import Engine
 from counsel.settings import Settings
+from counsel.types import Json
 
 # Modules with a function `routes(engine, settings)`.
 ROOMS: tuple[str, ...] = (
@@ -57,13 +60,40 @@ def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         try:
             shown = await handler(request)
         except CounselError as error:
-            return JSONResponse(error.as_dict(), STATUS.get(error.code, 500))
-        return shown if isinstance(shown, Response) else JSONResponse(shown, headers=FRESH)
+            return _json(error.as_dict(), STATUS.get(error.code, 500))
+        return shown if isinstance(shown, Response) else _json(shown)
 
     return endpoint
 
 
+async def failed(_: Request, error: Exception) -> Response:
+    """A defect, in the words of every other failure; the log has the rest."""
+    return _json(Internal(f"counsel failed inside ({type(error).__name__}).").as_dict(), 500)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    """Not Starlette's: a file's name may hold bytes that are no text."""
+    return Response(encode(value), status, headers=FRESH, media_type="application/json")
+
+
+async def body(request: Request) -> Json:
+    """The JSON object that was sent, no more of it read than it may be long."""
+    raw = bytearray()
+    async for part in request.stream():
+        raw += part
+        if len(raw) > LARGEST_BODY:
+            raise FileTooLarge(f"The request's body is larger than {LARGEST_BODY:,} bytes.")
+    try:
+        given = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        raise InvalidArgument("The request's body is not JSON.") from None
+    if not isinstance(given, dict):
+        raise InvalidArgument("The request's body must be a JSON object.")
+    return given
+
+
 FRESH = {"cache-control": "no-store"}
+LARGEST_BODY = 1024 * 1024
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 

@@ -6,33 +6,24 @@ Secrets are masked in every answer. File work happens in a thread, so that nobod
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from counsel.agents.base import place
-from counsel.errors import CounselError, InvalidArgument
+from counsel.doors import api
+from counsel.errors import InvalidArgument
 from counsel.requests import Engine
 from counsel.servers import fields, pasted, secrets
 from counsel.servers.check import check
 from counsel.servers.service import EVERY_AGENT, Servers
 from counsel.settings import Settings
 
-STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "FILE_NOT_ALLOWED": 403,
-    "NOT_FOUND": 404,
-    "CONFLICT": 409,
-    "FILE_TOO_LARGE": 413,
-    "CONFIG_INVALID": 422,
-}
 _PLACES = frozenset({"agents", "scope", "project", "dry_run"})
-_LIMIT = 1024 * 1024
 
 Handler = Callable[[Request, Servers, Mapping[str, Any]], Awaitable[Any]]
 
@@ -58,15 +49,11 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
 
 
 def _answering(handler: Handler, settings: Settings) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        try:
-            given = await _body(request) if request.method in {"POST", "PATCH"} else _query(request)
-            shown = await handler(request, _servers(given, settings), given)
-        except CounselError as error:
-            return JSONResponse(error.as_dict(), STATUS.get(error.code, 500))
-        return JSONResponse(_without_secrets(shown))
+    async def answer(request: Request) -> Any:
+        given = await api.body(request) if request.method in {"POST", "PATCH"} else _query(request)
+        return _without_secrets(await handler(request, _servers(given, settings), given))
 
-    return answer
+    return api.answering(answer)
 
 
 def _without_secrets(shown: Any) -> Any:
@@ -74,19 +61,6 @@ def _without_secrets(shown: Any) -> Any:
     if "diffs" in shown:
         shown["diffs"] = [{**one, "diff": secrets.masked_lines(one["diff"])} for one in shown["diffs"]]
     return shown
-
-
-async def _body(request: Request) -> Mapping[str, Any]:
-    raw = await request.body()
-    if len(raw) > _LIMIT:
-        raise InvalidArgument("The request is too large.")
-    try:
-        given = json.loads(raw or b"{}")
-    except ValueError:
-        raise InvalidArgument("The request's body is not JSON.") from None
-    if not isinstance(given, dict):
-        raise InvalidArgument("The request's body must be a JSON object.")
-    return given
 
 
 def _query(request: Request) -> Mapping[str, Any]:

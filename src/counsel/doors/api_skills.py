@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.errors import CounselError, InvalidArgument
+from counsel.doors import api
+from counsel.errors import InvalidArgument
 from counsel.requests import Engine
 from counsel.settings import Settings
 from counsel.skills.discover import list_skills
@@ -19,10 +19,6 @@ from counsel.skills.matrix import skill_matrix
 from counsel.skills.share import share_skill
 from counsel.skills.show import show_skill
 from counsel.skills.unshare import undo_sharing, unshare_skill
-
-STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "CONFLICT": 409}
-
-LARGEST = 1_000_000  # bytes of a request
 
 Env = Mapping[str, str]
 Work = Callable[[Request, Env], Awaitable[dict[str, Any]]]
@@ -41,18 +37,7 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
 
 
 def _answered(work: Work, env: Env) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        try:
-            return _json(await work(request, env))
-        except CounselError as error:
-            return _json(error.as_dict(), STATUS.get(error.code, 500))
-
-    return endpoint
-
-
-def _json(value: dict[str, Any], status: int = 200) -> Response:
-    """Escaped to ASCII: a file name may hold bytes that are no text."""
-    return Response(json.dumps(value), status, media_type="application/json")
+    return api.answering(lambda request: work(request, env))
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
@@ -110,15 +95,7 @@ UNDO = {"id": str, "dry_run": bool}
 
 
 async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
-    raw = await request.body()
-    if len(raw) > LARGEST:
-        raise InvalidArgument("the body is too large.")
-    try:
-        given = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
-        raise InvalidArgument("the body is not JSON.") from None
-    if not isinstance(given, dict):
-        raise InvalidArgument("the body is not a JSON object.")
+    given = await api.body(request)
     for key, value in given.items():
         if key not in known:
             raise InvalidArgument(f"unknown field {key!r}.", hint=f"Fields: {', '.join(known)}.")

@@ -43,6 +43,7 @@ def build(
             Route("/metrics", _metrics(engine)),
             *routes,
         ],
+        exception_handlers={Exception: api.failed},
     )
     inner.state.closing = closing = asyncio.Event()  # streams that have no end of their own end with it
     guard = Guard(inner, secret=secret, host=host, origins=settings.cors_origins)
