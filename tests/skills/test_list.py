@@ -45,6 +45,22 @@ def test_each_agent_reads_its_own_folders_and_commands(house: House) -> None:
     assert found[0]["path"] == str(house.home / ".claude" / "skills" / "one" / "SKILL.md")
 
 
+@pytest.mark.parametrize("settings", [".claude/settings.json", ".gemini/settings.json"])
+def test_a_repositorys_pipe_does_not_hold_up_the_list(house: House, settings: str) -> None:
+    """Whoever opens it waits for ever."""
+    house.skill("~/.agents", "two")
+    pipe = house.project / settings
+    pipe.parent.mkdir(exist_ok=True)
+    os.mkfifo(pipe)
+    keep_open = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    os.write(keep_open, b"{}")
+    found = house.run("list", "--json").json
+    assert "two" in {one["name"] for one in found["skills"]}
+    assert [one for one in found["problems"] if "not a regular file" in one and settings in one]
+    assert os.read(keep_open, 2) == b"{}"  # nobody opened it
+    os.close(keep_open)
+
+
 def test_filters_and_words(house: House) -> None:
     house.skill("~/.claude", "tidy", plain("tidy", "Sweep the Floor"))
     house.skill(".claude", "paint", plain("paint", "colour the walls"))

@@ -53,9 +53,9 @@ def _cell(one: Found) -> str:
 
 def _print_problems(found: Listing) -> None:
     for problem in found.problems:
-        name = f" {problem['name']}:" if "name" in problem else ""
+        name = f"{problem['name']}:" if "name" in problem else ""
         where = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
-        output.words(f"problem: {where}{name} {problem['error']}")
+        output.words(" ".join(filter(None, ("problem:", where, name, problem["error"]))))
 
 
 def print_applied(done: Applied, *, as_json: bool) -> None:

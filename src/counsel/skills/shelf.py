@@ -79,7 +79,7 @@ class Shelf:
     def json(self, path: Path) -> dict[str, Any]:
         """A settings file that may be missing; a broken one is named and counts as empty, as the agents do."""
         try:
-            found = json.loads(path.read_bytes().decode("utf-8-sig"))
+            found = json.loads(settings_text(path))
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError, RecursionError) as error:
@@ -160,6 +160,16 @@ def _read(real: str) -> SkillFile:
             return SkillFile(file.read(LONGEST), about.st_size)
     except (OSError, ValueError) as error:
         return SkillFile(failure=_why(error))
+
+
+def settings_text(path: Path) -> str:
+    """A settings file's text, or why not: in a repository of others it may be a pipe, a device or endless."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("it is not a regular file")
+    if about.st_size > LONGEST:
+        raise ValueError("it is too large")
+    return path.read_bytes().decode("utf-8-sig")
 
 
 def _why(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from counsel.agents.base import Place
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import Found, Shape, Shelf, SkillFile
+from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, settings_text
 from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 AGENT = "codex"
@@ -77,7 +77,7 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
 def _config(place: Place, shelf: Shelf) -> dict[str, Any]:
     path = place.codex_dir() / "config.toml"
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = settings_text(path)
         import tomllib  # noqa: PLC0415 - most homes have no such file, and it takes milliseconds
 
         return tomllib.loads(text)

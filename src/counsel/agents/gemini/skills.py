@@ -12,7 +12,7 @@ from typing import Any
 from counsel.agents import installed
 from counsel.agents.base import AGENTS, Place
 from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import Found, Shape, Shelf, SkillFile
+from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, settings_text
 from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
 
 AGENT = "gemini"
@@ -98,7 +98,7 @@ def _in_order(root: Root, shelf: Shelf) -> Iterator[Found]:
 def _settings(path: Path, shelf: Shelf) -> dict[str, Any]:
     """Gemini's files may hold comments."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = settings_text(path)
         if "//" not in text and "/*" not in text:
             return shelf.json(path)
         from counsel.skills.comments import without_comments  # noqa: PLC0415 - rare
