@@ -148,12 +148,12 @@ async def test_sees_a_picture(rig: Rig, fake_api: FakeAPI) -> None:
     await whole(ask(rig, rig.call("what is this", images=(picture,))))
     asked = last(rig, fake_api)
     assert "what is this" in asked
+    (path,) = (rig.project / ".counsel" / "assets").glob("*.png")
+    assert await asyncio.to_thread(path.read_bytes) == PNG
     if rig.name in {"claude", "codex"}:
         assert base64.b64encode(PNG).decode() in asked
     else:
-        block = asked[asked.index("<images_input>") : asked.index("</images_input>")]
-        (path,) = [path for path in rig.project.rglob("*.png") if str(path) in block]
-        assert await asyncio.to_thread(path.read_bytes) == PNG
+        assert str(path) in asked[asked.index("<images_input>") : asked.index("</images_input>")]
 
 
 async def test_files_are_named_for_it_to_read(rig: Rig, fake_api: FakeAPI) -> None:

@@ -78,3 +78,13 @@ def test_half_a_picture_is_written_again(tmp_path: Path) -> None:
 def test_only_what_agents_see(tmp_path: Path) -> None:
     with pytest.raises(FileNotAllowed):
         keep(tmp_path, Image("image/svg+xml", b"<svg/>", "a.svg"))
+
+
+def test_a_project_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(FileNotAllowed, match="could not be kept") as raised:
+        keep(tmp_path, PICTURE)
+    assert raised.value.fields["file"] == str(tmp_path)

@@ -123,6 +123,14 @@ def test_images_add(home: Path, project: Path, picture: Path) -> None:
         3,
         "image/png",
     )
+    assert first["file"] == str(picture)
+
+
+def test_images_add_keeps_all_or_none(home: Path, project: Path, picture: Path) -> None:
+    done = run("images", "add", str(picture), str(picture.parent / "gone.png"), cwd=project, home=home)
+    assert done.returncode == 1
+    assert "gone.png" in done.stderr
+    assert not (project / ".counsel").exists()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from PIL import Image
 
 from fake import FakeProcess
 
@@ -169,6 +170,31 @@ async def test_who_can_be_asked_and_what_it_took(api: Api, fake_process: FakePro
         text = await answer.text()
     assert 'counsel_input_tokens_total{provider="openai",model="gpt-5"} 1000' in text
     assert 'counsel_errors_total{provider="openai",model="gpt-5",code="AUTHENTICATION_FAILED"} 1' in text
+
+
+async def test_a_picture_is_uploaded(api: Api, tmp_path: Path) -> None:
+    project = tmp_path / "a project"
+    project.mkdir()
+    there = {"project": str(project)}
+
+    async def upload(body: bytes, **query: str) -> tuple[int, Any]:
+        async with api.session.post("/api/images", data=io.BytesIO(body), params=query) as answer:
+            return answer.status, await answer.json()
+
+    made = io.BytesIO()
+    Image.new("RGB", (4, 3), "red").save(made, "PNG")
+    status, kept = await upload(made.getvalue(), **there)
+    assert (status, kept["media_type"], kept["width"], kept["height"]) == (200, "image/png", 4, 3)
+    assert Path(kept["path"]).parent == project / ".counsel" / "assets"
+    assert await asyncio.to_thread(Path(kept["path"]).read_bytes) == made.getvalue()
+    for body, query, code in (
+        (b"<svg onload='x()'/>", there, 400),
+        (b"", there, 400),
+        (made.getvalue() + b"x" * 11_000_000, there, 413),
+        (made.getvalue(), {"project": "relative"}, 400),
+    ):
+        assert (await upload(body, **query))[0] == code
+    assert len(list(project.rglob("*.*"))) == 3  # the picture, the store's .gitignore and .counsel itself
 
 
 async def test_the_rooms_of_servers_and_skills_are_here(api: Api) -> None:

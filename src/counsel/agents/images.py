@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counsel.errors import FileNotAllowed
-from counsel.types import Image
+from counsel.types import Image, Json
 
 if TYPE_CHECKING:
     from counsel.agents.driver import Ask
@@ -41,11 +41,29 @@ def keep(project: Path, image: Image) -> Path:
             hint="Convert it to PNG or JPEG.",
             file=image.name,
         )
-    folder = _store(project)
-    path = folder / f"{hashlib.sha256(image.data).hexdigest()}.{ending}"
-    if not _is_plain(path, len(image.data)):
-        _write(path, image.data)
+    try:
+        path = _store(project) / f"{hashlib.sha256(image.data).hexdigest()}.{ending}"
+        if not _is_plain(path, len(image.data)):
+            _write(path, image.data)
+    except OSError as error:
+        raise FileNotAllowed(
+            f"{image.name} could not be kept in {project / FOLDER} ({error.strerror}).",
+            hint="Make the project's folder writable.",
+            file=str(error.filename or project),
+        ) from None
     return path
+
+
+def described(image: Image, path: Path) -> Json:
+    """What `counsel images add --json` and `POST /api/images` tell of a picture that was kept."""
+    return {
+        "path": str(path),
+        "media_type": image.media_type,
+        "width": image.width,
+        "height": image.height,
+        "bytes": len(image.data),
+        "sha256": path.stem,
+    }
 
 
 def _store(project: Path) -> Path:

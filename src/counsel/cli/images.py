@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import click
 
 from counsel.caller import Caller
 from counsel.cli import connect, json_option, output
-from counsel.types import Json
+from counsel.types import Image
 
 
 @click.group()
@@ -27,8 +26,11 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
     The kind is found from the content: PNG, JPEG, GIF, WEBP or BMP (kept as PNG). The name in the store is the
     content's hash, so the same picture is kept once; the folder ignores itself in git. Prints the paths.
     """
+    from counsel.agents.images import described, keep
+
     who = connect.caller()
-    kept = [_kept(who, name) for name in files]
+    loaded = [_loaded(who, Path(name).expanduser().absolute()) for name in files]  # all, before one is kept
+    kept = [{"file": str(image.path), **described(image, keep(who.cwd, image))} for image in loaded]
     if as_json:
         output.document({"images": kept})
         return
@@ -36,21 +38,10 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
         output.line(each["path"])
 
 
-def _kept(who: Caller, name: str) -> Json:
+def _loaded(who: Caller, given: Path) -> Image:
     """A person at a shell may name a picture anywhere: its own folder is allowed for this one look."""
-    from counsel.agents.images import keep
     from counsel.engine.folders import Folders
     from counsel.engine.images import load
 
-    given = Path(name).expanduser().absolute()
     image = load(str(given), 1, Folders.of(replace(who, roots=(given.parent,))))
-    path = keep(who.cwd, image)
-    return {
-        "file": str(given),
-        "path": str(path),
-        "media_type": image.media_type,
-        "width": image.width,
-        "height": image.height,
-        "bytes": len(image.data),
-        "sha256": hashlib.sha256(image.data).hexdigest(),
-    }
+    return replace(image, path=given)

@@ -28,6 +28,7 @@ ROOMS: tuple[str, ...] = (
     "counsel.doors.api_usage",
     "counsel.doors.api_servers",
     "counsel.doors.api_skills",
+    "counsel.doors.api_images",
 )
 STATUS = {
     "INVALID_ARGUMENT": 400,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from counsel.engine.folders import Folders
 from counsel.errors import CounselError, FileTooLarge, InvalidArgument
+from counsel.settings import Settings
 from counsel.types import Image, Model
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE).match
 def load(given: str, number: int, folders: Folders) -> Image:
     """One entry of `images`: a path or a data URL."""
     if given[:5].lower() == "data:":
-        return _checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders)
+        return checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders.caller.settings)
     if _URL(given):
         raise InvalidArgument(
             f"{given[:200]} is an address; counsel fetches none, since it could be made to reach private servers.",
@@ -52,7 +53,7 @@ def load(given: str, number: int, folders: Folders) -> Image:
         data = b"" if opened.size > limit else opened.read(limit + 1)
         if opened.size > limit or len(data) > limit:
             raise _too_many_bytes(given, limit)
-    return replace(_checked(data, given, folders), path=opened.path)
+    return replace(checked(data, given, folders.caller.settings), path=opened.path)
 
 
 def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]:
@@ -93,9 +94,12 @@ def kind(data: bytes, name: str) -> tuple[str, str]:
     )
 
 
-def _checked(data: bytes, name: str, folders: Folders) -> Image:
+def checked(data: bytes, name: str, settings: Settings) -> Image:
+    """The picture that these bytes are; a failure when they are none, or too many."""
+    if len(data) > settings.max_image_bytes:
+        raise _too_many_bytes(name, settings.max_image_bytes)
     media_type, pillow = kind(data, name)
-    limit = folders.caller.settings.max_image_pixels
+    limit = settings.max_image_pixels
     with _pillow_errors(name), _open(data, pillow) as picture:
         width, height = picture.size
         if width * height > limit:

@@ -15,10 +15,11 @@ import base64
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from counsel.agents import driver, failures
+from counsel.agents import driver, failures, images
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
@@ -26,6 +27,7 @@ from counsel.agents.installed import Installed, first_set, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
+from counsel.errors import FileNotAllowed
 from counsel.types import (
     Call,
     Event,
@@ -78,6 +80,10 @@ def command(ask: Ask) -> Command:
         argv += ["--setting-sources", "user"]
         words = f"Claude Code was never told to trust {ask.cwd}: settings found there ({own}) were left out."
         notes = (f"{words} Run `claude` there once to trust it.",)
+    with suppress(
+        FileNotAllowed
+    ):  # the bytes go along: where nothing can be kept Claude sees them all the same
+        images.paths(ask)
     message = json.dumps(_message(ask)).encode() + b"\n"
     return Command(tuple(argv), ask.cwd, ask.env, message, notes=notes)
 
