@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _complete_streams()
     if arguments[:1] == ["stdio"]:
         from counsel.doors import stdio
 
@@ -23,6 +24,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     from counsel import cli
 
     _leave(cli.run(arguments))
+
+
+def _complete_streams() -> None:
+    """A stream that was closed (`>&-`) is /dev/null, so that no file of ours gets its number; and a terminal that is
+    not UTF-8 shows what it cannot spell as \\u2026, instead of losing an answer."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(errors="backslashreplace")
 
 
 def _leave(code: int) -> None:
