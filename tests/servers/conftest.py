@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from counsel import cli
+from counsel.agents import base
 from counsel.agents.base import Place
 from counsel.servers import Servers
 
@@ -20,12 +21,14 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 TINY = Path(__file__).parent / "tiny.py"
 QUICK = Path(__file__).parent / "quick.py"
 AGENT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "CLIENT_CWD", "CLAUDE_PROJECT_DIR")
+AGENT_VARIABLES += ("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
 
 
 @dataclass
 class World:
     home: Path
     project: Path
+    machine: Path  # its `etc` is where the agents look for what all users share
     capsys: pytest.CaptureFixture[str]
 
     def counsel(self, *args: str, code: int = 0) -> str:
@@ -67,12 +70,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()
+    monkeypatch.setattr(base, "ROOT", tmp_path / "machine")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("COUNSEL_HOME", str(home / "counsel"))
     for name in AGENT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(project)
-    return World(home, project, capsys)
+    return World(home, project, tmp_path / "machine", capsys)
 
 
 def golden(client: str, case: str, *parts: str) -> str:

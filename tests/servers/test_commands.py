@@ -297,14 +297,14 @@ def test_harmless_values_are_not_masked(world: World) -> None:
         "-e",
         "LEVEL=debug",
         "-e",
-        "DIR=/home/u/some/long/folder/name/that/goes/on",
+        "DIR=/home/u1/some/long/folder/name/that/goes/on",
         "--",
         "c",
         "-y",
         "@scope/package@1.2.3",
     )
     row = world.json("list")["servers"][0]
-    assert row["env"] == {"LEVEL": "debug", "DIR": "/home/u/some/long/folder/name/that/goes/on"}
+    assert row["env"] == {"LEVEL": "debug", "DIR": "/home/u1/some/long/folder/name/that/goes/on"}
     assert row["args"] == ["-y", "@scope/package@1.2.3"]
 
 

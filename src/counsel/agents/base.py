@@ -1,11 +1,16 @@
 """The agents as a table: names, commands, and the folders that their own variables can move."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 AgentName: TypeAlias = Literal["claude", "codex", "gemini", "cursor"]
-Scope: TypeAlias = Literal["user", "local", "project"]
+Scope: TypeAlias = Literal["user", "local", "project", "plugin", "system", "managed"]
+SCOPES: tuple[Scope, ...] = ("user", "local", "project")
+# What others keep: plugins and extensions; for all users, weaker than theirs; for all users, stronger than theirs.
+OTHERS_SCOPES: tuple[Scope, ...] = ("plugin", "system", "managed")
+ROOT = Path("/")
 
 
 class Agent(NamedTuple):
@@ -76,6 +81,12 @@ class Place(NamedTuple):
         moved = self.env.get("CLAUDE_CONFIG_DIR")
         return Path(moved) if moved else self.home / ".claude"
 
+    def claude_settings(self) -> list[Path]:
+        """User, project and local settings: later ones win. The project's are those of the folder itself."""
+        here = self.project / ".claude"
+        paths = [self.claude_dir() / "settings.json", here / "settings.json", here / "settings.local.json"]
+        return list(dict.fromkeys(paths))
+
     def codex_dir(self) -> Path:
         moved = self.env.get("CODEX_HOME")
         return Path(moved) if moved else self.home / ".codex"
@@ -85,6 +96,23 @@ class Place(NamedTuple):
 
     def cursor_dir(self) -> Path:
         return self.home / ".cursor"
+
+    def claude_managed(self) -> Path:
+        mac = sys.platform == "darwin"
+        folder = "Library/Application Support/ClaudeCode" if mac else "etc/claude-code"
+        return ROOT / folder / "managed-mcp.json"
+
+    def codex_system(self) -> Path:
+        return ROOT / "etc" / "codex"
+
+    def gemini_managed(self) -> Path:
+        mac = sys.platform == "darwin"
+        folder = "Library/Application Support/GeminiCli" if mac else "etc/gemini-cli"
+        return Path(self.env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or ROOT / folder / "settings.json")
+
+    def gemini_system(self) -> Path:
+        moved = self.env.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+        return Path(moved) if moved else self.gemini_managed().with_name("system-defaults.json")
 
 
 def place(env: Mapping[str, str], project: Path) -> Place:

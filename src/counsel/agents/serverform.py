@@ -1,8 +1,10 @@
 """An MCP server in no agent's form, and what an agent's module says about its own form."""
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from counsel.agents.base import AgentName, Place, Scope
@@ -56,9 +58,16 @@ class Home(NamedTuple):
     scope: Scope
     target: Target
     keys: Keys
-    writable: bool = True  # False: read by the agent, written by somebody else (a parent folder's file)
     # What a client puts around the first server of such a place.
     frame: Mapping[str, Any] | None = None
+    kept_by: str = ""  # who writes it, where that is not for us: a plugin, the machine's administrator
+    # What stands there as the agent understands it, when that is not simply what the file says.
+    entries: Mapping[str, Any] | None = None
+    alone: bool = False  # as long as this file is there, the agent uses no other
+
+    @property
+    def writable(self) -> bool:
+        return not self.kept_by
 
 
 class Switch(NamedTuple):
@@ -75,12 +84,15 @@ class Format(NamedTuple):
     agent: AgentName
     read: Callable[[str, Entry], Server]
     write: Callable[[Server], dict[str, Any]]
-    homes: Callable[[Place], list[Home]]
+    homes: Callable[[Place], list[Home]]  # what is the user's to write
     syntax: Syntax
     names: re.Pattern[str]
     names_words: str
     # Which of two servers with one name is used, the strongest first; empty: both are started.
     precedence: tuple[Scope, ...]
+    # Other places that the agent reads. The order does not matter, `precedence` does; within a scope the first wins.
+    others: Callable[[Place, Reader], Iterable[Home]] = lambda _place, _reader: ()
+    layered: bool = False  # servers of one name are merged, field by field (servers/layers.py)
     reserved: frozenset[str] = frozenset()
     transports: frozenset[str] = frozenset(TRANSPORTS)
     # Neutral fields that the agent does not have, and what that means; they are left out with these words.
@@ -88,11 +100,19 @@ class Format(NamedTuple):
     # Keys whose other spelling an entry may have; an update keeps the spelling that is there.
     aliases: Mapping[str, tuple[str, ...]] = {}
     switches: Callable[[Place, Home], list[Switch]] = lambda _place, _home: []
-    disabled: Callable[[Place, Home, Reader], frozenset[str]] = lambda _place, _home, _reader: frozenset()
+    # Whether a server of this name is switched off by something outside its entry.
+    off: Callable[[Place, Home, Reader], Callable[[str], bool]] = lambda _place, _home, _reader: (
+        lambda _name: False
+    )
     no_switch: str = ""  # why servers cannot be turned off
     # Said when a server is added here.
     notes: Callable[[Place, Home, Reader], list[str]] = lambda _place, _home, _reader: []
     warns: Callable[[Server], list[str]] = lambda _server: []
+
+
+def there(path: Path) -> bool:
+    """Whether something is at a path. (`Path.exists` fails in a folder that may not be entered.)"""
+    return os.access(path, os.F_OK)
 
 
 class Unreadable(ValueError):
@@ -148,6 +168,18 @@ def optional_texts(entry: Entry, key: str) -> tuple[str, ...] | None:
 def read_references(server: Server, syntax: Syntax) -> Server:
     """Every value with the agent's references in our form."""
     return translated(server, syntax.read)
+
+
+def filled(value: Any, words: Mapping[str, str]) -> Any:
+    """Every text in an entry with `${word}` replaced: what a client fills in itself, before any variable."""
+    if isinstance(value, Mapping):
+        return {key: filled(item, words) for key, item in value.items()}
+    if isinstance(value, list):
+        return [filled(item, words) for item in value]
+    if isinstance(value, str):
+        for word, meant in words.items():
+            value = value.replace(f"${{{word}}}", meant)
+    return value
 
 
 def translated(server: Server, change: Callable[[str], str]) -> Server:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from counsel.agents.base import place
+from counsel.agents.base import SCOPES, place
 from counsel.agents.serverform import Server
 from counsel.cli import json_option, output
 from counsel.cli import servers_options as option
@@ -31,7 +31,7 @@ def servers() -> None:
 
 
 @servers.command("list")
-@option.together(option.agent, option.scope, option.project, option.reveal)
+@option.together(option.agent, option.any_scope, option.project, option.reveal)
 @json_option
 def list_(
     agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
@@ -46,7 +46,7 @@ def list_(
 
 @servers.command()
 @click.argument("name")
-@option.together(option.agent, option.scope, option.project, option.reveal)
+@option.together(option.agent, option.any_scope, option.project, option.reveal)
 @json_option
 def show(
     name: str, agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
@@ -171,7 +171,7 @@ def remove(
 @click.option(
     "--scope",
     "-s",
-    type=click.Choice(option.SCOPES),
+    type=click.Choice(SCOPES),
     default=None,
     help="The scope at --to where it says none.",
 )
@@ -228,13 +228,13 @@ for _name, _on, _help in (
     ("enable", True, "Switch a server on, each client's own way."),
     ("disable", False, "Switch a server off and keep it, each client's own way."),
 ):
-    _body = json_option(option.dry_run(option.places(click.argument("name")(_switch(enabled=_on)))))
+    _body = json_option(option.dry_run(option.any_places(click.argument("name")(_switch(enabled=_on)))))
     servers.add_command(click.command(_name, help=_help)(_body))
 
 
 @servers.command()
 @click.argument("name", required=False)
-@option.together(option.agent, option.scope, option.project)
+@option.together(option.agent, option.any_scope, option.project)
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds per server."
 )

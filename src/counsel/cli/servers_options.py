@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES
 from counsel.agents.serverform import Server
 from counsel.servers import fields
 from counsel.servers.service import EVERY_AGENT
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-SCOPES = ("user", "local", "project")
+EVERY_SCOPE = (*SCOPES, *OTHERS_SCOPES)
 
 
 def _agents(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,6 +59,9 @@ agent = click.option(
 )
 everywhere = click.option("--everywhere", is_flag=True, help="Every agent, all or none.")
 scope = click.option("--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept.")
+any_scope = click.option(
+    "--scope", "-s", type=click.Choice(EVERY_SCOPE), default=None, help="Only what is kept there."
+)
 project = click.option(
     "--project",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
@@ -67,6 +70,7 @@ project = click.option(
 dry_run = click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
 reveal = click.option("--reveal", is_flag=True, help="Show secrets as they are.")
 places = together(agent, everywhere, scope, project)
+any_places = together(agent, everywhere, any_scope, project)
 server_fields = together(
     click.option(
         "--env",
@@ -110,8 +114,8 @@ def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
     agent, _, named = text.strip().partition(":")
     if agent not in AGENTS:
         raise click.UsageError(f"{agent!r} is no agent; agents are {', '.join(AGENTS)}.")
-    if named and named not in SCOPES:
-        raise click.UsageError(f"{named!r} is no scope; scopes are {', '.join(SCOPES)}.")
+    if named and named not in EVERY_SCOPE:
+        raise click.UsageError(f"{named!r} is no scope; scopes are {', '.join(EVERY_SCOPE)}.")
     return agent, named or scope
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import AGENTS
 from counsel.cli import output
-from counsel.cli.servers_options import SCOPES
+from counsel.cli.servers_options import EVERY_SCOPE
 from counsel.servers.listing import Found, Listing
 from counsel.servers.service import Applied, Servers
 
@@ -21,7 +21,7 @@ def print_listing(found: Listing, *, reveal: bool) -> None:
         groups[one.scope].append(one)
     if not found.servers:
         output.words("No agent has an MCP server here.")
-    for scope in SCOPES:
+    for scope in EVERY_SCOPE:
         if groups[scope]:
             output.line(f"{scope.capitalize()}")
             output.table(["server", *AGENTS, "what", "notes"], _matrix(groups[scope], reveal=reveal))

@@ -10,8 +10,8 @@ from counsel.agents.serverform import Entry, Home, Server, Unreadable
 from counsel.configfiles.edits import MISSING
 from counsel.configfiles.safewrite import Reader
 from counsel.errors import CounselError
-from counsel.servers import secrets
-from counsel.servers.formats import FORMATS
+from counsel.servers import layers, secrets
+from counsel.servers.formats import FORMATS, homes
 
 
 @dataclass(slots=True, eq=False)
@@ -84,42 +84,56 @@ def listing(
         if agent not in agents:
             continue
         rows: list[Found] = []
-        for home in form.homes(place):
-            rows += _at(place, home, reader, problems)
-        found += _shadowed(rows, form.precedence)
+        places = [*homes(form, place), *form.others(place, reader)]
+        beneath = layers.beneath(form, places, reader) if form.layered else {}
+        for home in places:
+            rows += _at(place, home, reader, problems, beneath.get(home.target.path, {}))
+        found += _shadowed(rows, form.precedence, next((home for home in places if home.alone), None))
     kept = [one for one in _drifted(found) if scope is None or one.scope == scope]
     return Listing(tuple(kept), tuple(problems))
 
 
-def _at(place: Place, home: Home, reader: Reader, problems: list[dict[str, Any]]) -> list[Found]:
+def _at(
+    place: Place, home: Home, reader: Reader, problems: list[dict[str, Any]], beneath: Mapping[str, Any]
+) -> list[Found]:
     about = {"agent": home.agent, "scope": home.scope, "path": str(home.target.path)}
     try:
-        document = reader.read(home.target)
+        entries = _entries(home, reader)
     except CounselError as error:
         if not any(known["path"] == about["path"] for known in problems):
             problems.append({**about, **error.as_dict()})
         return []
-    entries = MISSING if document is None else document.get(home.keys)
     if entries is MISSING:
         return []
     if not isinstance(entries, Mapping):
         words = f"{'.'.join(home.keys)} is not an object"
         problems.append({**about, "error": words, "code": "CONFIG_INVALID"})
         return []
-    disabled = FORMATS[home.agent].disabled(place, home, reader)
+    off = FORMATS[home.agent].off(place, home, reader)
     rows = []
     for name, entry in entries.items():
+        if name in beneath:
+            entry = layers.merged(beneath[name], entry)  # noqa: PLW2901
         try:
             server = FORMATS[home.agent].read(name, entry)
         except Unreadable as error:
             problems.append({**about, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
             continue
-        rows.append(Found(replace(server, enabled=server.enabled and name not in disabled), home, entry))
+        rows.append(Found(replace(server, enabled=server.enabled and not off(name)), home, entry))
     return rows
 
 
-def _shadowed(rows: list[Found], precedence: tuple[Scope, ...]) -> list[Found]:
+def _entries(home: Home, reader: Reader) -> Any:
+    if home.entries is not None:
+        return home.entries
+    document = reader.read(home.target)
+    return MISSING if document is None else document.get(home.keys)
+
+
+def _shadowed(rows: list[Found], precedence: tuple[Scope, ...], alone: Home | None) -> list[Found]:
     """The strongest scope is used; of a project's files, the nearest."""
+    if alone is not None:
+        return [row if row.home is alone else replace(row, shadowed_by=alone.scope) for row in rows]
     best: dict[str, Found] = {}
     for row in rows:
         held = best.get(row.server.name)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from counsel.agents.base import AGENTS, Place
+from counsel.agents.base import AGENTS, AgentName, Place
 from counsel.agents.references import Untranslatable, cursor_word
 from counsel.agents.serverform import TRANSPORTS, Entry, Format, Home, Server, Unreadable
 from counsel.configfiles import safewrite
 from counsel.configfiles.document import Document
-from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, patch
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended, lookup, patch
+from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
-from counsel.servers import secrets
+from counsel.servers import layers, secrets
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -91,6 +93,9 @@ class Planner:
         self.reader = reader
         self._results: list[Result] = []
         self._edits: dict[Target, list[EditsOf]] = {}
+        self._files: dict[str, Target] = {}  # links can make one file of two agents' files
+        self._layers: dict[tuple[AgentName, str], dict[str, Any]] = {}
+        self._steps: dict[tuple[str, Keys, str], Home] = {}
 
     def step(
         self,
@@ -103,8 +108,12 @@ class Planner:
         """One place's step; its edits are tried at once, so that a refusal is known before anything is written."""
         result = Result(home.agent, home.scope, str(home.target.path), name, action, list(warnings))
         self._results.append(result)
+        first = self._steps.setdefault((os.path.realpath(home.target.path), home.keys, name), home)
+        if first is not home and edits.keys() == {home.target}:
+            result.warnings.append(f"{first.target.path} is the same file; it is written once.")
+            return
         try:
-            changed = [self._try(target, make) for target, make in edits.items()]
+            changed = [self._try(home, name, target, make) for target, make in edits.items()]
         except CounselError as error:
             result.action, result.error = "refused", error
             return
@@ -112,11 +121,24 @@ class Planner:
             result.action = "unchanged"
             result.warnings = []
         for target, make in edits.items():
-            self._edits.setdefault(target, []).append(make)
+            file = self._files.setdefault(os.path.realpath(target.path), target)
+            self._edits.setdefault(file, []).append(make)
 
-    def _try(self, target: Target, make: EditsOf) -> bool:
+    def _try(self, home: Home, name: str, target: Target, make: EditsOf) -> bool:
         document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
-        return bool(make(document))
+        edits = make(document)
+        if edits and FORMATS[home.agent].layered and target == home.target:
+            becomes = lookup(intended(document.value, edits), (*home.keys, name))
+            self._layers.setdefault((home.agent, name), {})[str(target.path)] = becomes
+        return bool(edits)
+
+    def _refuse_broken_layers(self) -> None:
+        """Once all steps are known: a server may be taken out of two files by one command."""
+        for (agent, name), after in self._layers.items():
+            error = layers.refusal(FORMATS[agent], self.place, self.reader, name, after)
+            for result in self._results if error else ():
+                if (result.agent, result.name) == (agent, name) and result.path in after:
+                    result.action, result.error = "refused", error
 
     def refuse(self, home: Home, name: str, error: CounselError) -> None:
         path = str(home.target.path)
@@ -126,6 +148,7 @@ class Planner:
         self._results.append(Result(home.agent, home.scope, str(home.target.path), name, action))
 
     def plan(self, what: str) -> Plan:
+        self._refuse_broken_layers()
         plan = Plan(what, self._results, [])
         if not any(result.error for result in self._results):
             plan.writes = [self._write(target, makers) for target, makers in self._edits.items()]

@@ -85,7 +85,9 @@ def _known_key(text: str) -> bool:
 
 
 def _random(text: str) -> bool:
-    """Long, of letters and digits without a space or a dot: nobody writes such a thing by hand."""
+    """Long, of letters and digits without a space or a dot: nobody writes such a thing by hand, except as a path."""
+    if text.startswith(("/", "~/", "./", "../")):
+        return any(map(_random, filter(None, text.strip("~.").split("/"))))
     return (
         len(text) >= 32
         and _RANDOM.issuperset(text)

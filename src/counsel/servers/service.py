@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from counsel.agents.base import AGENTS, Place, place
+from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, Place, place
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles import safewrite
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
 from counsel.errors import InvalidArgument, NotFound
-from counsel.servers.formats import FORMATS, format_of
+from counsel.servers.formats import FORMATS, format_of, homes
 from counsel.servers.listing import Found, Listing
 from counsel.servers.listing import listing as list_servers
 
@@ -118,11 +118,11 @@ class Servers:
         from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
 
         planner = self._planner()
-        homes = self._removable(planner.reader, name, agents, scope)
-        for home in homes:
+        held = self._removable(planner.reader, name, agents, scope)
+        for home in held:
             planning.remove(planner, home, name)
         plan = planner.plan(f"remove {name}")
-        plan.writes = [self._as_before(one, homes, name) for one in plan.writes]
+        plan.writes = [self._as_before(one, held, name) for one in plan.writes]
         return self._applied(plan, dry_run=dry_run)
 
     def copy(
@@ -157,7 +157,7 @@ class Servers:
         from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
 
         planner = self._planner()
-        for found in self._chosen(planner.reader, name, agents, scope):
+        for found in self._chosen(planner.reader, name, agents, scope, self._switchable):
             planning.switch(planner, found, enabled=enabled)
         return self._apply(planner, f"{'enable' if enabled else 'disable'} {name}", dry_run=dry_run)
 
@@ -215,14 +215,22 @@ class Servers:
         _known(agents, scope)
         found: list[Home] = []
         for agent in dict.fromkeys(agents):
-            homes = [one for one in format_of(agent).homes(self.place) if one.scope == scope and one.writable]
-            if not homes:
-                raise InvalidArgument(
-                    f"{AGENTS[agent].label} has no scope {scope!r}.",
-                    hint=f"It has: {', '.join(AGENTS[agent].scopes)}.",
-                )
-            found += homes
+            held = [one for one in homes(format_of(agent), self.place) if one.scope == scope]
+            if not held:
+                raise self._no_such_scope(agent, scope)
+            found += held
         return found
+
+    def _no_such_scope(self, agent: str, scope: str) -> InvalidArgument:
+        label, scopes = AGENTS[agent].label, AGENTS[agent].scopes
+        if scope in scopes:
+            return InvalidArgument(
+                f"In {self.place.project} the scope {scope!r} of {label} is the user's own file.",
+                hint="Use --scope user, or another folder with --project.",
+            )
+        return InvalidArgument(
+            f"{label} has no scope {scope!r} that can be written.", hint=f"It has: {', '.join(scopes)}."
+        )
 
     def _find(self, reader: Reader, name: str, agents: Sequence[str], scope: str | None) -> list[Found]:
         _known(agents, scope)
@@ -235,20 +243,29 @@ class Servers:
         raise NotFound(f"No agent has a server {name!r}{_where(agents, scope)}.", hint=hint)
 
     def _chosen(
-        self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
+        self,
+        reader: Reader,
+        name: str,
+        agents: Sequence[str] | None,
+        scope: str | None,
+        changeable: Callable[[Home], bool] = lambda home: home.writable,
     ) -> list[Found]:
         """The places that are meant: the named agents', or the only one there is."""
-        found = [one for one in self._find(reader, name, agents or EVERY_AGENT, scope) if one.home.writable]
+        seen = self._find(reader, name, agents or EVERY_AGENT, scope)
+        found = [one for one in seen if changeable(one.home)]
         if not found:
-            raise InvalidArgument(
-                f"{name!r} is kept in a parent folder's file.", hint="Name that folder with --project."
-            )
+            raise not_ours(seen[0])
         if agents is None and len(found) > 1:
             places = "; ".join(f"{one.agent} {one.scope}" for one in found)
             raise InvalidArgument(
                 f"{name!r} is in several places: {places}.", hint="Say --agent and --scope, or --everywhere."
             )
         return found
+
+    def _switchable(self, home: Home) -> bool:
+        """A server that somebody else keeps can be switched where the agent notes that in the user's own files."""
+        switches = format_of(home.agent).switches(self.place, home)
+        return home.writable or (bool(switches) and all(one.target != home.target for one in switches))
 
     def _removable(
         self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
@@ -258,17 +275,17 @@ class Servers:
         broken = {
             (one["agent"], one["scope"], one["path"]) for one in seen.problems if one.get("name") == name
         }
-        homes = [
+        unreadable = [
             home
             for agent in agents or EVERY_AGENT
-            for home in format_of(agent).homes(self.place)
-            if home.writable and (home.agent, home.scope, str(home.target.path)) in broken
+            for home in homes(format_of(agent), self.place)
+            if (home.agent, home.scope, str(home.target.path)) in broken
             if scope in (None, home.scope)
         ]
-        if homes and agents is not None:
+        if unreadable and agents is not None:
             held = [one for one in seen.servers if one.server.name == name and one.home.writable]
-            return homes + [one.home for one in held]
-        return homes or [one.home for one in self._chosen(reader, name, agents, scope)]
+            return unreadable + [one.home for one in held]
+        return unreadable or [one.home for one in self._chosen(reader, name, agents, scope)]
 
     def _one(self, reader: Reader, name: str, agent: str, scope: str | None) -> Found:
         found = self._find(reader, name, [agent], scope)
@@ -286,8 +303,28 @@ def _same_but_empty(target: Target, older: bytes, after: bytes | None, paths: Se
 def _known(agents: Sequence[str], scope: str | None) -> None:
     for agent in agents:
         format_of(agent)
-    if scope not in (None, "user", "local", "project"):
-        raise InvalidArgument(f"There is no scope {scope!r}.", hint="Scopes: user, local, project.")
+    if scope is not None and scope not in (*SCOPES, *OTHERS_SCOPES):
+        raise InvalidArgument(
+            f"There is no scope {scope!r}.", hint=f"Scopes: {', '.join((*SCOPES, *OTHERS_SCOPES))}."
+        )
+
+
+def not_ours(found: Found) -> InvalidArgument:
+    """Why a server that is listed cannot be changed."""
+    return InvalidArgument(
+        f"{found.server.name!r} ({AGENTS[found.agent].label}, {found.scope}) is kept by {found.home.kept_by} in "
+        f"{found.home.target.path}; it is not changed here.",
+        hint=_ELSEWHERE[found.scope],
+        file=str(found.home.target.path),
+    )
+
+
+_ELSEWHERE = {
+    "project": "Name that folder with --project.",
+    "plugin": "Switch it with `counsel servers disable`, or remove the plugin with the agent's own command.",
+    "system": "A server of the same name in your own scope takes its place.",
+    "managed": "Whoever keeps that file can change it.",
+}
 
 
 def _where(agents: Sequence[str], scope: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Where Claude Code's enabled plugins keep their skills.
+"""Claude Code's enabled plugins: where they are, and where they keep their skills.
 
 A plugin counts when `enabledPlugins` says true, its marketplace is known and lists it, and its manifest is valid. From a
 marketplace that is a folder on this machine it is read in place; any other is read from where `installed_plugins.json`
@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counsel.agents.base import Place
 from counsel.skills.record import Root
@@ -20,7 +20,20 @@ from counsel.skills.shelf import SKILL_FILE, Shelf
 _FOLDER_SOURCES = {"directory", "file"}
 
 
+class Plugin(NamedTuple):
+    identity: str  # name@marketplace
+    folder: Path
+    version: str | None
+    offer: dict[str, Any]  # what its marketplace says about it
+    marketplace: Path
+
+
 def plugin_roots(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Root]:
+    for plugin in enabled_plugins(place, shelf, settings):
+        yield from _skill_folders(plugin, shelf)
+
+
+def enabled_plugins(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Plugin]:
     for identity, enabled in _enabled(settings).items():
         if enabled is not True or identity.endswith("@builtin"):
             continue
@@ -32,7 +45,7 @@ def plugin_roots(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> 
             why = _why_not(market, marketplace is not None, offer is not None)
             shelf.problems.append(f"Claude plugin {identity}: {why}: its skills are not loaded.")
             continue
-        yield from _skill_folders(identity, folder, version, offer, shelf)
+        yield Plugin(identity, folder, version, offer, marketplace[0])
 
 
 def _why_not(market: str, known: bool, listed: bool) -> str:
@@ -112,18 +125,28 @@ def _applies(entry: dict[str, Any], place: Place) -> bool:
 # ── inside a plugin ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill_folders(
-    identity: str, folder: Path, version: str | None, offer: dict[str, Any], shelf: Shelf
-) -> Iterator[Root]:
-    manifest_path = folder / ".claude-plugin" / "plugin.json"
-    manifest = shelf.json(manifest_path) if manifest_path.exists() else {"name": identity.rpartition("@")[0]}
-    more = _paths(manifest.get("skills"))
-    if more is None or not _valid(manifest):
-        shelf.problems.append(f"{manifest_path}: not a valid manifest: Claude does not load {identity}.")
+def manifest_of(plugin: Plugin, shelf: Shelf) -> dict[str, Any] | None:
+    """None when Claude does not load the plugin because of it; `problems` says so."""
+    path = manifest_file(plugin)
+    manifest = shelf.json(path) if path.exists() else {"name": plugin.identity.rpartition("@")[0]}
+    if _paths(manifest.get("skills")) is None or not _valid(manifest):
+        shelf.problems.append(f"{path}: not a valid manifest: Claude does not load {plugin.identity}.")
+        return None
+    return manifest
+
+
+def manifest_file(plugin: Plugin) -> Path:
+    return plugin.folder / ".claude-plugin" / "plugin.json"
+
+
+def _skill_folders(plugin: Plugin, shelf: Shelf) -> Iterator[Root]:
+    manifest = manifest_of(plugin, shelf)
+    if manifest is None:
         return
+    identity, folder, version, offer, _ = plugin
     if isinstance(said := manifest.get("version"), str):
         version = version or said
-    more += _paths(offer.get("skills")) or []
+    more = (_paths(manifest.get("skills")) or []) + (_paths(offer.get("skills")) or [])
     usual = folder / "skills"
     if not usual.is_dir() and not more and (folder / SKILL_FILE).is_file():
         usual = folder  # a plugin that is one skill

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
 from counsel.agents.base import Place
 from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable
+from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable, there
 from counsel.configfiles.document import Document
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
 from counsel.configfiles.safewrite import Reader, Target
@@ -55,17 +56,29 @@ def _layout(server: Server) -> dict[str, Any]:
 def homes(place: Place) -> list[Home]:
     user = _user_file(place)
     local = ("projects", str(project_key(place.project)), "mcpServers")
-    found = [
+    return [
         Home("claude", "user", user, ("mcpServers",)),
         Home("claude", "local", user, local, frame=_PROJECT),
         Home("claude", "project", Target(place.project / ".mcp.json", "json", 0o644), ("mcpServers",)),
     ]
-    above = [folder / ".mcp.json" for folder in place.project.parents]
-    return found + [
-        Home("claude", "project", Target(file, "json", 0o644), ("mcpServers",), writable=False)
-        for file in above
-        if file.is_file()
+
+
+def _others(place: Place, reader: Reader) -> Iterator[Home]:
+    managed = place.claude_managed()
+    if os.path.lexists(managed):
+        kept_by = "this machine's administrator"
+        yield Home("claude", "managed", Target(managed, "json"), ("mcpServers",), kept_by=kept_by, alone=True)
+    for folder in place.project.parents:
+        if there(file := folder / ".mcp.json"):
+            yield Home("claude", "project", Target(file, "json"), ("mcpServers",), kept_by="a folder above")
+    settings = [
+        dict(document.value) if (document := reader.quiet(Target(path, "json"))) else {}
+        for path in place.claude_settings()
     ]
+    if any(one.get("enabledPlugins") for one in settings):
+        from counsel.agents.claude import plugin_servers  # noqa: PLC0415 - most people have no plugin
+
+        yield from plugin_servers.homes(place, reader, settings, project_key(place.project))
 
 
 def _user_file(place: Place) -> Target:
@@ -76,7 +89,7 @@ def project_key(folder: Path) -> Path:
     """Claude Code keeps a project's things under its git root, found from any folder inside it, through links; a
     worktree's under the root of the repository that it belongs to (measured, 2.1.325)."""
     real = Path(os.path.realpath(folder))
-    root = next((one for one in (real, *real.parents) if (one / ".git").exists()), None)
+    root = next((one for one in (real, *real.parents) if there(one / ".git")), None)
     if root is None:
         return real
     return _main_worktree(root / ".git") or root
@@ -130,7 +143,7 @@ def _local_settings(place: Place) -> Target:
     return Target(place.project / ".claude" / "settings.local.json", "json", 0o644)
 
 
-def _disabled(place: Place, home: Home, reader: Reader) -> frozenset[str]:
+def _off_here(place: Place, home: Home, reader: Reader) -> Callable[[str], bool]:
     found: set[str] = set()
     project = ("projects", str(project_key(place.project)))
     if document := reader.quiet(_user_file(place)):
@@ -139,17 +152,22 @@ def _disabled(place: Place, home: Home, reader: Reader) -> frozenset[str]:
             found |= _names(document.get((*project, "disabledMcpjsonServers")))
     if home.scope == "project" and (settings := reader.quiet(_local_settings(place))):
         found |= _names(settings.get(("disabledMcpjsonServers",)))
-    return frozenset(found)
+    return found.__contains__
 
 
 def _names(value: Any) -> set[str]:
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
 
 
-def _notes(_place: Place, home: Home, _reader: Reader) -> list[str]:
-    if home.scope != "project":
-        return []
-    return ["Claude Code asks for approval before it uses a project's servers."]
+def _notes(place: Place, home: Home, _reader: Reader) -> list[str]:
+    notes = []
+    if os.path.lexists(managed := place.claude_managed()):
+        notes.append(
+            f"Claude Code uses no other servers than those of {managed} as long as that file is there."
+        )
+    if home.scope == "project":
+        notes.append("Claude Code asks for approval before it uses a project's servers.")
+    return notes
 
 
 FORMAT = Format(
@@ -160,7 +178,8 @@ FORMAT = Format(
     syntax=references.CLAUDE,
     names=re.compile(r"[A-Za-z0-9_-]+"),
     names_words="letters, digits, - and _",
-    precedence=("local", "project", "user"),
+    others=_others,
+    precedence=("managed", "local", "project", "user", "plugin"),
     reserved=frozenset({"workspace", "__proto__"}),
     lacks={
         "cwd": "Claude Code ignores a working folder: the server starts in the project's folder",
@@ -168,6 +187,6 @@ FORMAT = Format(
         "exclude_tools": "Claude Code has no list of forbidden tools per server",
     },
     switches=_switches,
-    disabled=_disabled,
+    off=_off_here,
     notes=_notes,
 )

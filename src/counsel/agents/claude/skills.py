@@ -74,10 +74,7 @@ def _upwards(place: Place) -> Iterator[Path]:
 
 
 def _settings(place: Place, shelf: Shelf) -> list[dict[str, Any]]:
-    """User, project and local settings: later ones win. The project's are those of the folder itself."""
-    here = place.project / ".claude"
-    paths = [place.claude_dir() / "settings.json", here / "settings.json", here / "settings.local.json"]
-    return [shelf.json(path) for path in dict.fromkeys(paths)]
+    return [shelf.json(path) for path in place.claude_settings()]
 
 
 def _search(root: Root, shelf: Shelf) -> Iterator[Found]:

@@ -1,11 +1,11 @@
-"""Where Codex's enabled plugins keep their skills: `[plugins."name@market"]` in config.toml, files in its cache."""
+"""Codex's enabled plugins, and where they keep their skills: `[plugins."name@market"]` in config.toml, files in its cache."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counsel.agents.base import Place
 from counsel.skills.record import Root
@@ -14,7 +14,20 @@ from counsel.skills.shelf import Shelf
 MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 
 
+class Plugin(NamedTuple):
+    identity: str  # name@marketplace
+    folder: Path
+    version: str
+    manifest: dict[str, Any]
+
+
 def plugin_roots(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator[Root]:
+    for identity, folder, version, manifest in enabled_plugins(place, shelf, config):
+        for path in _paths(manifest.get("skills")):
+            yield Root(folder / path, "plugin", plugin=identity, version=version)
+
+
+def enabled_plugins(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator[Plugin]:
     plugins = config.get("plugins")
     for identity, settings in plugins.items() if isinstance(plugins, dict) else ():
         name, _, market = identity.rpartition("@")
@@ -28,8 +41,7 @@ def plugin_roots(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator
                 f"Codex plugin {identity}: it is not installed in {cache}: its skills are not loaded."
             )
             continue
-        for path in _paths(manifest.get("skills")):
-            yield Root(cache / version / path, "plugin", plugin=identity, version=version)
+        yield Plugin(identity, cache / version, version, manifest)
 
 
 def _newest(versions: list[str]) -> str:
@@ -39,8 +51,12 @@ def _newest(versions: list[str]) -> str:
     )
 
 
+def manifest_file(folder: Path) -> Path | None:
+    return next((folder / path for path in MANIFESTS if (folder / path).is_file()), None)
+
+
 def _manifest(folder: Path, shelf: Shelf) -> dict[str, Any] | None:
-    found = next((folder / path for path in MANIFESTS if (folder / path).is_file()), None)
+    found = manifest_file(folder)
     return shelf.json(found) if found else None
 
 

@@ -7,12 +7,13 @@ so nothing is written that is not exactly one of its two forms.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place
+from counsel.agents.base import Place, Scope
 from counsel.agents.references import Untranslatable
 from counsel.agents.serverform import (
     Entry,
@@ -26,6 +27,7 @@ from counsel.agents.serverform import (
     text,
     text_map,
     texts,
+    there,
     translated,
 )
 from counsel.configfiles.document import Document
@@ -147,9 +149,36 @@ def _remote(server: Server) -> dict[str, Any]:
 
 def homes(place: Place) -> list[Home]:
     keys = ("mcp_servers",)
-    user = Target(place.codex_dir() / "config.toml", "toml", 0o600)
     project = Target(place.project / ".codex" / "config.toml", "toml", 0o644)
-    return [Home("codex", "user", user, keys), Home("codex", "project", project, keys)]
+    return [Home("codex", "user", _user_file(place), keys), Home("codex", "project", project, keys)]
+
+
+def _user_file(place: Place) -> Target:
+    return Target(place.codex_dir() / "config.toml", "toml", 0o600)
+
+
+def _others(place: Place, reader: Reader) -> Iterator[Home]:
+    """Codex reads `.codex/config.toml` of every folder from the repository's root down to this one."""
+    keys = ("mcp_servers",)
+    for folder in _above(place.project):
+        if there(file := folder / ".codex" / "config.toml") and file != _user_file(place).path:
+            yield Home("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
+    files: tuple[tuple[Scope, str], ...] = (("managed", "managed_config.toml"), ("system", "config.toml"))
+    for scope, name in files:
+        if there(file := place.codex_system() / name):
+            yield Home("codex", scope, Target(file, "toml"), keys, kept_by="this machine's administrator")
+    config = reader.quiet(_user_file(place))
+    if config is not None and config.get(("plugins",)):
+        from counsel.agents.codex import plugin_servers  # noqa: PLC0415 - most people have no plugin
+
+        yield from plugin_servers.homes(place, reader, config.value)
+
+
+def _above(project: Path) -> list[Path]:
+    """The folders above the project's, the nearest first, up to the repository's root; none outside of one."""
+    folders = [project, *project.parents]
+    root = next((number for number, one in enumerate(folders) if there(one / ".git")), 0)
+    return folders[1 : root + 1]
 
 
 def _switches(_place: Place, home: Home) -> list[Switch]:
@@ -170,7 +199,7 @@ def _notes(place: Place, home: Home, reader: Reader) -> list[str]:
 
 
 def _trusted(place: Place, reader: Reader) -> bool:
-    document = reader.quiet(Target(place.codex_dir() / "config.toml", "toml"))
+    document = reader.quiet(_user_file(place))
     folders = [str(folder) for folder in (place.project, *place.project.parents)]
     return document is not None and any(
         document.get(("projects", folder, "trust_level")) == "trusted" for folder in folders
@@ -185,7 +214,9 @@ FORMAT = Format(
     syntax=references.CODEX,
     names=re.compile(r"[A-Za-z0-9_:@/.-]+"),
     names_words="letters, digits and - _ : @ / .",
-    precedence=("project", "user"),
+    others=_others,
+    layered=True,
+    precedence=("managed", "project", "user", "system", "plugin"),
     transports=frozenset({"stdio", "http"}),
     switches=_switches,
     notes=_notes,

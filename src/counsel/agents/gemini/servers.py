@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place
+from counsel.agents.base import Place, Scope
 from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch
+from counsel.agents.serverform import Entry, Format, Home, Server, Switch, there
 from counsel.configfiles.document import Document
-from counsel.configfiles.edits import Drop, Edit, Put, lookup
+from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
 
 _OWN = {"timeout": "timeout", "include_tools": "includeTools", "exclude_tools": "excludeTools"}
@@ -44,32 +47,72 @@ def homes(place: Place) -> list[Home]:
     ]
 
 
+def _others(place: Place, reader: Reader) -> Iterator[Home]:
+    kept_by = "this machine's administrator"
+    for scope, file in _machine_files(place):
+        if there(file):
+            yield Home("gemini", scope, Target(file, "jsonc"), ("mcpServers",), kept_by=kept_by)
+    if os.access(extensions := place.gemini_dir() / "extensions", os.R_OK | os.X_OK):
+        from counsel.agents.gemini import extension_servers  # noqa: PLC0415 - most people have none
+
+        yield from extension_servers.homes(place, reader, extensions)
+
+
+def _machine_files(place: Place) -> list[tuple[Scope, Path]]:
+    """The client calls the first its system settings, the second their defaults."""
+    return [("managed", place.gemini_managed()), ("system", place.gemini_system())]
+
+
 def _switch_file(place: Place) -> Target:
     return Target(place.gemini_dir() / "mcp-server-enablement.json", "json", 0o600)
 
 
 def _switches(place: Place, _home: Home) -> list[Switch]:
-    return [Switch(_switch_file(place), _switch, "Gemini CLI switches a server by its name, in every scope.")]
+    note = "Gemini CLI switches a server by its name, in every scope."
+    excluding = [Switch(home.target, _no_longer_excluded) for home in homes(place)]
+    return [Switch(_switch_file(place), _switch, note), *excluding]
+
+
+def _no_longer_excluded(document: Document, name: str, enabled: bool) -> list[Edit]:
+    """`mcp.excluded` switches off, too; `gemini mcp enable` leaves it there and the server off."""
+    path = ("mcp", "excluded")
+    held = document.get(path) if enabled else None
+    same = (
+        [item for item in held if isinstance(item, str) and _plain(item) == _plain(name)]
+        if isinstance(held, list)
+        else []
+    )
+    return [DropItem(path, item) for item in dict.fromkeys(same)]
 
 
 def _switch(document: Document, name: str, enabled: bool) -> list[Edit]:
-    """The client lower-cases and trims names in this file."""
-    path = (name.strip().lower(),)
+    path = (_plain(name),)
     if enabled:
         return [Drop(path)] if lookup(document.value, path) else []
     return [Put((*path, "enabled"), value=False)]
 
 
-def _disabled(place: Place, home: Home, reader: Reader) -> frozenset[str]:
-    switches, settings = reader.quiet(_switch_file(place)), reader.quiet(home.target)
+def _off(place: Place, _home: Home, reader: Reader) -> Callable[[str], bool]:
+    """What one settings file excludes is off everywhere; where some say what is allowed, each of them must."""
+    switches = reader.quiet(_switch_file(place))
     off = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
-    servers = settings.get(home.keys) if settings else None
-    named = set(servers) if isinstance(servers, dict) else set()
-    excluded = settings.get(("mcp", "excluded")) if settings else None
-    return frozenset(
-        {name for name in named if name.strip().lower() in off}
-        | (named & set(excluded) if isinstance(excluded, list) else set())
-    )
+    files = [home.target for home in homes(place)] + [
+        Target(file, "jsonc") for _, file in _machine_files(place)
+    ]
+    settings = [document for file in files if (document := reader.quiet(file))]
+    for one in settings:
+        off |= _names(one.get(("mcp", "excluded")))
+    allowed = [_names(one.get(("mcp", "allowed"))) for one in settings if one.get(("mcp", "allowed"))]
+    return lambda name: _plain(name) in off or any(_plain(name) not in names for names in allowed)
+
+
+def _names(value: Any) -> set[str]:
+    return {_plain(name) for name in value if isinstance(name, str)} if isinstance(value, list) else set()
+
+
+def _plain(name: str) -> str:
+    """The client lower-cases and trims names wherever it switches."""
+    return name.strip().lower()
 
 
 def _is_off(state: Any) -> bool:
@@ -94,11 +137,12 @@ FORMAT = Format(
     syntax=references.GEMINI,
     names=re.compile(r"[^\x00-\x1f]+"),
     names_words="any text",
-    precedence=("project", "user"),
+    others=_others,
+    precedence=("managed", "project", "user", "system", "plugin"),
     reserved=frozenset({"__proto__"}),
     aliases={"url": ("httpUrl",)},
     switches=_switches,
-    disabled=_disabled,
+    off=_off,
     notes=_notes,
     warns=_warns,
 )

@@ -1,0 +1,99 @@
+"""The MCP servers that Claude Code's enabled plugins bring, as the client names and fills them in (measured, 2.1.325).
+
+`.mcp.json` in the plugin's folder, then what its manifest says: an object, a path, or a list of these. A plugin without
+a manifest has what its marketplace says. Of two servers with one name the later is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counsel.agents.base import Place
+from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
+from counsel.agents.serverform import Home, filled, there
+from counsel.configfiles.safewrite import Reader, Target
+from counsel.errors import CounselError
+from counsel.skills.shelf import Shelf
+
+_HANDED = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
+
+
+class _Source(NamedTuple):
+    file: Path
+    entries: Mapping[str, Any] | None  # None: the file has to be read
+
+
+def homes(place: Place, reader: Reader, settings: list[dict[str, Any]], project: Path) -> Iterator[Home]:
+    shelf = Shelf()
+    for plugin in enabled_plugins(place, shelf, settings):
+        manifest = manifest_of(plugin, shelf)
+        if manifest is not None:
+            words = {**_folders(plugin, place), "CLAUDE_PROJECT_DIR": str(project)}
+            yield from _of(plugin, manifest, words, reader)
+
+
+def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:
+    usual = plugin.folder / ".mcp.json"
+    if there(usual):
+        yield _Source(usual, None)
+    file, said = manifest_file(plugin), manifest.get("mcpServers")
+    if not there(file):
+        file, said = (
+            plugin.marketplace / ".claude-plugin" / "marketplace.json",
+            plugin.offer.get("mcpServers"),
+        )
+    for one in said if isinstance(said, list) else [said]:
+        if isinstance(one, Mapping):
+            yield _Source(file, one)
+        elif isinstance(one, str) and one.endswith(".json"):
+            yield _Source(Path(os.path.normpath(plugin.folder / one)), None)
+
+
+def _of(plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], reader: Reader) -> Iterator[Home]:
+    known: set[str] = set()
+    for source in reversed(list(_sources(plugin, manifest))):
+        home = Home(
+            "claude",
+            "plugin",
+            Target(source.file, "json"),
+            ("mcpServers",),
+            kept_by=f"the plugin {plugin.identity}",
+        )
+        try:
+            entries = source.entries if source.entries is not None else _read(home.target, reader)
+        except CounselError:
+            yield home  # the list says what is wrong with it
+            continue
+        shown = {
+            f"plugin:{manifest['name']}:{name}": _with_env(filled(entry, words), words)
+            for name, entry in entries.items()
+            if name not in known
+        }
+        known |= entries.keys()
+        yield home._replace(entries=shown)
+
+
+def _read(target: Target, reader: Reader) -> Mapping[str, Any]:
+    """`{"mcpServers": {…}}`, or the servers alone."""
+    document = reader.read(target)
+    value = {} if document is None else document.value
+    inner = value.get("mcpServers", value)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _folders(plugin: Plugin, place: Place) -> dict[str, str]:
+    data = place.claude_dir() / "plugins" / "data" / re.sub(r"[^A-Za-z0-9_-]", "-", plugin.identity)
+    return dict(zip(_HANDED, (str(plugin.folder), str(data)), strict=True))
+
+
+def _with_env(entry: Any, words: Mapping[str, str]) -> Any:
+    """The client hands its folders to a server that it starts."""
+    if not isinstance(entry, Mapping) or "command" not in entry:
+        return entry
+    handed = {name: words[name] for name in _HANDED}
+    env = entry.get("env")
+    return {**entry, "env": {**handed, **env} if isinstance(env, Mapping) else handed}

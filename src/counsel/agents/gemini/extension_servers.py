@@ -1,0 +1,69 @@
+"""The MCP servers that Gemini CLI's extensions bring (measured, 0.61): `gemini-extension.json` of those switched on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import Place
+from counsel.agents.serverform import Home, filled
+from counsel.configfiles.safewrite import Reader, Target
+from counsel.errors import CounselError
+
+
+def homes(place: Place, reader: Reader, extensions: Path) -> Iterator[Home]:
+    switches = _value(reader, extensions / "extension-enablement.json")
+    for link in sorted(path for path in extensions.iterdir() if path.is_dir()):
+        folder = _installed(link, reader)
+        target = Target(folder / "gemini-extension.json", "json")
+        try:
+            document = reader.read(target)
+        except CounselError:
+            yield Home("gemini", "plugin", target, ("mcpServers",), kept_by=f"the extension {link.name}")
+            continue
+        about = document.value if document is not None else {}
+        name, servers = about.get("name"), about.get("mcpServers")
+        if isinstance(name, str) and isinstance(servers, Mapping) and _active(switches.get(name), place):
+            entries = filled(servers, _words(folder, place))
+            kept_by = f"the extension {name}"
+            yield Home("gemini", "plugin", target, ("mcpServers",), kept_by=kept_by, entries=entries)
+
+
+def _value(reader: Reader, path: Path) -> Mapping[str, Any]:
+    document = reader.quiet(Target(path, "json"))
+    return document.value if document is not None else {}
+
+
+def _installed(folder: Path, reader: Reader) -> Path:
+    """An extension can be linked from where it is developed."""
+    about = _value(reader, folder / ".gemini-extension-install.json")
+    source = about.get("source")
+    return Path(source) if about.get("type") == "link" and isinstance(source, str) else folder
+
+
+def _words(folder: Path, place: Place) -> dict[str, str]:
+    return {
+        "extensionPath": str(folder),
+        "workspacePath": str(place.project),
+        "/": os.sep,
+        "pathSeparator": os.sep,
+    }
+
+
+def _active(switch: Any, place: Place) -> bool:
+    """The last rule that is about this folder counts: `!` switches off, a final `*` is for all folders below."""
+    rules = switch.get("overrides") if isinstance(switch, Mapping) else None
+    here = f"{place.project}/"
+    active = True
+    for rule in rules if isinstance(rules, list) else []:
+        if isinstance(rule, str) and _matches(rule.removeprefix("!"), here):
+            active = not rule.startswith("!")
+    return active
+
+
+def _matches(rule: str, here: str) -> bool:
+    pattern = re.sub(r"(/?)\\\*", r"(\1.*)?", re.escape(rule))
+    return re.fullmatch(pattern, here) is not None
