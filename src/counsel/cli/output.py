@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -83,7 +82,11 @@ def console(*, stderr: bool = False) -> Console:
 
 def width() -> int | None:
     """Of the terminal; None in a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil  # with the archive formats: 3 ms that only a terminal needs
+
+    return shutil.get_terminal_size().columns
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -7,8 +7,8 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge, Internal
 
@@ -16,13 +16,15 @@ LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and e
 _PIECE = 1 << 18
 
 
-@dataclass(slots=True, eq=False)
-class Snapshot:
+class Snapshot(NamedTuple):
     real: Path  # through symbolic links
-    data: bytes | None = field(repr=False)
+    data: bytes | None
     identity: tuple[int, int, int, int] | None
     mode: int | None = None
     owner: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:  # no content: it may hold secrets
+        return f"Snapshot({self.real})"
 
 
 def snapshot(path: Path, known: bytes | None = None) -> Snapshot:

@@ -247,7 +247,12 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
 
 
 def _spliced(text: str, splices: list[Splice]) -> str:
-    """One new text from all spans: the megabytes between them are copied once."""
+    """One new text from all spans. `replace` copies the megabytes around a single one once, `join` twice."""
+    if len(splices) == 1:
+        start, end, new = splices[0]
+        near = text[max(0, start - 64) : end]
+        if near and text.find(near) == end - len(near):
+            return text.replace(near, near[: start - end + len(near)] + new, 1)
     parts, at = [], 0
     for start, end, new in sorted(splices):
         parts += [text[at:start], new]

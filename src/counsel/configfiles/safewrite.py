@@ -31,19 +31,20 @@ class Target(NamedTuple):
     claude_lock: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Change:
+class Change(NamedTuple):
     target: Target
-    rewrite: Rewrite = field(repr=False)
+    rewrite: Rewrite
 
 
-@dataclass(slots=True, eq=False)
-class Planned:
+class Planned(NamedTuple):
     """A change and what it makes of the file as it is now; `after` is exactly what is written."""
 
     change: Change
-    before: bytes | None = field(repr=False)
-    after: bytes | None = field(repr=False)
+    before: bytes | None
+    after: bytes | None
+
+    def __repr__(self) -> str:  # no content: it may hold secrets
+        return f"Planned({self.path})"
 
     @property
     def path(self) -> Path:
