@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+import codecs
+
 
 def sound(text: str) -> str:
     """Half a character (half an emoji in JSON, a byte that was no UTF-8 in a name or a pipe) becomes U+FFFD."""
+    if is_sound(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def is_sound(text: str) -> bool:
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        return False
+    return True
+
+
+class Mender:
+    """`sound` for text that comes in pieces: servers written in JavaScript cut between the halves of an emoji."""
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self) -> None:
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def feed(self, piece: str) -> str:
+        if self._decoder is None:
+            if is_sound(piece):
+                return piece
+            self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+        return self._decoder.decode(piece.encode("utf-16-le", "surrogatepass"))
+
+    def rest(self) -> str:
+        """What waited for its other half in vain."""
+        return self._decoder.decode(b"", final=True) if self._decoder else ""

@@ -72,7 +72,9 @@ def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("ask",), 1, "no prompt"),
+        (("ask",), 2, "no prompt"),
+        (("ask", " "), 2, "empty"),
+        (("conversations", "delete", "x"), 2, "--yes"),
         (("ask", "x", "-m", "gpt5x"), 1, "gpt-5"),
         (("ask", "x", "-f", "missing.py"), 1, "missing.py"),
         (("ask", "x", "-f", "/etc/passwd"), 1, "/etc/passwd"),
@@ -92,6 +94,61 @@ def test_bad_input_is_named_and_nothing_is_sent(counsel, fake_process, arguments
     assert words in done.stderr
     assert done.stdout == ""
     assert fake_process.calls == []
+
+
+def test_bad_usage_is_a_document_with_json(counsel) -> None:
+    for arguments in (("ask", "x", "--effort", "huge", "--json"), ("ask", "--json")):
+        done = counsel(*arguments)
+        assert done.returncode == 2
+        assert json.loads(done.stdout)["code"] == "INVALID_ARGUMENT"
+
+
+def test_stdin_in_any_encoding(env, tmp_path) -> None:
+    """Bytes that are no UTF-8 were once an answer paid for and lost."""
+
+    def piped(data: bytes) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "counsel", "ask", "what?", "-m", "gpt-5", "--standalone"]
+        return subprocess.run(
+            command, check=False, env=env, input=data, capture_output=True, timeout=60, cwd=tmp_path
+        )
+
+    latin = piped("café".encode("latin-1"))
+    assert (latin.returncode, "café" in latin.stdout.decode()) == (0, True)
+    binary = piped(b"\x7fELF\0\0")
+    assert (binary.returncode, b"Standard input is not a text" in binary.stderr) == (1, True)
+
+
+def test_arguments_and_folders_that_are_no_utf8(env, tmp_path) -> None:
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)  # noqa: PTH102 - its name is no text
+    Path(os.fsdecode(folder + b"/n\xffte.txt")).write_text("in the file")
+    command = [
+        os.fsencode(sys.executable),
+        b"-m",
+        b"counsel",
+        b"ask",
+        b"caf\xe9?",
+        b"-m",
+        b"gpt-5",
+        b"-f",
+        b"n\xffte.txt",
+    ]
+    done = subprocess.run(
+        [*command, b"--standalone", b"--json"],
+        check=False,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert "in the file" in shown["content"]
+    listed = subprocess.run(
+        [*command[:3], b"conversations", b"list"], check=False, env=env, capture_output=True, timeout=60
+    )
+    assert shown["continuation"]["id"].encode() in listed.stdout
 
 
 def test_an_error_is_a_document_with_json(counsel, fake_process) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 from dataclasses import replace
@@ -110,7 +111,15 @@ async def test_a_callers_own_name_starts_a_conversation_and_goes_on_with_it(engi
 
 
 @pytest.mark.parametrize(
-    "name", ["conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc42", "conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc4"]
+    "name",
+    [
+        "conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc42",
+        "conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc4",
+        "conv_d6a6a5ec-69oo-4fd8-a4e0-1fa4f75dfc42",
+        "conv_d6a6a5ec",
+        "conv_abc123def",
+        "consensus_d6a6a5ec69004fd8a4e01fa4f75dfc42",
+    ],
 )
 async def test_an_id_of_our_form_that_is_not_there_is_never_a_fresh_start(
     engine, caller, fake_api, name
@@ -404,3 +413,25 @@ async def test_half_a_character_loses_no_answer(engine, caller, fake_api, tmp_pa
     assert "caf\ufffd?" in str(fake_api.log.requests[-1].body)
     kept = await engine.status(result["continuation"]["id"], full_history=True)
     assert [each["content"] for each in kept["content"]["history"]] == ["caf\ufffd?", "half \ufffd of it"]
+
+
+@pytest.mark.parametrize(
+    "name", ["conv_20261115", "ask_facade", "conv_2026-11-15-review-of-the-auth-module", "job_1"]
+)
+async def test_words_and_dates_are_a_callers_own_names(engine, caller, name) -> None:
+    assert (await ask(engine, caller(), continuation_id=name))["continuation"]["id"] == name
+
+
+async def test_halves_of_a_character_become_one_again(engine, caller, fake_api) -> None:
+    """JSON can say `\\ud83d` alone; a server may cut an answer between the halves of an emoji."""
+    halves = [
+        json.dumps({"type": "response.output_text.delta", "delta": each})
+        for each in ("so \ud83e", "\udd89 \ud83d")
+    ]
+    end = json.dumps({"type": "response.completed", "response": {"model": "gpt-5", "output": []}})
+    fake_api.script(raw="".join(f"data: {data}\n\n" for data in (*halves, end)))
+    result = await ask(engine, caller(client="odd \udcff"), "half \ud83d", continuation_id="odd")
+    assert result["content"] == "so 🦉 �"
+    assert "warnings" not in result["metadata"]
+    history = (await engine.status(result["job_id"], full_history=True))["content"]["history"]
+    assert [message["content"] for message in history] == ["half �", "so 🦉 �"]

@@ -4,6 +4,7 @@ A command's module is imported when it is called, and not for `--help`: start-up
 Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -15,7 +16,7 @@ import click
 
 from counsel import __version__
 from counsel.cli import output
-from counsel.errors import CounselError, Internal
+from counsel.errors import CounselError, Internal, InvalidArgument
 
 
 class Row(NamedTuple):
@@ -115,7 +116,9 @@ def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool
 def json_option(command: Decorated) -> Decorated:
     """`--json`, given to the command as `as_json`; a failure is then a JSON document on stdout, too."""
     words = "Print one JSON document on stdout and nothing else."
-    return click.option("--json", "as_json", is_flag=True, callback=_note_json, help=words)(command)
+    return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note_json, help=words)(
+        command
+    )
 
 
 def run(argv: Sequence[str]) -> int:
@@ -138,6 +141,8 @@ def _ended(error: BaseException, state: State) -> int:
             code = error.exit_code
         case click.ClickException():  # bad usage, or a file that click could not open
             error.show(sys.stderr)
+            if state.json:
+                output.document(InvalidArgument(error.format_message()).as_dict())
             code = error.exit_code
         case KeyboardInterrupt() | click.Abort():
             output.words("interrupted")
@@ -145,6 +150,8 @@ def _ended(error: BaseException, state: State) -> int:
         case BrokenPipeError():  # the reader has gone (`counsel models | head`): that is no failure of ours
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
+        case OSError(errno=errno.ENOSPC):
+            output.words("error: The answer could not be written: the disk is full.")
         case CounselError():
             fail(error, as_json=state.json)
         case _:

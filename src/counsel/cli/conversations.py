@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,6 +118,8 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
 def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Delete conversations with their finished jobs. This cannot be taken back."""
     if not yes and not as_json:
+        if not sys.stdin.isatty():
+            raise click.UsageError("Nobody is here to be asked: --yes deletes without asking.")
         click.confirm(
             f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} for good?", abort=True, err=True
         )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TRICKS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _COLOURS = {"green": 32, "yellow": 33, "red": 31}
-_UNESCAPED = re.compile("[\x7f-\x9f]")  # controls that JSON lets stand as they are
+_UNESCAPED = re.compile(
+    "[\x7f-\x9f\ud800-\udfff]"
+)  # controls that JSON lets stand as they are; bytes that were no UTF-8
 
 
 def tame(text: str) -> str:
@@ -53,7 +55,7 @@ def document(value: Any) -> None:
 
 
 def escaped(document: str) -> str:
-    """JSON that does nothing to a terminal."""
+    """JSON that does nothing to a terminal and that UTF-8 can hold."""
     return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 

@@ -15,7 +15,6 @@ from typing import Any, Self
 import click
 
 from counsel.cli import output
-from counsel.errors import InvalidArgument
 from counsel.requests import Engine, JobEvent
 from counsel.types import EFFORTS, Json
 
@@ -85,11 +84,13 @@ def export_roots(given: dict[str, Any]) -> tuple[Path, ...]:
 
 def full_prompt(prompt: str | None) -> str:
     """The prompt; with `-` or none, stdin; with both, stdin stands below it as context."""
-    piped = _piped() if prompt != "-" else sys.stdin.read()
+    piped = _piped() if prompt != "-" else _read()
     if prompt in {None, "-"}:
         if not piped or not piped.strip():
-            raise InvalidArgument("There is no prompt.", hint='Say it: counsel ask "…", or pipe it in.')
+            raise click.UsageError('There is no prompt. Say it: counsel ask "…", or pipe it in.')
         return piped
+    if not str(prompt).strip():
+        raise click.UsageError("The prompt is empty. Say what you want to know.")
     return f"{prompt}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped and piped.strip() else str(prompt)
 
 
@@ -103,7 +104,13 @@ def _piped() -> str | None:
         return None
     if stat.S_ISFIFO(mode) and not select.select([sys.stdin], [], [], 1.0)[0]:
         output.words("reading standard input; close it (or add </dev/null) to go on")
-    return sys.stdin.read()
+    return _read()
+
+
+def _read() -> str:
+    from counsel.engine.decoding import decode  # few questions come with it
+
+    return decode(sys.stdin.buffer.read(), "Standard input")[0]
 
 
 @contextlib.asynccontextmanager

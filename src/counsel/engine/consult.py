@@ -29,7 +29,7 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
-from counsel.unicode import sound
+from counsel.unicode import Mender
 
 log = logging.getLogger("counsel.consult")
 
@@ -56,6 +56,7 @@ class Fold:
     left_out: list[str] = field(default_factory=list)
     tools: list[Json] = field(default_factory=list)
     finished: Finished | None = None
+    mender: Mender = field(default_factory=Mender)
 
     def notice(self, notice: Notice) -> None:
         if notice.kind == "left_out":
@@ -131,7 +132,7 @@ class Consultation:
 
     async def _listen(self, slot: str, events: AsyncIterator[Event], fold: Fold) -> None:
         handlers: dict[type, Callable[[Any], None]] = {
-            Text: lambda event: self._text(slot, event.delta, fold),
+            Text: lambda event: self._hear(slot, event.delta, fold),
             Thinking: lambda event: self.live.thinking(slot, event.delta),
             UsageReport: lambda event: setattr(fold, "usage", event.usage),
             Notice: lambda event: self._notice(slot, event, fold),
@@ -144,13 +145,19 @@ class Consultation:
                 handlers[type(event)](event)
         finally:
             await _close(events)
+            if rest := fold.mender.rest():
+                self._text(slot, rest, fold)
         if fold.finished is None:
             raise Internal(
                 "The answer ended without its end.", hint="This is a defect in counsel: please report it."
             )
 
+    def _hear(self, slot: str, delta: str, fold: Fold) -> None:
+        """A client in Rust refuses a whole message for half a character."""
+        if whole := fold.mender.feed(delta):
+            self._text(slot, whole, fold)
+
     def _text(self, slot: str, delta: str, fold: Fold) -> None:
-        delta = sound(delta)  # a client in Rust refuses a whole message for half a character
         fold.pieces.append(delta)
         self.live.text(slot, delta)
 

@@ -8,7 +8,8 @@ import uuid
 
 from counsel.errors import InvalidArgument
 
-_OWN_FORM = re.compile(r"(conv|consensus|ask|job)_[0-9a-fA-F-]{12,}")
+_OWN_KIND = re.compile(r"(?:conv|consensus|ask|job)_([0-9A-Za-z-]+)")
+_HEX = re.compile(r"[0-9a-fA-F-]")
 _SAFE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -25,8 +26,17 @@ def of_call(key: str | None) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """True for names that only we hand out, also mistyped ones: they are never a fresh start."""
-    return bool(_OWN_FORM.fullmatch(name))
+    """True for names that only we hand out, also mistyped or cut ones: they are never a fresh start."""
+    found = _OWN_KIND.fullmatch(name)
+    return found is not None and _is_random(found[1])
+
+
+def _is_random(text: str) -> bool:
+    """A UUID, a piece of one, or one with a few wrong letters; not a word, a date or a phrase."""
+    digits = len(_HEX.findall(text))
+    if digits < len(text):
+        return len(text) >= 24 and digits >= len(text) * 0.8
+    return len(text) >= 12 or (len(text) >= 6 and not text.isdigit() and not text.isalpha())
 
 
 def is_safe(name: str) -> bool:
