@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from counsel.configfiles import locks, safewrite
+from counsel.configfiles import disk, locks, safewrite
 from counsel.configfiles.edits import MISSING, Drop, Put
 from counsel.configfiles.journal import Journal
 from counsel.configfiles.safewrite import Change, Planned, Target, by_edits, plan
@@ -72,8 +74,16 @@ def test_an_edit_made_meanwhile_is_kept(tmp_path: Path, home: Path) -> None:
 def test_a_writer_without_a_lock_between_staging_and_replacing_is_kept(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
-    safewrite.write([plan(put(file, "a"))], home, lambda _: file.write_text('{"other": true}') and None)
-    assert file.read_text() == '{"other": true, "a": 1}'
+    spoilt = iter(['{"other": true}', '{"other": false}'])
+
+    def spoil(_: object) -> list[Path]:
+        if text := next(spoilt, None):
+            file.write_text(text)
+        return [tmp_path / "kept"]
+
+    safewrite.write([plan(put(file, "a"))], home, spoil)
+    assert file.read_text() == '{"other": false, "a": 1}'
+    assert (tmp_path / "kept").read_text() == '{"other": false}'
 
 
 def _loop(path: Path) -> None:
@@ -143,8 +153,9 @@ def test_all_or_none(tmp_path: Path, home: Path) -> None:
     journal = Journal(home)
     planned = [plan(put(path, "a")) for path in (first, second, third)]
 
-    def spoil(_: object) -> None:
+    def spoil(_: object) -> list[Path]:
         second.mkdir()
+        return [tmp_path / name for name in ("b1", "b2", "b3")]
 
     with pytest.raises(CounselError):
         safewrite.write(planned, home, spoil)
@@ -185,7 +196,12 @@ def test_the_lock_stands_while_we_write(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "c.json"
     seen: list[bool] = []
     planned = plan(put(file, "a", claude_lock=True))
-    safewrite.write([planned], home, lambda _: seen.append((tmp_path / "c.json.lock").is_dir()))
+
+    def look(_: object) -> list[Path]:
+        seen.append((tmp_path / "c.json.lock").is_dir())
+        return [tmp_path / "kept"]
+
+    safewrite.write([planned], home, look)
     assert seen == [True]
     assert not (tmp_path / "c.json.lock").exists()
 
@@ -262,6 +278,78 @@ def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) 
     file.write_text(file.read_text().replace("\n}", ',\n  "later": 1\n}'))
     journal.undo()
     assert file.read_text() == text.replace("\n}", ',\n  "later": 1\n}')
+
+
+def test_undo_knows_what_was_written_in_the_middle(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer without a lock comes between staging and replacing: the record is that of what was replaced."""
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    sync, theirs = disk.sync_file, iter(['{"theirs": true}'])
+
+    def meanwhile(path: Path) -> None:
+        sync(path)
+        if text := next(theirs, None):
+            file.write_text(text)
+
+    monkeypatch.setattr(disk, "sync_file", meanwhile)
+    apply(journal, put(file, "a"))
+    assert file.read_text() == '{"theirs": true, "a": 1}'
+    journal.undo()
+    assert file.read_text() == '{"theirs": true}'
+
+
+def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
+    """Whoever writes through the other name must not write into our backup."""
+    file, other = tmp_path / "a.json", tmp_path / "other.json"
+    file.write_text('{"b": 2}')
+    other.hardlink_to(file)
+    journal = Journal(home)
+    apply(journal, put(file, "a"))
+    other.write_text("something else")
+    journal.undo()
+    assert file.read_text() == '{"b": 2}'
+
+
+def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, home: Path) -> None:
+    """A client that had opened the file before we replaced it writes into what is now our backup."""
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    with file.open("r+") as straggler:
+        apply(journal, put(file, "a"))
+        straggler.write('{"b": "later"}')
+    with pytest.raises(Conflict, match="another program") as raised:
+        journal.undo()
+    assert file.read_text() == '{"b": 2, "a": 1}'
+    kept = Path(raised.value.hint.removeprefix("What that program wrote is in ").rstrip("."))
+    assert kept.read_text() == '{"b": "later"}'
+
+
+def test_a_write_that_was_cut_between_two_files_is_taken_back(tmp_path: Path, home: Path) -> None:
+    """Killed after the first of two files was replaced: undo knows which."""
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    for file in (first, second):
+        file.write_text("{}")
+    code = f"""
+import os
+from pathlib import Path
+from counsel.configfiles import safewrite
+from counsel.configfiles.edits import Put
+from counsel.configfiles.journal import Journal
+from counsel.configfiles.safewrite import Target, by_edits, plan
+real, calls = safewrite._replace, []
+safewrite._replace = lambda *given: os._exit(9) if calls else calls.append(real(*given))
+files = {[str(first), str(second)]!r}
+planned = [plan(by_edits(Target(Path(file), "json"), lambda _: [Put(("a",), 1)])) for file in files]
+Journal(Path({str(home)!r})).apply(planned, "test")
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert (first.read_text() == "{}", second.read_text()) == (False, "{}")
+    Journal(home).undo()
+    assert (first.read_text(), second.read_text()) == ("{}", "{}")
 
 
 def test_backups_are_private(tmp_path: Path, home: Path) -> None:

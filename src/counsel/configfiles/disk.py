@@ -1,12 +1,12 @@
 """The file system's part of a write: read through links, a new file beside the old one, on disk before it counts."""
 
+import contextlib
 import errno
 import io
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,6 +118,20 @@ def _keep_owner(handle: int, seen: Snapshot) -> None:
         os.fchown(handle, *seen.owner)
 
 
+def keep(seen: Snapshot, backup: Path) -> None:
+    """The file that is about to be replaced gets a second name, so that no byte is copied; a copy where it cannot."""
+    backup.unlink(missing_ok=True)
+    found = seen.real.stat()
+    if found.st_nlink == 1:  # else another name of it is in use, and may be written through
+        with contextlib.suppress(OSError):  # another file system, or one without links
+            os.link(seen.real, backup)
+            return
+    handle = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        _write_all(file, seen.data or b"")
+    os.utime(backup, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
 def sync_file(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -183,7 +197,7 @@ _WORDS: dict[int, tuple[type[CounselError], str, str]] = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def explained(path: Path, verb: str) -> Iterator[None]:
     try:
         yield

@@ -1,7 +1,7 @@
 """A record of every write, with a backup of what was there, so that exactly that change can be taken back.
 
     COUNSEL_HOME/backups/<id>/op.json     what was done, to which files
-    COUNSEL_HOME/backups/<id>/N.before    file N as it was (absent: there was no file)
+    COUNSEL_HOME/backups/<id>/N.before    file N as it was: the file itself, under a second name, where that can be
     COUNSEL_HOME/backups/<id>/N.after     what the write put in the place of the bytes that differ
 
 All of it may hold secrets: folders are 0700, files 0600.
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     """One file of an operation."""
 
     target: Target
-    existed: bool
+    stamp: tuple[int, int] | None  # size and time of the file as it was, None: there was no file
     start: int  # the bytes of `before` from start to end became `inserted`
     end: int
     after_size: int  # only to look quickly: what counts is compared byte by byte; -1: the file was removed
@@ -59,10 +59,11 @@ class Journal:
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
         kept: list[str] = []
 
-        def record(ready: Sequence[Planned]) -> None:
+        def record(ready: Sequence[Planned]) -> list[Path]:
             kept.append(name)
             with disk.explained(self.folder, "written"):
                 self._record(name, ready, what, undoes)
+            return [self._before(name, number) for number in range(len(ready))]
 
         try:
             written = safewrite.write(planned, self.home, record)
@@ -70,6 +71,9 @@ class Journal:
             if kept and not (isinstance(error, CounselError) and error.fields.get("written")):
                 _remove(self.folder / name)
             raise
+        for number in range(len(written)):
+            with suppress(FileNotFoundError):
+                self._before(name, number).chmod(0o600)  # only now: it was the file that others read
         self._prune()
         return name if written else None
 
@@ -98,6 +102,7 @@ class Journal:
         return [
             safewrite.plan(Change(entry.target, _undo_of(self, operation, number)))
             for number, entry in enumerate(operation.entries)
+            if self._was_written(operation, number)
         ]
 
     def rewind(self, operations: Sequence[Operation], path: Path) -> Planned:
@@ -106,7 +111,7 @@ class Journal:
             (entry.target, _undo_of(self, operation, number))
             for operation in operations
             for number, entry in enumerate(operation.entries)
-            if entry.target.path == path
+            if entry.target.path == path and self._was_written(operation, number)
         ]
         if not steps:
             raise NotFound(f"No recorded change wrote {path}.")
@@ -124,16 +129,25 @@ class Journal:
         return operation, self.apply(planned, f"undo of {operation.id}: {operation.what}", operation.id)
 
     def before(self, operation: Operation, number: int) -> bytes | None:
-        if not operation.entries[number].existed:
+        entry, path = operation.entries[number], self._before(operation.id, number)
+        if entry.stamp is None:
             return None
-        return (self.folder / operation.id / f"{number}.before").read_bytes()
+        found = path.stat()
+        if (found.st_size, found.st_mtime_ns) != entry.stamp:
+            raise Conflict(
+                f"{entry.target.path} was written by another program while counsel replaced it, so the change "
+                "cannot be taken back by itself.",
+                hint=f"What that program wrote is in {path}.",
+                file=str(entry.target.path),
+            )
+        return path.read_bytes()
 
     def origin(self, path: Path, data: bytes) -> bytes | None:
         """What a file held before the recorded write that made it what it is now."""
         for operation in self.operations():
             for number, entry in enumerate(operation.entries):
                 same = entry.target.path == path and entry.after_size == len(data)
-                if same and self.after(operation, number) == data:
+                if same and self._was_written(operation, number) and self.after(operation, number) == data:
                     return self.before(operation, number)
         return None
 
@@ -145,16 +159,21 @@ class Journal:
 
     # ── the folder ───────────────────────────────────────────────────────────────────────────────────
 
+    def _before(self, name: str, number: int) -> Path:
+        return self.folder / name / f"{number}.before"
+
+    def _was_written(self, operation: Operation, number: int) -> bool:
+        """False for a file whose turn had not come when the process was killed."""
+        return operation.entries[number].stamp is None or self._before(operation.id, number).exists()
+
     def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:
         folder = self.folder / name
         private.folder(self.folder)
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)
         entries = []
         for number, one in enumerate(ready):
             before, after = one.before or b"", one.after or b""
             start, end = overlap.differing(before, after)
-            if one.before is not None:
-                _write_private(folder / f"{number}.before", before)
             _write_private(folder / f"{number}.after", after[start : len(after) - (len(before) - end)])
             entries.append(_shown(one, start, end))
         shown = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
@@ -197,7 +216,7 @@ def _size(folder: Path) -> int:
 
 
 def _write_private(path: Path, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
 
@@ -209,17 +228,28 @@ def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
         "kind": target.kind,
         "mode": target.mode,
         "claude_lock": target.claude_lock,
-        "existed": one.before is not None,
+        "stamp": _stamp(target.path) if one.before is not None else None,
         "start": start,
         "end": end,
         "after_size": -1 if one.after is None else len(one.after),
     }
 
 
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """None: it went away at this moment, and its change will be planned anew."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
 def _entry(shown: Mapping[str, Any]) -> Entry:
     kind: Kind = shown["kind"]
     target = Target(Path(shown["path"]), kind, shown["mode"], shown["claude_lock"])
-    return Entry(target, shown["existed"], shown["start"], shown["end"], shown["after_size"])
+    size_and_time = shown["stamp"]
+    stamp = (size_and_time[0], size_and_time[1]) if size_and_time else None
+    return Entry(target, stamp, shown["start"], shown["end"], shown["after_size"])
 
 
 # ── taking back ──────────────────────────────────────────────────────────────────────────────────────

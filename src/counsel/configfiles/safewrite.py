@@ -154,20 +154,22 @@ def plan(change: Change, known: bytes | None = None) -> Planned:
             time.sleep(_PAUSE)
 
 
-def write(
-    planned: Sequence[Planned], home: Path, record: Callable[[Sequence[Planned]], None] | None = None
-) -> list[Planned]:
-    """Apply all changes or none; returns what was written. `record` is called when all is ready, before it is visible."""
+# Told what is about to be written; says where each file as it was is to be kept.
+Record = Callable[[Sequence[Planned]], Sequence[Path]]
+
+
+def write(planned: Sequence[Planned], home: Path, record: Record | None = None) -> list[Planned]:
+    """Apply all changes or none; returns what was written. `record` is called when all is ready, before it is visible,
+    and again when a file turned out to have changed."""
     wanted = sorted((one for one in planned if one.changes), key=lambda one: str(one.path))
     if not wanted:
         return []
     with ExitStack() as stack:
         held = [stack.enter_context(_locked(one.change.target, home)) for one in wanted]
         staged = [stack.enter_context(_staged(one)) for one in wanted]
-        if record is not None:
-            record([one.planned for one in staged])
+        _tell(record, staged)
         disk.together([one.sync for one in staged])
-        _commit(staged, held)
+        _commit(staged, held, record)
         folders = dict.fromkeys(one.seen.real.parent for one in staged)
         disk.together([partial(disk.sync_folder, folder) for folder in folders])
         return [one.planned for one in staged]
@@ -192,6 +194,7 @@ class _Staged:
     seen: disk.Snapshot
     temporary: Path | None = None
     synced: bool = False
+    backup: Path | None = None  # where the file as it was is kept
     folders: list[Path] = field(default_factory=list)  # made for it
 
     def prepare(self) -> None:
@@ -222,6 +225,8 @@ class _Staged:
 
     def replace(self) -> None:
         with disk.explained(self.planned.path, "written"):
+            if self.backup is not None and self.planned.changes and self.seen.data is not None:
+                disk.keep(self.seen, self.backup)
             if self.temporary is not None:
                 self.temporary.replace(self.seen.real)
                 self.temporary = None
@@ -266,11 +271,17 @@ def _staged(planned: Planned) -> Iterator[_Staged]:
         staged.discard()
 
 
-def _commit(staged: list[_Staged], held: list[locks.StillHeld]) -> None:
+def _tell(record: Record | None, staged: Sequence[_Staged]) -> None:
+    if record is not None:
+        for one, backup in zip(staged, record([one.planned for one in staged]), strict=True):
+            one.backup = backup
+
+
+def _commit(staged: list[_Staged], held: list[locks.StillHeld], record: Record | None) -> None:
     done: list[_Staged] = []
     try:
         for one, still_held in zip(staged, held, strict=True):
-            _replace(one, still_held)
+            _replace(one, still_held, lambda: _tell(record, staged))
             done.append(one)
     except BaseException as error:
         kept = [one.planned.path for one in reversed(done) if not _restored(one)]
@@ -284,7 +295,7 @@ def _commit(staged: list[_Staged], held: list[locks.StillHeld]) -> None:
         raise
 
 
-def _replace(one: _Staged, still_held: locks.StillHeld) -> None:
+def _replace(one: _Staged, still_held: locks.StillHeld, changed: Callable[[], None]) -> None:
     for _ in range(_ATTEMPTS):
         if not still_held():
             raise Conflict(
@@ -294,6 +305,7 @@ def _replace(one: _Staged, still_held: locks.StillHeld) -> None:
         if one.unchanged():
             return one.replace()
         one.prepare()  # somebody wrote without a lock: our edit goes on top of theirs
+        changed()
     raise Conflict(f"{one.planned.path} keeps changing, so nothing was written.", hint="Try again.")
 
 
