@@ -416,7 +416,8 @@ async def test_half_a_character_loses_no_answer(engine, caller, fake_api, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", ["conv_20261115", "ask_facade", "conv_2026-11-15-review-of-the-auth-module", "job_1"]
+    "name",
+    ["conv_20261115", "conv_2026-11-15", "ask_facade", "conv_2026-11-15-review-of-the-auth-module", "job_1"],
 )
 async def test_words_and_dates_are_a_callers_own_names(engine, caller, name) -> None:
     assert (await ask(engine, caller(), continuation_id=name))["continuation"]["id"] == name

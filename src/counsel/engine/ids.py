@@ -36,7 +36,8 @@ def _is_random(text: str) -> bool:
     digits = len(_HEX.findall(text))
     if digits < len(text):
         return len(text) >= 24 and digits >= len(text) * 0.8
-    return len(text) >= 12 or (len(text) >= 6 and not text.isdigit() and not text.isalpha())
+    plain = text.replace("-", "")
+    return len(plain) >= (20 if plain.isdigit() else 12 if plain.isalpha() else 6)
 
 
 def is_safe(name: str) -> bool:
