@@ -94,6 +94,15 @@ def test_a_bad_row_of_the_users_catalog_is_a_problem(env):
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_an_entry_of_the_order_that_means_nobody_is_a_warning(env):
+    found = examine(env, "models", COUNSEL_AUTO_ORDER="gpt-5,google,nosuch,codex")
+    wrong = [finding.what for finding in found if finding.level == "warn"]
+    assert len(wrong) == 2
+    assert "'nosuch'" in wrong[0]
+    assert "COUNSEL_AUTO_ORDER" in wrong[0]
+    assert "agents are not picked" in wrong[1]
+
+
 def test_a_folder_open_to_others_is_a_problem(env):
     Path(env["COUNSEL_HOME"]).chmod(0o755)
     found = only(examine(env, "home"), "problem")

@@ -114,6 +114,13 @@ def test_an_unknown_setting_is_named(home):
     assert loaded.tables["providers"]["x"]["base_url"] == "u"
 
 
+def test_a_list_in_the_place_of_tables_is_named(home):
+    (home / "config.toml").write_text('[[models]]\nid = "mine"\n')
+    loaded = settings.load({"COUNSEL_HOME": str(home)})
+    assert "[models.NAME]" in loaded.problems[0]
+    assert loaded.tables == {}
+
+
 @pytest.mark.parametrize("text", ["TRUE", "1", "yes", "On"])
 def test_words_for_true(home, text):
     assert load(home, COUNSEL_LOG_CONTENT=text).log_content is True

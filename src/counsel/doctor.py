@@ -245,6 +245,19 @@ def catalog(caller: Caller) -> Iterator[Finding]:
     for problem in found.problems:
         todo = f"Correct it in {caller.settings.home / 'config.toml'} or the environment; the rest works."
         yield Finding("models", "problem", logs.redact(problem), todo)
+    yield from _order(found, caller)
+
+
+def _order(found: Catalog, caller: Caller) -> Iterator[Finding]:
+    """Entries of the user's order for `auto` that mean nobody."""
+    from counsel.models import select  # noqa: PLC0415 — see above
+
+    order = caller.settings.auto_order
+    for entry in select.explain(found, select.Needs(), order) if order else ():
+        if entry.model is None:
+            where = caller.settings.source("auto_order")
+            todo = "`counsel models` lists the names; auto passes it over."
+            yield Finding("models", "warn", f"auto_order has {entry.name}: {entry.reason} ({where})", todo)
 
 
 def providers(caller: Caller) -> Iterator[Finding]:

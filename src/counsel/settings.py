@@ -202,6 +202,11 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         for name in config
         if name not in known and name not in TABLES
     ]
+    problems += [
+        f"{home / 'config.toml'}: {name} must be tables such as [{name}.NAME]: it is ignored."
+        for name in TABLES
+        if not isinstance(config.get(name, {}), dict)
+    ]
     for row in rows():
         raw, source = _pick(row, env, dotenv, config, home)
         if raw is None:
