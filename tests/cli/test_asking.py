@@ -55,6 +55,13 @@ def test_ask_prints_the_answer_alone_on_stdout(counsel) -> None:
     assert "-c conv_" in done.stderr
 
 
+def test_sources_are_named_beside_the_answer(counsel, fake_process) -> None:
+    fake_process.script(text="It rains.", sources=[{"url": "https://example.com/w", "title": "Weather"}])
+    done = counsel("ask", "weather?", "-m", "gpt-5", "--web", "--standalone")
+    assert done.stdout == "It rains.\n"
+    assert "source: Weather https://example.com/w" in done.stderr
+
+
 def test_ask_json_prints_one_document_and_nothing_else(counsel) -> None:
     done = counsel("ask", "hello", "-m", "gpt-5", "--standalone", "--json")
     shown = json.loads(done.stdout)
@@ -149,6 +156,34 @@ def test_arguments_and_folders_that_are_no_utf8(env, tmp_path) -> None:
         [*command[:3], b"conversations", b"list"], check=False, env=env, capture_output=True, timeout=60
     )
     assert shown["continuation"]["id"].encode() in listed.stdout
+
+
+def test_the_log_says_who_was_asked_and_how_it_went(counsel, env, fake_process) -> None:
+    fake_process.script(status=500)
+    fake_process.script(text="the answer's words")
+    quiet = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", "--json")
+    job = json.loads(quiet.stdout)["job_id"]
+    assert quiet.stderr == ""
+    log = Path(env["COUNSEL_HOME"], "logs", "counsel.log")
+    said = log.read_text()
+    assert f"{job}: it is tried again: attempt 2" in said
+    assert f"{job}: openai/gpt-5: stop" in said
+    fake_process.script(status=401)
+    loud = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", LOG_LEVEL="debug")
+    assert "openai/gpt-5: AUTHENTICATION_FAILED, status 401" in loud.stderr
+    assert loud.stderr.splitlines()[0] in log.read_text()
+    for secret in ("my own words", "the answer's words", "Incorrect API key", env["OPENAI_API_KEY"]):
+        assert secret not in log.read_text()
+
+
+def test_the_log_holds_words_only_when_the_user_wants_them_there(counsel, env, fake_process) -> None:
+    fake_process.script(text="the answer's words", times=None)
+    prompt = f"my own words, and {env['OPENAI_API_KEY']}"
+    counsel("ask", prompt, "-m", "gpt-5", "--standalone", COUNSEL_LOG_CONTENT="1")
+    said = Path(env["COUNSEL_HOME"], "logs", "counsel.log").read_text()
+    assert "my own words, and [hidden]" in said
+    assert "the answer's words" in said
+    assert env["OPENAI_API_KEY"] not in said
 
 
 def test_an_error_is_a_document_with_json(counsel, fake_process) -> None:

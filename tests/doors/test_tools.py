@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from counsel.doors import outputs, results, schema
+from counsel.doors import outputs, results, schema, words
 from counsel.doors.mcp import listing
 from counsel.doors.tools import TOOLS
 from counsel.errors import InvalidArgument
@@ -78,11 +78,11 @@ def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: 
     jsonschema.validate(arguments or {}, TOOLS[tool].schema)
 
 
-@pytest.mark.parametrize(("tool", "arguments", "words"), BAD)
-def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, words: str) -> None:
+@pytest.mark.parametrize(("tool", "arguments", "said"), BAD)
+def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, said: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         schema.check(tool, TOOLS[tool].schema, arguments)
-    assert words in refused.value.message
+    assert said in refused.value.message
     assert "Arguments:" in str(refused.value.hint)
 
 
@@ -199,3 +199,38 @@ def test_a_full_disk_loses_the_file_and_not_the_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", ["counsel://jobs/../text", "counsel://jobs/a/b/text", "file:///etc/passwd"])
 def test_only_our_own_addresses_are_read(asked: str) -> None:
     assert outputs.parse(asked) is None
+
+
+def test_the_readable_text_says_what_the_metadata_says() -> None:
+    """A client that shows only text must not hide that another model answered, or that the answer is cut."""
+    result = {
+        "content": "The answer.",
+        "continuation": {"id": "conv_1"},
+        "metadata": {
+            "model": "sonnet",
+            "provider": "anthropic",
+            "finish_reason": "length",
+            "passed_over": [
+                {"model": "gpt-5", "code": "RATE_LIMIT_EXCEEDED", "error": "OpenAI limits the rate."}
+            ],
+            "notices": [
+                {"kind": "source", "text": "A page", "url": "https://example.com/a"},
+                {"kind": "source", "text": "https://example.com/b", "url": "https://example.com/b"},
+                {"kind": "warning", "text": "The session was lost."},
+            ],
+            "warnings": ["Nothing is kept."],
+            "settings_left_out": ["temperature"],
+        },
+        "export": "/p/conv_1",
+    }
+    assert words.chat(result).split("\n\n") == [
+        "The answer.",
+        "Sources:\n- A page: https://example.com/a\n- https://example.com/b",
+        "Note: gpt-5 was passed over: OpenAI limits the rate.",
+        "Note: The session was lost.",
+        "Note: Nothing is kept.",
+        "Note: the answer was cut at the model's output limit.",
+        "Exported to /p/conv_1",
+        "Note: sonnet does not take temperature: left out.",
+        "— anthropic/sonnet · continuation_id: conv_1",
+    ]

@@ -31,8 +31,10 @@ def caller(cwd: str | None = None, also: tuple[Path, ...] = ()) -> Caller:
 @asynccontextmanager
 async def engine(who: Caller, *, standalone: bool = False) -> AsyncIterator[Engine]:
     if standalone:
+        from counsel import logs
         from counsel.engine.engine import open_engine
 
+        logs.setup(who.settings, stderr=who.settings.log_level == "debug")
         own = await open_engine(who.settings.home)
         try:
             yield own

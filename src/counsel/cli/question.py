@@ -214,6 +214,9 @@ def notes(result: Json) -> None:
         output.words(f"warning: {warning}")
     for passed in about.get("passed_over", []):
         output.words(f"passed over {passed['model']}: {passed['error']}")
+    for notice in about.get("notices", []):
+        if notice["kind"] == "source":
+            output.words(f"source: {notice['text']} {notice['url']}")
     if left := about.get("settings_left_out"):
         output.words(f"not sent, because the model does not take it: {', '.join(left)}")
     if about.get("finish_reason") == "length":

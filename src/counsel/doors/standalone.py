@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from counsel import logs, settings
 from counsel.doors.house import OpenEngine, default_engine
 from counsel.doors.lines import McpLines, Splitter
 from counsel.doors.mcp import Session
@@ -27,6 +28,7 @@ def serve(agent: str | None, open_engine: OpenEngine = default_engine) -> int:
 
 async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     reading, writing = _claim(0, os.O_RDONLY), _claim(1, os.O_WRONLY)
+    logs.setup(settings.load(), stderr=True)
     engine = await open_engine(default_home(os.environ))
     out = Writer(writing)
     visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent)

@@ -116,12 +116,30 @@ def _job_line(job: Json) -> str:
 
 
 def _notices(result: Json) -> Iterable[str]:
-    """What the caller should know about how the answer came to be: settings left out, another model, a retry."""
+    """What the caller should know about how the answer came to be: its sources, another model, a retry."""
     metadata = result.get("metadata") or {}
+    if sources := list(_sources(metadata)):
+        yield "Sources:\n" + "\n".join(sources)
+    for passed in metadata.get("passed_over") or []:
+        yield f"Note: {passed['model']} was passed over: {passed['error']}"
     for notice in metadata.get("notices") or []:
-        yield f"Note: {notice.get('text') if isinstance(notice, dict) else notice}"
+        if notice.get("kind") != "source":
+            yield f"Note: {notice.get('text')}"
+    for warning in metadata.get("warnings") or []:
+        yield f"Note: {warning}"
+    if metadata.get("finish_reason") == "length":
+        yield "Note: the answer was cut at the model's output limit."
+    if "export" in result:
+        yield f"Exported to {result['export']}"
     if left_out := metadata.get("settings_left_out"):
         yield f"Note: {metadata.get('model')} does not take {', '.join(left_out)}: left out."
+
+
+def _sources(metadata: Json) -> Iterable[str]:
+    for notice in metadata.get("notices") or []:
+        if notice.get("kind") == "source":
+            url, title = notice.get("url", ""), notice.get("text", "")
+            yield f"- {url}" if title in {"", url} else f"- {title}: {url}"
 
 
 def _footer(result: Json) -> str:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from counsel.engine import diary
 from counsel.engine.gate import Gate
 from counsel.engine.live import Live
 from counsel.engine.routes import Route
@@ -84,6 +85,7 @@ class Consultation:
         if reply := self._memo.get(step.key):
             return self.recall(step, reply)
         self.live.begin(slot, step.phase)
+        diary.asked(self.job, route, call)
         began = time.monotonic()
         fold = Fold()
         try:
@@ -94,10 +96,12 @@ class Consultation:
             failure = self._failure(error, route, step, fold)
             self._record(route, began, failure.code, fold.usage)
             self.live.settle(slot, "failed", failure.as_dict())
+            diary.failed(self.job, route, failure)
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise failure from error
         reply = self._reply(route, began, fold)
+        diary.answered(self.job, route, reply)
         entry = self._entry(route, began, "", reply.usage)
         if step.last:
             self.unrecorded.append(entry)
@@ -162,6 +166,8 @@ class Consultation:
         self.live.text(slot, delta)
 
     def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
+        if notice.kind == "retry":
+            diary.retries(self.job, notice)
         fold.notice(notice)
         self.live.emit("notice", slot, kind_of=notice.kind, text=notice.text)
 
