@@ -223,6 +223,10 @@ async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(hom
         await window.initialize("2025-03-26")
         window.process.stdin.write(b"{nonsense\n")
         assert (await window.notes.get())["error"]["code"] == protocol.PARSE_ERROR
+        for note in (b'@{"handover": true}', b'@{"hello": {"role": "desk"}}', b'@{"key": "stolen"}'):
+            window.process.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
+            said = await asyncio.wait_for(window.notes.get(), 30)
+            assert said["error"]["code"] == protocol.PARSE_ERROR
         window.send(
             [
                 {"jsonrpc": "2.0", "id": 71, "method": "ping"},

@@ -211,7 +211,8 @@ class Front:
                 return
             check_message(message)
         except (ValueError, RecursionError, AttributeError, RpcError):
-            self._forward(line)  # the daemon says what is wrong with it
+            # the daemon says what is wrong with it; but `@` is how we two talk, and a client is no part of that
+            self._forward(b" " + line if line.startswith(b"@") else line)
             return
         if is_request(message):
             self._requested(message, line)
