@@ -38,6 +38,43 @@ async def test_stream_yields_text_as_it_comes(env, tmp_path) -> None:
     assert events[-1].kind == "done"
 
 
+async def test_a_stream_says_how_to_go_on(env, tmp_path) -> None:
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        first, *_ = [event async for event in c.stream("hello", model="gpt-5")]
+        whole = await c.wait(first.data["job_id"])
+        assert whole["metadata"]["usage"]["output_tokens"] == 3
+        more = await c.ask("again", continuation_id=first.data["continuation_id"])
+    assert (more.continuation_id, more.provider) == (whole["continuation"]["id"], "openai")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"temperature": 7}, "temperature must be a number from 0 to 1"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": True}, "temperature"),
+        ({"reasoning_effort": "ultra"}, "reasoning_effort must be one of minimal"),
+        ({"verbosity": "loud"}, "verbosity"),
+        ({"media_resolution": "HIGH"}, "media_resolution"),
+        ({"use_websearch": "yes"}, "use_websearch"),
+        ({"files": "notes.md"}, "files must be a list"),
+        ({"images": "a.png"}, "images must be a list"),
+        ({"continuation_id": 7}, "continuation_id must be text"),
+        ({"model": 7}, "model must be text"),
+        ({"prompt": 7}, "prompt must be text"),
+        ({"export": 1}, "export"),
+    ],
+)
+async def test_wrong_arguments_are_named_and_nothing_is_sent(env, tmp_path, fake_api, options, words) -> None:
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        with pytest.raises(CounselError, match=words) as caught:
+            await c.ask(**{"prompt": "hello", "model": "gpt-5", **options})
+        assert caught.value.code == "INVALID_ARGUMENT"
+        with pytest.raises(CounselError, match="models must be a list"):
+            await c.consensus("which?", models="gpt-5")
+    assert fake_api.calls == []
+
+
 async def test_leaving_a_stream_early_stops_the_call(env, tmp_path, fake_api) -> None:
     fake_api.script(hang_after=1)
     async with Counsel(env=env, cwd=tmp_path) as c:

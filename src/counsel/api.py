@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from counsel.caller import Caller, here
+from counsel.errors import InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest, JobEvent, Request
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 
@@ -119,7 +120,7 @@ class Counsel:
         """Several models at once, who then read and refine each other's answers."""
         request = ConsensusRequest(
             prompt=prompt,
-            models=tuple(models),
+            models=_listed("models", models),
             enable_cross_feedback=cross_feedback,
             cross_feedback_prompt=cross_feedback_prompt,
             **_common(options),
@@ -160,9 +161,16 @@ class Counsel:
 
 def _common(options: Options) -> dict[str, Any]:
     held: dict[str, Any] = dict(options)
-    for name in ("files", "images"):
-        held[name] = tuple(os.fspath(item) for item in held.get(name, ()))
-    return {**held, "tools": tuple(held.get("tools", ()))}
+    for name in ("files", "images", "tools"):
+        held[name] = _listed(name, held.get(name, ()))
+    return held
+
+
+def _listed(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """A text is a sequence, too: of letters, which nobody means."""
+    if isinstance(items, str | bytes | os.PathLike):
+        raise InvalidArgument(f"{name} must be a list, not {items!r}.", hint=f"Write {name}=[{items!r}].")
+    return tuple(os.fspath(item) for item in items)
 
 
 def _chat(prompt: str, model: str, options: Options) -> ChatRequest:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from counsel.agents import registry
 from counsel.caller import Caller
-from counsel.engine import context, ids, lineage, tags
+from counsel.engine import arguments, context, ids, lineage, tags
 from counsel.engine.consensus import MAX_MODELS
 from counsel.engine.export import where
 from counsel.engine.routes import Router
@@ -34,6 +34,7 @@ class Arrival:
 async def receive(
     request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
 ) -> Arrival:
+    arguments.check(request)
     request = replace(request, prompt=sound(request.prompt))  # vendors refuse half a character
     models = _models(request, router, caller)
     await _check_tools(request, models, caller)

@@ -130,7 +130,7 @@ class Runner:
         fence = jobs.Fence(job.id, self._ownership.name, job.attempt)
         try:
             async with self._turn(job) if continues else contextlib.nullcontext():
-                running.live.emit("started", tool=job.tool, models=list(job.task.models))
+                running.live.emit("started", tool=job.tool, models=list(job.task.models), **_names(job))
                 titling = self.describer.entitle(running)
                 talk = Consultation(job, fence, self._database, running.live, self.gate)
                 outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
@@ -381,6 +381,11 @@ class Runner:
         )
         log.info("going on with %s (attempt %s)", job.id, job.attempt)
         self._start(job, continues=True, seq=jobs.last_seq(self._database, job.id))
+
+
+def _names(job: Job) -> Json:
+    """With these a listener asks for the whole result, or goes on with the conversation."""
+    return {"job_id": job.id, "continuation_id": job.conversation}
 
 
 def _gave_up(row: sqlite3.Row) -> CounselError:
