@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,63 @@ async def test_last_of_several_writes_implies_the_earlier_ones(database: Databas
         database.soon(put(name))
     await database.write(put("z"))
     assert count(database) == 9
+
+
+async def test_a_quick_write_is_there_at_once_with_what_waited_for_it(database: Database) -> None:
+    waited = database.shortly(put("a"))
+    assert database.quickly(put("b")).done()
+    assert waited.done()
+    assert count(database) == 2
+
+
+async def test_a_quick_write_stays_behind_those_before_it(database: Database) -> None:
+    go_on = threading.Event()
+    order: list[str] = []
+
+    def work(name: str, wait: bool = False):
+        def write(db: sqlite3.Connection) -> None:
+            if wait:
+                go_on.wait()
+            order.append(name)
+
+        return write
+
+    database.soon(work("first", wait=True))
+    second = database.quickly(work("second"))
+    assert not second.done()
+    go_on.set()
+    await second
+    assert order == ["first", "second"]
+
+
+async def test_a_quick_write_waits_for_another_process_off_the_event_loop(database: Database) -> None:
+    other = sqlite3.connect(database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    written = database.quickly(put("a"))
+    assert not written.done()
+    other.execute("COMMIT")
+    other.close()
+    await written
+    assert count(database) == 1
+
+
+async def test_a_quick_write_that_fails_fails_alone(database: Database) -> None:
+    await database.quickly(put("a"))
+    waited = database.shortly(put("b"))
+    with pytest.raises(sqlite3.IntegrityError):
+        await database.quickly(put("a"))
+    assert waited.done()
+    assert count(database) == 2
+
+
+async def test_the_writer_takes_a_quick_write_to_the_disk_soon_after(database: Database) -> None:
+    """By a commit of its own that changes nothing: only those are waited for by the disk."""
+    await database.quickly(put("a"))
+    log = database.path.with_name("counsel.db-wal")
+    before = log.stat().st_size
+    database._sync()
+    await database.write(lambda _: None)
+    assert log.stat().st_size > before
 
 
 def test_file_and_folder_are_private(database: Database) -> None:
