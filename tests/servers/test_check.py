@@ -104,3 +104,13 @@ def test_variables_are_filled_in_and_missing_ones_named(
 def test_checking_nothing(world: World) -> None:
     assert world.json("check") == {"checks": []}
     assert world.json("check", "nope", code=1)["code"] == "NOT_FOUND"
+
+
+def test_what_a_server_says_beside_the_protocol_is_not_printed(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The library would log a traceback with the text in it for every such line."""
+    world.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", f"print('hello {SECRET}')")
+    row = only(world, code=1)
+    assert "before it answered" in row["error"]
+    assert caplog.text == ""

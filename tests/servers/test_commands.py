@@ -343,6 +343,10 @@ def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pyt
         "[mcp_servers",
         '{"mcpServers": {}}',
         '{"mcpServers": {"x": {"command": "c", "url": "u", "env_vars": []}}}',
+        '{"mcpServers": {"x": {"command": "c", "url": "http://127.0.0.1:9/"}}}',
+        '{"mcpServers": {"x": {"url": "nowhere"}}}',
+        '{"servers": {"x": {"command": "c", "args": ["${input:key}"]}}}',
+        '{"mcpServers": {"x": {"command": "${workspaceFolder}/c"}}}',
         "[1]",
     ],
 )
@@ -350,6 +354,34 @@ def test_bad_pasted_text_is_refused(text: str, world: World, monkeypatch: pytest
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     world.counsel("add", "x", "-a", "claude", "--from", "-", code=1)
     assert not world.file("claude").exists()
+
+
+def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(world: World) -> None:
+    (world.project / "p.md").write_text(
+        '```json\n{"mcpServers": {"a": {"command": "c", "disabled": true}}}\n```\n'
+    )
+    done = world.json("add", "-a", "codex,cursor", "--from", "p.md")
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["a"]["enabled"] is False
+    assert any("switched on in Cursor" in words for words in done["results"][1]["warnings"])
+    assert "disabled" not in world.file("cursor").read_text()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--url", "nowhere"),
+        ("--url", "ftp://127.0.0.1/"),
+        ("--url", "http://127.0.0.1:9/", "-H", "A B: c"),
+        ("--url", "http://127.0.0.1:9/", "-H", "A: b\nC: d"),
+        ("--url", "http://127.0.0.1:9/", "--token-env", "A B"),
+        ("--timeout", "inf", "--", "c"),
+        ("--timeout", "1e300", "--", "c"),
+        ("--timeout", "nan", "--", "c"),
+    ],
+)
+def test_what_no_client_could_use_is_refused(flags: tuple[str, ...], world: World) -> None:
+    world.counsel("add", "x", "--everywhere", *flags, code=1)
+    assert world.json("list")["servers"] == []
 
 
 def test_several_pasted_servers_keep_their_names(world: World) -> None:
@@ -419,6 +451,30 @@ def test_drift_between_agents_is_marked(world: World) -> None:
     world.counsel("add", "x", "-a", "codex", "--", "c", "two")
     assert {tuple(row["drift"]) for row in world.json("list")["servers"]} == {("args",)}
     assert "differs: args" in world.counsel("list")
+
+
+def test_what_is_taken_back_already_is_said_and_can_be_made_again(world: World) -> None:
+    first = world.json("add", "a", "-a", "codex", "--", "x")["id"]
+    undo = world.json("undo", first)["id"]
+    assert undo in world.json("undo", first, code=1)["error"]
+    world.json("undo", undo)
+    assert [row["name"] for row in world.json("list")["servers"]] == ["a"]
+    assert (
+        world.json("undo")["undone"]["id"] == first
+    )  # it is there again, so it is the last that can be undone
+
+
+def test_nothing_to_do_is_unchanged_and_still_says_what_is_left_out(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex,claude", "--", "c")
+    world.json("disable", "x", "-a", "codex")
+    assert world.json("disable", "x", "-a", "codex")["results"][0]["action"] == "unchanged"
+    (kept,) = world.json("update", "x", "-a", "claude", "--include-tool", "t")["results"]
+    assert (kept["action"], len(kept["warnings"])) == ("unchanged", 1)
+
+
+def test_a_refusal_names_the_agents_that_could(world: World) -> None:
+    world.counsel("add", "x", "--everywhere", "--", "c")
+    assert world.json("disable", "x", "--everywhere", code=1)["hint"].endswith("--agent claude,codex,gemini.")
 
 
 def test_undo_by_id_and_last(world: World) -> None:

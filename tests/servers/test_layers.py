@@ -38,6 +38,27 @@ def test_what_together_would_break_codex_is_refused(world: World) -> None:
     assert world.json("list")["servers"] == []
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        'url = "http://127.0.0.1:9/"\nargs = ["a"]',
+        'url = "http://127.0.0.1:9/"\ncwd = "/"',
+        'url = "http://127.0.0.1:9/"\nenv_vars = ["A"]',
+        'command = "c"\nhttp_headers = { a = "b" }',
+        'command = "c"\nenv = { A = 1 }',
+        'command = "c"\ntool_timeout_sec = inf',
+        'command = "c"\nstartup_timeout_sec = "5"',
+    ],
+)
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])
+def test_what_breaks_codex_is_a_problem(real: bool, entry: str, world: World) -> None:
+    world.write("codex", f"[mcp_servers.x]\n{entry}\n")
+    assert [one["name"] for one in world.json("list")["problems"]] == ["x"]
+    if real:
+        with pytest.raises(AssertionError, match="failed to load"):
+            clients.ask(world.home, world.project, "codex", "mcp", "list")
+
+
 @pytest.mark.client
 @pytest.mark.slow
 def test_codex_sees_the_parts_together(world: World) -> None:

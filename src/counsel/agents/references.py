@@ -28,6 +28,7 @@ class Syntax(NamedTuple):
     read: Callable[[str], str]
     write: Callable[[str], str]
     example: str  # how a person writes a reference to NAME
+    expands: bool = True  # anywhere in a value
 
 
 def names(text: str) -> list[str]:
@@ -91,4 +92,4 @@ def shown(text: str) -> str:
 CLAUDE = Syntax(_same, _same, "${NAME}")
 GEMINI = Syntax(_from_gemini, _to_gemini, "${NAME}")
 CURSOR = Syntax(_from_cursor, _to_cursor, "${env:NAME}")
-CODEX = Syntax(_from_codex, _to_codex, "env_vars, bearer_token_env_var or env_http_headers")
+CODEX = Syntax(_from_codex, _to_codex, "env_vars, bearer_token_env_var or env_http_headers", expands=False)

@@ -96,6 +96,8 @@ def print_places(rows: list[dict[str, Any]]) -> None:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, dict):

@@ -88,15 +88,22 @@ class Journal:
         if name is not None:
             for operation in known:
                 if operation.id == name:
+                    self._refuse_if_undone(operation, known)
                     return operation
             raise NotFound(
                 f"There is no recorded change {name!r}.", hint="`counsel servers undo --list` shows them."
             )
-        undone = {operation.undoes for operation in known}
         for operation in known:
-            if operation.undoes is None and operation.id not in undone:
+            if operation.undoes is None and _undone_by(operation, known) is None:
                 return operation
         raise NotFound("There is no change to undo.")
+
+    def _refuse_if_undone(self, operation: Operation, known: Sequence[Operation]) -> None:
+        if (undo := _undone_by(operation, known)) is not None:
+            raise Conflict(
+                f"The change {operation.id} is taken back already, by {undo.id}.",
+                hint=f"`counsel servers undo {undo.id}` makes it again.",
+            )
 
     def undo_plan(self, operation: Operation) -> list[Planned]:
         return [
@@ -206,6 +213,12 @@ def _remove(folder: Path) -> None:
         for path in folder.iterdir():
             path.unlink(missing_ok=True)
         folder.rmdir()
+
+
+def _undone_by(operation: Operation, known: Sequence[Operation]) -> Operation | None:
+    """The change that took this one back, unless that was itself taken back."""
+    undos = (one for one in known if one.undoes == operation.id)
+    return next((one for one in undos if _undone_by(one, known) is None), None)
 
 
 def _size(folder: Path) -> int:

@@ -12,7 +12,7 @@ from typing import IO, Any
 from counsel.agents.base import Place
 from counsel.agents.serverform import Server
 from counsel.servers import secrets
-from counsel.servers.connecting import FILTERING, connected, every_tool, expanded, reason, tail
+from counsel.servers.connecting import FILTERING, connected, every_tool, expanded, load, reason, tail
 from counsel.servers.listing import Found
 
 AT_ONCE = 8
@@ -82,6 +82,7 @@ def _sameness(row: Found) -> str:
 async def check_one(found: Found, place: Place, timeout: float) -> Checked:  # noqa: ASYNC109
     if not found.server.enabled:
         return Checked(found, "disabled")
+    load()
     server, unset = expanded(found.server, place.env)
     result = Checked(found, "failed", unset=unset)
     started = time.perf_counter()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,9 +19,19 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Tool
 
+# What a server writes between its messages is told in the result; the library would print a traceback for each.
+logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+
 TAIL = 10  # lines of a failed server's stderr
 # These two hand a server only the variables that its entry names (and the few every program needs).
 FILTERING = frozenset({"codex", "cursor"})
+
+
+def load() -> None:
+    """Half a second of imports, more on a busy machine: not a server's fault, so not in its time."""
+    importlib.import_module("mcp")
+    for name in ("stdio", "sse", "streamable_http"):
+        importlib.import_module(f"mcp.client.{name}")
 
 
 @asynccontextmanager
@@ -104,6 +116,7 @@ def reason(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     words = str(error).strip() or type(error).__name__
+    words = {"Connection closed": "it ended, or closed the connection, before it answered"}.get(words, words)
     return words if len(words) < 500 else f"{words[:497]}…"
 
 

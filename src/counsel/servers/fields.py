@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,16 +13,20 @@ from counsel.agents.serverform import TRANSPORTS, Server, translated
 from counsel.errors import InvalidArgument
 from counsel.servers import secrets
 
+LONGEST = 2_000_000  # seconds; Gemini CLI counts milliseconds in 31 bits
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL = ("command", "args", "env", "cwd")
 _REMOTE = ("url", "headers", "token_env")
 
 
 def _text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
+    """No program can be given a NUL."""
+    return value is None or (isinstance(value, str) and "\0" not in value)
 
 
 def _texts(value: Any) -> bool:
-    return value is None or (isinstance(value, list | tuple) and all(isinstance(item, str) for item in value))
+    return value is None or (isinstance(value, list | tuple) and all(map(_text, value)) and None not in value)
 
 
 def _map(value: Any) -> bool:
@@ -31,8 +36,28 @@ def _map(value: Any) -> bool:
     )
 
 
+def _headers(value: Any) -> bool:
+    return _map(value) and all(
+        _HEADER.fullmatch(key) and _one_line(item or "") for key, item in value.items()
+    )
+
+
+def _one_line(text: str) -> bool:
+    return "\n" not in text and "\r" not in text
+
+
+def is_url(value: Any) -> bool:
+    """An address, or a reference to one."""
+    return _text(value) and (not value or value.startswith(("http://", "https://", "$")))
+
+
+def _variable(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and _VARIABLE.fullmatch(value) is not None)
+
+
 def _seconds(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value is None or (number and 0 < value <= LONGEST)
 
 
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -41,10 +66,10 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "args": (_texts, "a list of texts"),
     "env": (_map, "an object of texts"),
     "cwd": (_text, "text"),
-    "url": (_text, "text"),
-    "headers": (_map, "an object of texts"),
-    "token_env": (_text, "the name of a variable"),
-    "timeout": (_seconds, "seconds, more than 0"),
+    "url": (is_url, "an address that starts with http:// or https://"),
+    "headers": (_headers, "names and values of HTTP headers"),
+    "token_env": (_variable, "the name of a variable"),
+    "timeout": (_seconds, f"seconds, more than 0 and at most {LONGEST:,}"),
     "include_tools": (_texts, "a list of texts"),
     "exclude_tools": (_texts, "a list of texts"),
 }
@@ -105,6 +130,6 @@ def _refuse_mixtures(transport: str, given: Mapping[str, Any]) -> None:
     wrong = [name for name in (_REMOTE if transport == "stdio" else _LOCAL) if given.get(name)]
     if wrong:
         raise InvalidArgument(
-            f"A {transport} server takes no {', '.join(wrong)}.",
+            f"With transport {transport} a server takes no {', '.join(wrong)}.",
             hint="env and cwd go with a command; headers and tokens with a url.",
         )

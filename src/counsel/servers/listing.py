@@ -162,6 +162,8 @@ def _drifted(rows: list[Found]) -> list[Found]:
 
 def _differences(rows: list[Found]) -> tuple[str, ...]:
     """Fields that differ between agents, leaving out what one of the agents does not have at all."""
+    if len({row.server.transport for row in rows}) > 1:
+        return ("transport",)
     lacking = {name for row in rows for name in FORMATS[row.agent].lacks}
     meant = [row.server.means() for row in rows]
     fields = dict.fromkeys(name for one in meant for name in one)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.jsonservers import with_token
+from counsel.agents.jsonservers import TYPES, with_token
 from counsel.agents.serverform import Server, Unreadable, translated
 from counsel.configfiles.document import parse
 from counsel.errors import ConfigInvalid, InvalidArgument
+from counsel.servers import fields
 from counsel.servers.formats import FORMATS
 
+_FENCED = re.compile(r"```[\w-]*\n(.*?)\n?```", re.DOTALL)  # as it stands in a README
+_ASKED = re.compile(r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}")
 _TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
 # Keys that only one agent's form has.
@@ -51,6 +57,8 @@ def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
 def _parsed(text: str) -> dict[str, Any]:
     """JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
     stripped = text.strip().lstrip("\ufeff")
+    if fenced := _FENCED.fullmatch(stripped):
+        stripped = fenced[1].strip()
     if not stripped:
         raise InvalidArgument("The pasted text is empty.")
     candidates = [(stripped, "jsonc")]
@@ -67,7 +75,8 @@ def _parsed(text: str) -> dict[str, Any]:
         else:
             return dict(value)
     last = errors[-1]
-    raise ConfigInvalid(f"The pasted text cannot be read. {last.message}", **last.fields)
+    what = "cannot be read" if len(candidates) == 1 else "is neither JSON nor TOML"
+    raise ConfigInvalid(f"The pasted text {what}. {last.message}", **last.fields)
 
 
 def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
@@ -98,7 +107,12 @@ def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str
 def _form(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return None
-    return next((agent for agent, keys in _TELLS.items() if keys & entry.keys()), None)
+    by_words = "cursor" if references.cursor_word(_text(entry)) else None
+    return next((agent for agent, keys in _TELLS.items() if keys & entry.keys()), by_words)
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False, default=str)
 
 
 def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
@@ -106,6 +120,25 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
         entry = {"type": entry.get("transport", "http"), **entry}
     form = next(form for form in FORMATS.values() if form.agent == agent)
     try:
-        return with_token(translated(form.read(name, entry), references.from_person))
+        _refuse_doubtful(entry)
+        server = with_token(translated(form.read(name, entry), references.from_person))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
+    if server.extras.get("disabled") is True:  # several programs' way; none of these agents'
+        extras = {key: value for key, value in server.extras.items() if key != "disabled"}
+        server = replace(server, enabled=False, extras=extras)
+    return server
+
+
+def _refuse_doubtful(entry: Any) -> None:
+    if not isinstance(entry, Mapping):
+        return
+    urls = [entry[key] for key in ("httpUrl", "url", "serverUrl") if entry.get(key)]
+    if entry.get("command") and urls:
+        raise Unreadable("it has a command and a url; take one of them out")
+    if urls and entry.get("type") in {None, *TYPES} and not fields.is_url(urls[0]):
+        raise Unreadable("its url must start with http:// or https://")
+    if found := _ASKED.search(_text(entry)):
+        raise Unreadable(
+            f"{found[0]} is for another program to fill in; write a value or ${{NAME}} in its place"
+        )

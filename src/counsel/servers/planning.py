@@ -65,11 +65,16 @@ class Plan:
         if len(self.results) == 1:
             raise first
         names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refused}))
+        hints = [first.hint, self._without({result.agent for result in refused})]
         raise type(first)(
             f"Nothing was written: {names} cannot take it. {first.message}",
-            hint=first.hint or "Name the other agents with --agent.",
+            hint=" ".join(filter(None, hints)) or None,
             results=shown,
         )
+
+    def _without(self, refused: set[str]) -> str:
+        rest = dict.fromkeys(result.agent for result in self.results if result.agent not in refused)
+        return f"Or leave it out: --agent {','.join(rest)}." if rest else ""
 
     def diffs(self) -> list[dict[str, str]]:
         from counsel.servers.diff import unified  # noqa: PLC0415 - only a dry run compares
@@ -119,14 +124,13 @@ class Planner:
             return
         if not any(changed):
             result.action = "unchanged"
-            result.warnings = []
         for target, make in edits.items():
             file = self._files.setdefault(os.path.realpath(target.path), target)
             self._edits.setdefault(file, []).append(make)
 
     def _try(self, home: Home, name: str, target: Target, make: EditsOf) -> bool:
         document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
-        edits = make(document)
+        edits = [edit for edit in make(document) if not _done_already(document, edit)]
         if edits and FORMATS[home.agent].layered and target == home.target:
             becomes = lookup(intended(document.value, edits), (*home.keys, name))
             self._layers.setdefault((home.agent, name), {})[str(target.path)] = becomes
@@ -161,6 +165,10 @@ class Planner:
         return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
 
 
+def _done_already(document: Document, edit: Edit) -> bool:
+    return isinstance(edit, Put) and alike(document.get(edit.path), edit.value)
+
+
 # ── adding ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -172,6 +180,7 @@ def add(
     try:
         fitted, warnings = fit(form, home, server, origin)
         entry = form.write(fitted)
+        _refuse_unusable(form, server.name, entry)
     except Untranslatable as error:
         planner.refuse(home, server.name, untranslatable(home, server.name, error))
         return
@@ -183,6 +192,14 @@ def add(
     action = "added" if present is MISSING else "replaced"
     edits = {home.target: _adder(home, server.name, entry, replaces=replaces)}
     planner.step(home, server.name, action, edits, warnings)
+
+
+def _refuse_unusable(form: Format, name: str, entry: Entry) -> None:
+    """Never written: what the agent itself could not read."""
+    try:
+        form.read(name, entry)
+    except Unreadable as error:
+        raise InvalidArgument(f"{AGENTS[form.agent].label} could not use {name!r}: {error}.") from None
 
 
 def _entry_at(planner: Planner, home: Home, name: str) -> Any:
@@ -250,7 +267,7 @@ def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> 
     if server.extras and origin != form.agent:
         warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
         server = server.without("extras")
-    if origin == "cursor" and form.agent != "cursor":
+    if form.agent not in ("cursor", origin):
         _refuse_cursor_words(server)
     return server, warnings + [f"{words}." for words in form.warns(server)] + secret_warnings(
         form, home, server
@@ -295,9 +312,13 @@ def secret_warnings(form: Format, home: Home, server: Server) -> list[str]:
     example = form.syntax.example
     warnings = []
     if places := secrets.in_command_line(server):
-        where = " and ".join(places)
+        offer = (
+            f"use a variable ({example})"
+            if form.syntax.expands
+            else "let the server have it as a variable (env_vars)"
+        )
         warnings.append(
-            f"A literal secret in {where} can be read by every process; use a variable ({example})."
+            f"A literal secret in {' and '.join(places)} is seen in lists of processes and in logs; {offer}."
         )
     if home.scope == "project" and (held := secrets.in_file(server)):
         warnings.append(

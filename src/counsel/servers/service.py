@@ -240,7 +240,7 @@ class Servers:
             return found
         broken = [one for one in seen.problems if one.get("name") in (None, name)]
         hint = f"{broken[0]['path']}: {broken[0]['error']}" if broken else "`counsel servers list` shows all."
-        raise NotFound(f"No agent has a server {name!r}{_where(agents, scope)}.", hint=hint)
+        raise NotFound(_nobody_has(name, agents, scope), hint=hint)
 
     def _chosen(
         self,
@@ -327,9 +327,12 @@ _ELSEWHERE = {
 }
 
 
-def _where(agents: Sequence[str], scope: str | None) -> str:
-    named = f" for {', '.join(agents)}" if tuple(agents) != EVERY_AGENT else ""
-    return f"{named} in scope {scope}" if scope else named
+def _nobody_has(name: str, agents: Sequence[str], scope: str | None) -> str:
+    where = f" in scope {scope}" if scope else ""
+    if len(agents) == 1:
+        return f"{AGENTS[agents[0]].label} has no server {name!r}{where}."
+    among = "" if tuple(agents) == EVERY_AGENT else f" of {', '.join(agents)}"
+    return f"{'None' if among else 'No agent'}{among} has a server {name!r}{where}."
 
 
 def _names(servers: Sequence[Server]) -> str:

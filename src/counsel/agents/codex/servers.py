@@ -51,6 +51,9 @@ _KNOWN = frozenset(
         "disabled_tools",
     ]
 )
+_WITH_COMMAND = ("args", "env", "env_vars", "cwd", "bearer_token")
+_WITH_URL = ("http_headers", "env_http_headers", "bearer_token_env_var", "bearer_token")
+_LONGEST = 2**64  # seconds
 
 
 def read(name: str, entry: Entry) -> Server:
@@ -76,10 +79,24 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def _refuse_what_breaks_codex(entry: Entry) -> None:
+    """Each of these ends every codex command with an error (measured, 0.166)."""
     if ("command" in entry) == ("url" in entry):
         raise Unreadable("an entry needs a command or a url, and not both: this breaks every codex command")
-    if "url" in entry and ("env" in entry or "bearer_token" in entry):
-        raise Unreadable("`env` or `bearer_token` with a url breaks every codex command")
+    kind, other = ("command", _WITH_URL) if "command" in entry else ("url", _WITH_COMMAND)
+    if wrong := [f"`{key}`" for key in other if key in entry]:
+        raise Unreadable(f"{', '.join(wrong)} with a {kind} breaks every codex command")
+    if not all(isinstance(value, str) for value in _table(entry, "env").values()):
+        raise Unreadable("a value in `env` that is no text breaks every codex command")
+    for key in ("tool_timeout_sec", "startup_timeout_sec"):
+        if not 0 <= (number(entry.get(key), key) or 0) < _LONGEST:
+            raise Unreadable(f"a `{key}` that is negative or endless breaks every codex command")
+
+
+def _table(entry: Entry, key: str) -> Mapping[str, Any]:
+    value = entry.get(key, {})
+    if not isinstance(value, Mapping):
+        raise Unreadable(f"{key} must be a table")
+    return value
 
 
 def _forwarded(value: Any) -> dict[str, str]:
