@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 # file → "module:function" under tests/ or src/; the function gives the file's whole text
 generated: dict[str, str] = {
     "docs/agents.md": "agents.pages:agents",
+    "docs/cli.md": "cli.pages:commands",
     "docs/models.md": "models.pages:models",
     "docs/providers.md": "models.pages:providers",
     "tests/models/matrix.txt": "models.matrix:matrix",

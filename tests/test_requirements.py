@@ -24,7 +24,11 @@ def test_every_test_that_is_named_exists() -> None:
     missing = []
     for _, _, tests in ROWS:
         for path, name in re.findall(r"`([\w/.]+)::(\w+)`", tests):
-            file = TESTS / path
-            if not file.exists() or not re.search(rf"def {name}\b", file.read_text(encoding="utf-8")):
+            if not exists(path, name):
                 missing.append(f"{path}::{name}")
     assert missing == []
+
+
+def exists(path: str, name: str) -> bool:
+    file = TESTS / path
+    return file.exists() and bool(re.search(rf"def {name}\b", file.read_text(encoding="utf-8")))

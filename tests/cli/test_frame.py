@@ -131,3 +131,19 @@ def test_a_reader_that_has_gone_is_no_failure() -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("counsel ser", "servers"),
+        ("counsel servers en", "enable"),
+        ("counsel ask --eff", "--effort"),
+        ("counsel ask -m gpt-5-m", "gpt-5-mini"),
+        ("counsel consensus -m cod", "codex"),
+    ],
+)
+def test_the_shell_completes(words: str, wanted: str) -> None:
+    env = {"_COUNSEL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = counsel(env={**env, "OPENAI_API_KEY": "sk-test-0000000000000000"})
+    assert f"plain,{wanted}" in done.stdout.split()

@@ -54,6 +54,9 @@ COMMANDS: dict[str, Row] = {
 }
 
 
+COMPLETING = "_COUNSEL_COMPLETE"  # set by the shell when it asks how a command line may go on
+
+
 @dataclass(slots=True)
 class State:
     """What the frame must know after a command has failed."""
@@ -123,6 +126,10 @@ def json_option(command: Decorated) -> Decorated:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code. Every way out of a command ends here."""
+    if wish := os.environ.get(COMPLETING):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "counsel", COMPLETING, wish)
     state = State()
     try:
         # not `cli.main`: it turns a gone reader into exit 1 and Ctrl-C into an exception of its own

@@ -13,7 +13,12 @@ from counsel.requests import ChatRequest
 @click.command()
 @click.argument("prompt", required=False)
 @click.option(
-    "-m", "--model", default="auto", show_default=True, help="A model, an alias, provider/model, or an agent."
+    "-m",
+    "--model",
+    default="auto",
+    show_default=True,
+    shell_complete=question.models_like,
+    help="A model, an alias, provider/model, or an agent.",
 )
 @question.options
 @click.option(

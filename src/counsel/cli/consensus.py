@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "models",
     multiple=True,
     required=True,
+    shell_complete=question.models_like,
     help="Name at least two; the same one twice is fine.",
 )
 @click.option("--no-feedback", is_flag=True, help="One round only: nobody sees the others' answers.")

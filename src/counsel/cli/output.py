@@ -61,7 +61,8 @@ def escaped(document: str) -> str:
 
 def words(text: str) -> None:
     """A line for a person."""
-    sys.stdout.flush()  # so that both come in their order where they go the same way
+    with contextlib.suppress(OSError):  # whoever reads answers has gone: the next write to it will tell
+        sys.stdout.flush()  # so that both come in their order where they go the same way
     with contextlib.suppress(OSError):  # nobody hears it: no reason to fail
         sys.stderr.write(tame(text) + "\n")
 
