@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from counsel.configfiles import jsonspan
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, Put
 from counsel.errors import ConfigInvalid
@@ -90,11 +91,20 @@ def test_huge_integers_are_kept_and_compared() -> None:
         ('{"a": 1} x', "jsonc", 1, 10),
         ("[1]", "json", 1, 1),
         ('{"a": "unclosed', "json", 1, 7),
+        ('{"a": {"b": 1 "c": 2}}', "json", 1, 15),
+        ('{"a": {"b": 1,}}', "json", 1, 15),
+        ('{"a": {"b" 1}}', "json", 1, 12),
+        ('{"a": {b: 1}}', "json", 1, 8),
         ("a = 1\nb = \n", "toml", 2, 5),
         ("[x]\na = 1\na = 2\n", "toml", 3, 6),
     ],
 )
-def test_malformed_text_is_refused_with_its_place(text: str, kind: str, line: int, column: int) -> None:
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_malformed_text_is_refused_with_its_place(
+    text: str, kind: str, line: int, column: int, size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if size == "large":
+        monkeypatch.setattr(jsonspan, "_LARGE", -1)
     with pytest.raises(ConfigInvalid) as caught:
         parse(text, kind)  # type: ignore[arg-type]
     assert (caught.value.line, caught.value.column) == (line, column)

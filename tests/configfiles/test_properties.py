@@ -10,12 +10,14 @@ import json
 import tomllib
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from configfiles.generated import Made, json_documents, toml_documents
+from counsel.configfiles import jsonspan
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Put, intended, lookup
 from counsel.configfiles.tomlscan import scan
@@ -111,6 +113,20 @@ def test_setting_a_member_changes_only_its_value(
     assert after.get(path) == value
     assert after.text.startswith(made.text[:start])
     assert after.text.endswith(made.text[end:])
+
+
+@cases(60, 300, JSON_KINDS, NEW_VALUES, st.data())
+def test_a_large_document_is_edited_like_a_small_one(
+    case: tuple[str, Made], value: Any, data: st.DataObject
+) -> None:
+    """Of large objects only the places are kept: nothing but time and memory may tell the difference."""
+    kind, made = case
+    path = (*data.draw(st.sampled_from(holders(made.value))), data.draw(st.sampled_from(["new", "a", "b"])))
+    small = as_kind(made, kind).set_member(path, value)
+    with patch.object(jsonspan, "_LARGE", -1):
+        large = as_kind(made, kind).set_member(path, value)
+        assert (large.text, large.value) == (small.text, small.value)
+        assert large.remove_member(path).text == small.remove_member(path).text
 
 
 @cases(48, 300, JSON_KINDS, st.data())

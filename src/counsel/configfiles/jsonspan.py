@@ -7,7 +7,7 @@ of a 6.6 MB file costs about two `json.loads`.
 
 import gc
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, NoReturn, Self
@@ -17,6 +17,8 @@ from counsel.configfiles.document import Document, malformed
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
 from counsel.configfiles.jsonplain import Plain, skip
 from counsel.configfiles.jsonstyle import Style, line_indent
+
+_LARGE = 1 << 18  # characters: from here on it pays to keep only places
 
 
 class Slot(NamedTuple):
@@ -51,7 +53,7 @@ class Known(NamedTuple):
     def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
         """The value of a member that starts here in the new text, and where it ends, if it is known."""
         slot = self.slots.get(key)
-        if slot is None or not isinstance(slot.value, dict | list):
+        if slot is None or not isinstance(slot.value, Mapping | list):
             return None  # what is not in brackets may go on in the new text
         if slot.end <= self.start and slot.value_start == start:
             return slot.value, slot.end
@@ -159,7 +161,7 @@ def _root(plain: Plain, known: Known | None = None) -> Container | None:
     if text[start] != "{":
         raise malformed("The file must hold a JSON object", text, start)
     try:
-        root = _container(plain, start, known)
+        root = _container(plain, start, known, sparse=len(text) > _LARGE)
     except JSONDecodeError as error:
         raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
     if (end := skip(text, root.close + 1)) != len(text):
@@ -167,13 +169,13 @@ def _root(plain: Plain, known: Known | None = None) -> Container | None:
     return root
 
 
-def _container(plain: Plain, start: int, known: Known | None = None) -> Container:
+def _container(plain: Plain, start: int, known: Known | None = None, *, sparse: bool = False) -> Container:
     text = plain.text
     slots: list[Slot] = []
     closing = "}" if text[start] == "{" else "]"
     at = skip(text, start + 1)
     while text[at : at + 1] != closing or slots:
-        slot = _slot(plain, at, named=closing == "}", known=known)
+        slot = _slot(plain, at, named=closing == "}", known=known, sparse=sparse)
         slots.append(slot)
         at = skip(text, slot.end)
         if text[at : at + 1] == closing:
@@ -184,16 +186,57 @@ def _container(plain: Plain, start: int, known: Known | None = None) -> Containe
     return Container(start, at, tuple(slots))
 
 
-def _slot(plain: Plain, start: int, *, named: bool, known: Known | None = None) -> Slot:
+def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse: bool) -> Slot:
     text, key, value_start = plain.text, None, start
     if named:
         key, value_start = _key(text, start)
-    value, end = (known.at(key, value_start) if known else None) or _scan(text, value_start)
+    value, end = (known.at(key, value_start) if known else None) or (
+        _sparse(text, value_start) if sparse else _scan(text, value_start)
+    )
     after = skip(text, end)
     comma = after if text[after : after + 1] == "," else None
     if comma is None and plain.trailing:
         comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
     return Slot(start, value_start, end, comma, key, value)
+
+
+class Sparse(Mapping[str, Any]):
+    """A large object, checked once; of its members only the places are kept, and read when somebody asks.
+
+    Claude Code's projects are nearly all of its 6.6 MB: as objects they would take 20 MB, and longer to make than to read.
+    """
+
+    def __init__(self, text: str, places: dict[str, int]) -> None:
+        self._text = text
+        self._places = places
+
+    def __getitem__(self, key: str) -> Any:
+        return _scan(self._text, self._places[key])[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _sparse(text: str, start: int) -> tuple[Any, int]:
+    if text[start : start + 1] != "{":
+        return _scan(text, start)
+    places: dict[str, int] = {}
+    at = skip(text, start + 1)
+    while text[at : at + 1] != "}" or places:
+        key, place = _key(text, at)
+        places[key] = place
+        at = skip(text, _scan(text, place)[1])
+        if text[at : at + 1] == "}":
+            break
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError("expecting ',' or '}'", text, at)
+        at = skip(text, at + 1)
+    if at - start < _LARGE:
+        return _scan(text, start)
+    return Sparse(text, places), at + 1
 
 
 def _key(text: str, start: int) -> tuple[str, int]:
@@ -215,7 +258,7 @@ def _common_container(
     while all(len(path) > depth and path[depth] == paths[0][depth] for path in paths):
         holder = root if at == root.start else _container(plain, at)
         slot = holder.member(paths[0][depth])
-        if slot is None or not isinstance(slot.value, dict):
+        if slot is None or not isinstance(slot.value, Mapping):
             break
         style = style if style.multiline(plain.original, holder) else style.one_line()
         at, depth = slot.value_start, depth + 1
@@ -229,7 +272,7 @@ Splice = tuple[int, int, str]
 
 def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style) -> str:
     slot = holder.member(path[0])
-    if len(path) > 1 and slot is not None and isinstance(slot.value, dict):
+    if len(path) > 1 and slot is not None and isinstance(slot.value, Mapping):
         inner = style if style.multiline(plain.original, holder) else style.one_line()
         return _apply(plain, _container(plain, slot.value_start), path[1:], edit, inner)
     match edit:
