@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from counsel.configfiles import jsonspan
+from counsel.configfiles import jsonread
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, Put
 from counsel.errors import ConfigInvalid
@@ -104,7 +104,7 @@ def test_malformed_text_is_refused_with_its_place(
     text: str, kind: str, line: int, column: int, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if size == "large":
-        monkeypatch.setattr(jsonspan, "_LARGE", -1)
+        monkeypatch.setattr(jsonread, "_LARGE", -1)
     with pytest.raises(ConfigInvalid) as caught:
         parse(text, kind)  # type: ignore[arg-type]
     assert (caught.value.line, caught.value.column) == (line, column)

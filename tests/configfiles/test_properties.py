@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from configfiles.generated import Made, json_documents, toml_documents
-from counsel.configfiles import jsonspan
+from counsel.configfiles import jsonread
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Put, intended, lookup
 from counsel.configfiles.tomlscan import scan
@@ -123,7 +123,7 @@ def test_a_large_document_is_edited_like_a_small_one(
     kind, made = case
     path = (*data.draw(st.sampled_from(holders(made.value))), data.draw(st.sampled_from(["new", "a", "b"])))
     small = as_kind(made, kind).set_member(path, value)
-    with patch.object(jsonspan, "_LARGE", -1):
+    with patch.object(jsonread, "_LARGE", -1):
         large = as_kind(made, kind).set_member(path, value)
         assert (large.text, large.value) == (small.text, small.value)
         assert large.remove_member(path).text == small.remove_member(path).text

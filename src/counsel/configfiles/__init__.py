@@ -2,7 +2,8 @@
 
 edits.py     what is to change, as data, and what the file must mean afterwards
 document.py  one small interface over the formats, with the semantic guard
-jsonspan.py  JSON and JSONC: find the span of a member, splice
+jsonread.py  JSON: where members stand and what they mean
+jsonspan.py  JSON and JSONC: change the characters of a member and no others
 tomlspan.py  TOML: the same, over statements
 locks.py     Claude Code's lock folder, and our own lock files
 safewrite.py lock, read again, new file beside the old one, atomic replace; several files all or none

@@ -2,64 +2,18 @@
 
 Comments and trailing commas are first blanked out with spaces (`Plain`), so that every offset in the plain text is
 an offset in the user's text, and the standard library's C scanner can skip over whatever is not on the way: one edit
-of a 6.6 MB file costs about two `json.loads`.
+of a 6.6 MB file costs about one `json.loads`.
 """
 
-import gc
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
-from typing import Any, NamedTuple, NoReturn, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from counsel.configfiles import overlap
-from counsel.configfiles.document import Document, malformed
+from counsel.configfiles.document import Document
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
 from counsel.configfiles.jsonplain import Plain, skip
+from counsel.configfiles.jsonread import Container, Known, Slot, container, no_collection, whole
 from counsel.configfiles.jsonstyle import Style, line_indent
-
-_LARGE = 1 << 18  # characters: from here on it pays to keep only places
-
-
-class Slot(NamedTuple):
-    """A member of an object or an item of an array."""
-
-    start: int
-    value_start: int
-    end: int
-    comma: int | None  # the comma after it, a trailing one included
-    key: str | None
-    value: Any
-
-
-class Container(NamedTuple):
-    start: int  # of its opening bracket
-    close: int  # of its closing bracket
-    slots: tuple[Slot, ...]
-
-    def member(self, key: str) -> Slot | None:
-        """The last of that name: where keys repeat, every client reads the last."""
-        return next((slot for slot in reversed(self.slots) if slot.key == key), None)
-
-
-class Known(NamedTuple):
-    """A text that was read before. What stands in both texts at the same place means the same."""
-
-    slots: dict[str | None, Slot]
-    start: int  # what differs, in the text before
-    end: int
-    shift: int  # by how much what follows it has moved
-
-    def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
-        """The value of a member that starts here in the new text, and where it ends, if it is known."""
-        slot = self.slots.get(key)
-        if slot is None or not isinstance(slot.value, Mapping | list):
-            return None  # what is not in brackets may go on in the new text
-        if slot.end <= self.start and slot.value_start == start:
-            return slot.value, slot.end
-        if slot.value_start >= self.end and slot.value_start + self.shift == start:
-            return slot.value, slot.end + self.shift
-        return None
 
 
 class JsonDocument(Document):
@@ -74,8 +28,8 @@ class JsonDocument(Document):
 
     @classmethod
     def _of(cls, plain: Plain, known: Known | None = None) -> Self:
-        with _no_collection():
-            return cls(plain.original, plain, _root(plain, known))
+        with no_collection():
+            return cls(plain.original, plain, whole(plain, known))
 
     def again(self, text: str) -> Self:
         plain = Plain.of(text, comments=self._plain.comments)
@@ -87,7 +41,7 @@ class JsonDocument(Document):
     def splice(self, edits: Sequence[Edit]) -> str:
         if not edits:
             return self.text
-        with _no_collection():
+        with no_collection():
             return self._splice(edits)
 
     def _splice(self, edits: Sequence[Edit]) -> str:
@@ -102,152 +56,9 @@ class JsonDocument(Document):
         for edit in edits:
             plain = Plain.of(text, comments=self._plain.comments)
             known = text is self.text and self._root is not None and start == self._root.start
-            holder = self._root if known and self._root is not None else _container(plain, start)
+            holder = self._root if known and self._root is not None else container(plain, start)
             text = _apply(plain, holder, edit.path[shared:], edit, style)
         return text
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Reading a large file makes a million objects and no garbage: collecting meanwhile triples the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
-    decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant, **hooks)
-    scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
-    return scan
-
-
-# A C scanner for whole values. The second keeps integers beyond Python's 4,300 digits as they are written.
-_SCAN = _scanner()
-_SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else digits)
-
-
-def _scan(text: str, start: int) -> tuple[Any, int]:
-    try:
-        return _SCAN(text, start)
-    except StopIteration as stop:
-        raise JSONDecodeError("a value is missing or misspelt", text, stop.value) from None
-    except JSONDecodeError:
-        raise
-    except RecursionError:
-        raise JSONDecodeError("nested too deeply", text, start) from None
-    except ValueError as error:
-        if "digits" not in str(error):
-            raise JSONDecodeError(str(error), text, start) from None
-        return _SCAN_HUGE(text, start)
-
-
-def _root(plain: Plain, known: Known | None = None) -> Container | None:
-    """The whole document: every value is read once, and the members' places are known from the same pass."""
-    text = plain.text
-    start = skip(text, 0)
-    if start == len(text):
-        return None
-    if text[start] != "{":
-        raise malformed("The file must hold a JSON object", text, start)
-    try:
-        root = _container(plain, start, known, sparse=len(text) > _LARGE)
-    except JSONDecodeError as error:
-        raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
-    if (end := skip(text, root.close + 1)) != len(text):
-        raise malformed("This is not valid JSON: there is more text after the end", text, end)
-    return root
-
-
-def _container(plain: Plain, start: int, known: Known | None = None, *, sparse: bool = False) -> Container:
-    text = plain.text
-    slots: list[Slot] = []
-    closing = "}" if text[start] == "{" else "]"
-    at = skip(text, start + 1)
-    while text[at : at + 1] != closing or slots:
-        slot = _slot(plain, at, named=closing == "}", known=known, sparse=sparse)
-        slots.append(slot)
-        at = skip(text, slot.end)
-        if text[at : at + 1] == closing:
-            break
-        if text[at : at + 1] != ",":
-            raise JSONDecodeError(f"expecting ',' or '{closing}'", text, at)
-        at = skip(text, at + 1)
-    return Container(start, at, tuple(slots))
-
-
-def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse: bool) -> Slot:
-    text, key, value_start = plain.text, None, start
-    if named:
-        key, value_start = _key(text, start)
-    value, end = (known.at(key, value_start) if known else None) or (
-        _sparse(text, value_start) if sparse else _scan(text, value_start)
-    )
-    after = skip(text, end)
-    comma = after if text[after : after + 1] == "," else None
-    if comma is None and plain.trailing:
-        comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
-    return Slot(start, value_start, end, comma, key, value)
-
-
-class Sparse(Mapping[str, Any]):
-    """A large object, checked once; of its members only the places are kept, and read when somebody asks.
-
-    Claude Code's projects are nearly all of its 6.6 MB: as objects they would take 20 MB, and longer to make than to read.
-    """
-
-    def __init__(self, text: str, places: dict[str, int]) -> None:
-        self._text = text
-        self._places = places
-
-    def __getitem__(self, key: str) -> Any:
-        return _scan(self._text, self._places[key])[0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-def _sparse(text: str, start: int) -> tuple[Any, int]:
-    if text[start : start + 1] != "{":
-        return _scan(text, start)
-    places: dict[str, int] = {}
-    at = skip(text, start + 1)
-    while text[at : at + 1] != "}" or places:
-        key, place = _key(text, at)
-        places[key] = place
-        at = skip(text, _scan(text, place)[1])
-        if text[at : at + 1] == "}":
-            break
-        if text[at : at + 1] != ",":
-            raise JSONDecodeError("expecting ',' or '}'", text, at)
-        at = skip(text, at + 1)
-    if at - start < _LARGE:
-        return _scan(text, start)
-    return Sparse(text, places), at + 1
-
-
-def _key(text: str, start: int) -> tuple[str, int]:
-    """A member's name, and where its value starts."""
-    if text[start : start + 1] != '"':
-        raise JSONDecodeError("expecting a name in double quotes", text, start)
-    key, end = scanstring(text, start + 1)
-    colon = skip(text, end)
-    if text[colon : colon + 1] != ":":
-        raise JSONDecodeError("expecting ':'", text, colon)
-    return key, skip(text, colon + 1)
 
 
 def _common_container(
@@ -256,7 +67,7 @@ def _common_container(
     """How deep the paths go together through objects that exist, where the deepest of these starts, and its style."""
     at, depth = root.start, 0
     while all(len(path) > depth and path[depth] == paths[0][depth] for path in paths):
-        holder = root if at == root.start else _container(plain, at)
+        holder = root if at == root.start else container(plain, at)
         slot = holder.member(paths[0][depth])
         if slot is None or not isinstance(slot.value, Mapping):
             break
@@ -274,7 +85,7 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
     slot = holder.member(path[0])
     if len(path) > 1 and slot is not None and isinstance(slot.value, Mapping):
         inner = style if style.multiline(plain.original, holder) else style.one_line()
-        return _apply(plain, _container(plain, slot.value_start), path[1:], edit, inner)
+        return _apply(plain, container(plain, slot.value_start), path[1:], edit, inner)
     match edit:
         case Drop():
             splices = _drop_all(plain, holder, path)
@@ -283,7 +94,7 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
         case Put():
             splices = _put(plain, holder, path, edit.value, style)
         case AddItem() if slot is not None and isinstance(slot.value, list):
-            splices = _insert(plain, _container(plain, slot.value_start), [(None, edit.value)], style)
+            splices = _insert(plain, container(plain, slot.value_start), [(None, edit.value)], style)
         case AddItem():
             splices = _put(plain, holder, path, [edit.value], style)
     return _spliced(plain.original, splices)
@@ -312,7 +123,7 @@ def _put(plain: Plain, holder: Container, path: Path, value: Any, style: Style) 
     multiline = style.multiline(plain.original, holder) or "\n" in plain.original[slot.value_start : slot.end]
     near = style if multiline else style.one_line()
     if isinstance(value, list) and value and isinstance(slot.value, list) and slot.value:
-        return _put_items(plain, _container(plain, slot.value_start), value, near)
+        return _put_items(plain, container(plain, slot.value_start), value, near)
     new = near.render(value, line_indent(plain.original, slot.start))
     return [(slot.value_start, slot.end, new)]
 
@@ -381,7 +192,7 @@ def _drop_all(plain: Plain, holder: Container, path: Path) -> list[Splice]:
 def _drop_items(plain: Plain, slot: Slot | None, value: Any) -> list[Splice]:
     if slot is None or not isinstance(slot.value, list):
         return []
-    items = _container(plain, slot.value_start)
+    items = container(plain, slot.value_start)
     return _drop(plain, items, [index for index, item in enumerate(items.slots) if alike(item.value, value)])
 
 

@@ -1,0 +1,197 @@
+"""Where the members of a JSON text stand and what they mean, at the speed of the standard library's C scanner.
+
+The whole text is checked; of large objects only the places of their members are kept.
+"""
+
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
+from typing import Any, NamedTuple, NoReturn
+
+from counsel.configfiles.document import malformed
+from counsel.configfiles.jsonplain import Plain, skip
+
+_LARGE = 1 << 18  # characters: from here on it pays to keep only places
+
+
+class Slot(NamedTuple):
+    """A member of an object or an item of an array."""
+
+    start: int
+    value_start: int
+    end: int
+    comma: int | None  # the comma after it, a trailing one included
+    key: str | None
+    value: Any
+
+
+class Container(NamedTuple):
+    start: int  # of its opening bracket
+    close: int  # of its closing bracket
+    slots: tuple[Slot, ...]
+
+    def member(self, key: str) -> Slot | None:
+        """The last of that name: where keys repeat, every client reads the last."""
+        return next((slot for slot in reversed(self.slots) if slot.key == key), None)
+
+
+class Known(NamedTuple):
+    """A text that was read before. What stands in both texts at the same place means the same."""
+
+    slots: dict[str | None, Slot]
+    start: int  # what differs, in the text before
+    end: int
+    shift: int  # by how much what follows it has moved
+
+    def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
+        """The value of a member that starts here in the new text, and where it ends, if it is known."""
+        slot = self.slots.get(key)
+        if slot is None or not isinstance(slot.value, Mapping | list):
+            return None  # what is not in brackets may go on in the new text
+        if slot.end <= self.start and slot.value_start == start:
+            return slot.value, slot.end
+        if slot.value_start >= self.end and slot.value_start + self.shift == start:
+            return slot.value, slot.end + self.shift
+        return None
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Reading a large file makes a million objects and no garbage: collecting meanwhile triples the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+    decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant, **hooks)
+    scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
+    return scan
+
+
+# A C scanner for whole values. The second keeps integers beyond Python's 4,300 digits as they are written.
+_SCAN = _scanner()
+_SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else digits)
+
+
+def _scan(text: str, start: int) -> tuple[Any, int]:
+    try:
+        return _SCAN(text, start)
+    except StopIteration as stop:
+        raise JSONDecodeError("a value is missing or misspelt", text, stop.value) from None
+    except JSONDecodeError:
+        raise
+    except RecursionError:
+        raise JSONDecodeError("nested too deeply", text, start) from None
+    except ValueError as error:
+        if "digits" not in str(error):
+            raise JSONDecodeError(str(error), text, start) from None
+        return _SCAN_HUGE(text, start)
+
+
+def whole(plain: Plain, known: Known | None = None) -> Container | None:
+    """The whole document: every value is read once, and the members' places are known from the same pass."""
+    text = plain.text
+    start = skip(text, 0)
+    if start == len(text):
+        return None
+    if text[start] != "{":
+        raise malformed("The file must hold a JSON object", text, start)
+    try:
+        found = container(plain, start, known, sparse=len(text) > _LARGE)
+    except JSONDecodeError as error:
+        raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
+    if (end := skip(text, found.close + 1)) != len(text):
+        raise malformed("This is not valid JSON: there is more text after the end", text, end)
+    return found
+
+
+def container(plain: Plain, start: int, known: Known | None = None, *, sparse: bool = False) -> Container:
+    text = plain.text
+    slots: list[Slot] = []
+    closing = "}" if text[start] == "{" else "]"
+    at = skip(text, start + 1)
+    while text[at : at + 1] != closing or slots:
+        slot = _slot(plain, at, named=closing == "}", known=known, sparse=sparse)
+        slots.append(slot)
+        at = skip(text, slot.end)
+        if text[at : at + 1] == closing:
+            break
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError(f"expecting ',' or '{closing}'", text, at)
+        at = skip(text, at + 1)
+    return Container(start, at, tuple(slots))
+
+
+def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse: bool) -> Slot:
+    text, key, value_start = plain.text, None, start
+    if named:
+        key, value_start = _key(text, start)
+    value, end = (known.at(key, value_start) if known else None) or (
+        _sparse(text, value_start) if sparse else _scan(text, value_start)
+    )
+    after = skip(text, end)
+    comma = after if text[after : after + 1] == "," else None
+    if comma is None and plain.trailing:
+        comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
+    return Slot(start, value_start, end, comma, key, value)
+
+
+class Sparse(Mapping[str, Any]):
+    """A large object, checked once; of its members only the places are kept, and read when somebody asks.
+
+    Claude Code's projects are nearly all of its 6.6 MB: as objects they would take 20 MB, and longer to make than to read.
+    """
+
+    def __init__(self, text: str, places: dict[str, int]) -> None:
+        self._text = text
+        self._places = places
+
+    def __getitem__(self, key: str) -> Any:
+        return _scan(self._text, self._places[key])[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _sparse(text: str, start: int) -> tuple[Any, int]:
+    if text[start : start + 1] != "{":
+        return _scan(text, start)
+    places: dict[str, int] = {}
+    at = skip(text, start + 1)
+    while text[at : at + 1] != "}" or places:
+        key, place = _key(text, at)
+        places[key] = place
+        at = skip(text, _scan(text, place)[1])
+        if text[at : at + 1] == "}":
+            break
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError("expecting ',' or '}'", text, at)
+        at = skip(text, at + 1)
+    if at - start < _LARGE:
+        return _scan(text, start)
+    return Sparse(text, places), at + 1
+
+
+def _key(text: str, start: int) -> tuple[str, int]:
+    """A member's name, and where its value starts."""
+    if text[start : start + 1] != '"':
+        raise JSONDecodeError("expecting a name in double quotes", text, start)
+    key, end = scanstring(text, start + 1)
+    colon = skip(text, end)
+    if text[colon : colon + 1] != ":":
+        raise JSONDecodeError("expecting ':'", text, colon)
+    return key, skip(text, colon + 1)
