@@ -268,6 +268,21 @@ def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None
     assert file.read_text() == '{"b": 4}'
 
 
+def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
+    """Codex adds `tools` when a person approves one for good; what is left without a command stops it altogether."""
+    file = tmp_path / "config.toml"
+    file.write_text("model = 'x'\n")
+    journal = Journal(home)
+    server = {"command": "x"}
+    apply(journal, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "s"), server)]))
+    mine = file.read_text() + '\n[mcp_servers.s.tools.t]\napproval_mode = "approve"\n'
+    file.write_text(mine)
+    with pytest.raises(Conflict, match=r"mcp_servers\.s was changed") as refused:
+        journal.undo()
+    assert "servers remove" in refused.value.hint
+    assert file.read_text() == mine
+
+
 def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     text = '{\n  "s": {\n    "x": { // mine\n      "k": 1\n    }\n  }\n}'

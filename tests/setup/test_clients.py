@@ -158,6 +158,27 @@ def test_a_circle_of_real_agents_ends(desk: Desk, fake_process: FakeProcess) -> 
     assert "Claude Code → Codex → Claude Code" in tool_results(fake_process, "openai-responses")
 
 
+def test_codex_asks_once_the_user_approved_the_tool(desk: Desk, fake_process: FakeProcess) -> None:
+    """As docs/askmodel.md tells it; and `--remove` leaves nothing of the entry that would stop Codex."""
+    desk.counsel("setup", "--yes", "--no-check")
+    asks = {
+        "name": "askModel",
+        "namespace": "mcp__counsel",
+        "arguments": {"model": "claude", "prompt": "well?"},
+    }
+    fake_process.script(vendor="openai-responses", tool_calls=[asks], text="done", times=None)
+    fake_process.script(vendor="anthropic", text="It is 42.", times=None)
+    desk.counsel("ask", "-m", "codex", "go")
+    assert "requires approval" in tool_results(fake_process, "openai-responses")
+    config = Path(desk.env["HOME"], ".codex", "config.toml")
+    approved = '\n[mcp_servers.counsel.tools.askModel]\napproval_mode = "approve"\n'
+    config.write_text(config.read_text() + approved)
+    desk.counsel("ask", "-m", "codex", "go")
+    assert "It is 42." in tool_results(fake_process, "openai-responses")
+    desk.counsel("setup", "--remove", "--yes")
+    assert "No MCP servers" in desk.run("codex", "mcp", "list")
+
+
 def test_claude_does_not_ask_itself(desk: Desk, fake_process: FakeProcess) -> None:
     desk.counsel("setup", "--yes", "--no-check")
     asks = {"name": ASK, "arguments": {"model": "claude", "prompt": "who am I?"}}

@@ -70,6 +70,19 @@ def test_the_key_of_a_provider_of_the_users_own_is_handed_on(world: World) -> No
     assert "WORK_LLM_KEY" in entry(world, "codex")["env_vars"]
 
 
+def test_remove_takes_what_codex_added_to_the_entry_too(world: World) -> None:
+    """A person approved a tool for good: what would be left of the entry stops every command of Codex."""
+    world.install("codex")
+    world.file("codex").parent.mkdir(parents=True, exist_ok=True)
+    world.file("codex").write_text(OWN["codex"])
+    world.setup("--yes", "--no-check")
+    with world.file("codex").open("a") as config:
+        config.write('\n[mcp_servers.counsel.tools.askModel]\napproval_mode = "approve"\n\n[tui]\nx = 1\n')
+    assert world.actions("--yes", "--no-check")["codex"] == "unchanged"
+    world.setup("--remove", "--yes")
+    assert world.file("codex").read_text() == OWN["codex"] + "\n[tui]\nx = 1\n"
+
+
 def test_a_home_elsewhere_is_written_down(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.install("claude", "codex")
     world.setup("--yes", "--no-check")

@@ -21,7 +21,7 @@ _LONGEST = 600  # characters of an agent's own words that we repeat
 _SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE).search
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOO_LONG = re.compile(
-    r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum number of tokens|maximum context",
+    r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
     re.IGNORECASE,
 ).search
 

@@ -24,6 +24,7 @@ from counsel.configfiles.safewrite import Change, Planned, Target
 from counsel.errors import Conflict, CounselError, NotFound
 
 KEEP = 50  # operations
+_SERVERS = {("mcpServers",), ("mcp_servers",)}  # what holds MCP servers, in any agent's file
 KEEP_BYTES = 256 * 1024 * 1024
 
 
@@ -312,7 +313,13 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
         return []
     if _same(current, after):
         return [Drop(path) if before is MISSING else Put(path, before)]
-    if isinstance(after, Mapping) and isinstance(current, Mapping) and isinstance(before or {}, Mapping):
+    added_server = before is MISSING and path[-2:-1] in _SERVERS  # half of one breaks every command of Codex
+    if (
+        not added_server
+        and isinstance(after, Mapping)
+        and isinstance(current, Mapping)
+        and isinstance(before or {}, Mapping)
+    ):
         old = before or {}
         return [
             edit
@@ -324,7 +331,9 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
     name = ".".join(path) or "the file"
     raise Conflict(
         f"{file}: {name} was changed after the change that is to be undone; nothing was written.",
-        hint="Change it by hand, or undo the later change first.",
+        hint="`counsel servers remove` takes out a whole server."
+        if added_server
+        else "Change it by hand, or undo the later change first.",
         file=str(file),
     )
 
