@@ -94,10 +94,19 @@ def test_a_program_that_hangs_does_not_hang_the_list(home: Path, project: Path) 
     assert (row["installed"], row["version"], row["logged_in"]) == (True, None, False)
 
 
-def test_agents_for_people(home: Path, project: Path) -> None:
-    done = run("agents", cwd=project, home=home)
-    assert "codex" in done.stdout
-    assert "npm install -g @openai/codex" in done.stdout
+@pytest.mark.parametrize("verb", [(), ("list",)])
+def test_agents_for_people(home: Path, project: Path, verb: tuple[str, ...]) -> None:
+    program(home / "bin" / "claude", "echo 2.1.325")
+    program(home / "bin" / "gemini", "echo 0.61.0")
+    (home / ".claude.json").write_text("{}")
+    done = run("agents", *verb, cwd=project, home=home, ANTHROPIC_API_KEY="k")
+    table = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert table["claude"].split() == [
+        *("claude", "2.1.325", "yes", "0", "0", "~/bin/claude", "~/.claude.json")
+    ]
+    assert "no: gemini" in table["gemini"]
+    assert "npm install -g @openai/codex" in table["codex"]
+    assert run("agents", "lst", cwd=project, home=home).returncode == 2
 
 
 @pytest.fixture
