@@ -347,6 +347,7 @@ def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pyt
         '{"mcpServers": {"x": {"url": "nowhere"}}}',
         '{"servers": {"x": {"command": "c", "args": ["${input:key}"]}}}',
         '{"mcpServers": {"x": {"command": "${workspaceFolder}/c"}}}',
+        '{"mcpServers": {"x": {"command": "\\ud800"}}}',
         "[1]",
     ],
 )
@@ -377,6 +378,8 @@ def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(world: Wor
         ("--timeout", "inf", "--", "c"),
         ("--timeout", "1e300", "--", "c"),
         ("--timeout", "nan", "--", "c"),
+        ("--", "c", "\udcff"),
+        ("-e", "A=\udcff", "--", "c"),
     ],
 )
 def test_what_no_client_could_use_is_refused(flags: tuple[str, ...], world: World) -> None:

@@ -63,9 +63,14 @@ def document(data: bytes | None, kind: Kind, path: Path) -> Document:
     try:
         return parse((data or b"").decode(), kind)
     except UnicodeDecodeError as error:
-        line = (data or b"").count(b"\n", 0, error.start) + 1
+        before = error.object[: error.start].decode()
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise ConfigInvalid(
-            f"{path} is not UTF-8 (line {line}).", hint="It was left as it is.", file=str(path), line=line
+            f"{path} is not UTF-8 (line {line}, column {column}).",
+            hint="It was left as it is.",
+            file=str(path),
+            line=line,
+            column=column,
         ) from None
     except ConfigInvalid as error:
         raise ConfigInvalid(
@@ -179,9 +184,10 @@ def write(planned: Sequence[Planned], home: Path, record: Record | None = None) 
 def _locked(target: Target, home: Path) -> Iterator[locks.StillHeld]:
     with ExitStack() as stack:
         still_held: locks.StillHeld = lambda: True  # noqa: E731
-        with disk.explained(target.path, "locked"):
+        with disk.explained(home / "locks", "written"):
             stack.enter_context(locks.own_lock(home, target.path))
-            if target.claude_lock:
+        if target.claude_lock:
+            with disk.explained(target.path, "locked"):
                 still_held = stack.enter_context(locks.claude_lock(target.path))
         yield still_held
 

@@ -21,8 +21,12 @@ _REMOTE = ("url", "headers", "token_env")
 
 
 def _text(value: Any) -> bool:
-    """No program can be given a NUL."""
-    return value is None or (isinstance(value, str) and "\0" not in value)
+    return value is None or (isinstance(value, str) and sayable(value))
+
+
+def sayable(text: str) -> bool:
+    """No program can be given a NUL; no file can hold a byte of the command line that was not UTF-8."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _texts(value: Any) -> bool:
@@ -62,10 +66,10 @@ def _seconds(value: Any) -> bool:
 
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "transport": (lambda value: value in TRANSPORTS, f"one of {', '.join(TRANSPORTS)}"),
-    "command": (_text, "text"),
-    "args": (_texts, "a list of texts"),
-    "env": (_map, "an object of texts"),
-    "cwd": (_text, "text"),
+    "command": (_text, "text (UTF-8)"),
+    "args": (_texts, "a list of texts (UTF-8)"),
+    "env": (_map, "an object of texts (UTF-8)"),
+    "cwd": (_text, "text (UTF-8)"),
     "url": (is_url, "an address that starts with http:// or https://"),
     "headers": (_headers, "names and values of HTTP headers"),
     "token_env": (_variable, "the name of a variable"),

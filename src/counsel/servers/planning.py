@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended,
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
-from counsel.servers import layers, secrets
+from counsel.servers import fields, layers, secrets
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -200,6 +201,8 @@ def _refuse_unusable(form: Format, name: str, entry: Entry) -> None:
         form.read(name, entry)
     except Unreadable as error:
         raise InvalidArgument(f"{AGENTS[form.agent].label} could not use {name!r}: {error}.") from None
+    if not fields.sayable(json.dumps(entry, ensure_ascii=False, default=str)):
+        raise InvalidArgument(f"{name!r} holds text that is not UTF-8.")
 
 
 def _entry_at(planner: Planner, home: Home, name: str) -> Any:
