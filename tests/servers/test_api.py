@@ -107,11 +107,31 @@ async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "query", "body"),
+    [
+        ("DELETE", "?dry_run=yes", None),  # never a real removal
+        ("PATCH", "", {"server": {"command": None}}),
+        ("PATCH", "", {"server": {"transport": "http"}}),
+    ],
+)
+async def test_a_doubtful_change_is_refused(
+    method: str, query: str, body: Any, http: httpx2.AsyncClient, world: World
+) -> None:
+    text = '[mcp_servers.x]\ncommand = "c"\n'
+    world.write("codex", text)
+    shown = await ask(http, method, f"/api/servers/x{query}", body, 400)
+    assert shown["code"] == "INVALID_ARGUMENT"
+    assert world.file("codex").read_text() == text
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
         ("GET", "/api/servers/nope", None, 404, "NOT_FOUND"),
         ("GET", "/api/servers?agents=nobody", None, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"name": "x"}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/api/servers", {"name": 7, "paste": '{"a": {"command": "c"}}'}, 400, "INVALID_ARGUMENT"),
+        ("POST", "/api/servers", {"paste": 7}, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"name": "x", "bogus": 1}, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"name": "x", "server": {"command": 1}}, 400, "INVALID_ARGUMENT"),
         (

@@ -24,6 +24,7 @@ from counsel.servers.service import EVERY_AGENT, Servers
 from counsel.settings import Settings
 
 _PLACES = frozenset({"agents", "scope", "project", "dry_run"})
+_TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 Handler = Callable[[Request, Servers, Mapping[str, Any]], Awaitable[Any]]
 
@@ -67,8 +68,8 @@ def _query(request: Request) -> Mapping[str, Any]:
     given: dict[str, Any] = dict(request.query_params)
     if "agents" in given:
         given["agents"] = [name for name in given["agents"].split(",") if name]
-    if "dry_run" in given:
-        given["dry_run"] = given["dry_run"] in {"1", "true"}
+    if "dry_run" in given:  # what is neither stays text, and is refused
+        given["dry_run"] = _TRUTH.get(given["dry_run"].lower(), given["dry_run"])
     return given
 
 
@@ -98,11 +99,15 @@ def _agents(given: Mapping[str, Any]) -> list[str] | None:
     return agents
 
 
+def _text(given: Mapping[str, Any], name: str) -> str | None:
+    value = given.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"{name} must be text.")
+    return value
+
+
 def _scope(given: Mapping[str, Any]) -> str | None:
-    scope = given.get("scope")
-    if scope is not None and not isinstance(scope, str):
-        raise InvalidArgument("scope must be text.")
-    return scope
+    return _text(given, "scope")
 
 
 def _flag(given: Mapping[str, Any], name: str) -> bool:
@@ -135,10 +140,10 @@ async def _show(request: Request, servers: Servers, given: Mapping[str, Any]) ->
 async def _add(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     """`{"name", "server": {…}}`, or `{"paste": "JSON or TOML of any agent", "name"?}`."""
     _only(given, "name", "server", "paste", "replace")
-    name, text = given.get("name"), given.get("paste")
+    name, text = _text(given, "name"), _text(given, "paste")
     if text is not None:
-        found, origin = pasted.servers(str(text), name)
-    elif isinstance(name, str) and name:
+        found, origin = pasted.servers(text, name)
+    elif name:
         found, origin = [fields.made(name, _fields(given))], None
     else:
         raise InvalidArgument("name is missing.")
@@ -227,7 +232,7 @@ async def _switch(request: Request, servers: Servers, given: Mapping[str, Any], 
 
 async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     _only(given, "name", "timeout")
-    agents, scope, name = _agents(given) or EVERY_AGENT, _scope(given), given.get("name")
+    agents, scope, name = _agents(given) or EVERY_AGENT, _scope(given), _text(given, "name")
     timeout = given.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
@@ -235,7 +240,7 @@ async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
         listed = await asyncio.to_thread(servers.listing, agents, scope)
         rows = [row for row in listed.servers if row.shadowed_by is None]
     else:
-        rows = await asyncio.to_thread(servers.find, str(name), agents, scope)
+        rows = await asyncio.to_thread(servers.find, name, agents, scope)
     return {"checks": [result.as_dict() for result in await check(rows, servers.place, timeout)]}
 
 
@@ -247,9 +252,7 @@ async def _history(_: Request, servers: Servers, given: Mapping[str, Any]) -> An
 
 async def _undo(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     _only(given, "id")
-    wanted = given.get("id")
-    if wanted is not None and not isinstance(wanted, str):
-        raise InvalidArgument("id must be text.")
+    wanted = _text(given, "id")
     dry_run = _flag(given, "dry_run")
     operation, plan, done = await asyncio.to_thread(servers.undo, wanted, dry_run=dry_run)
     return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)}

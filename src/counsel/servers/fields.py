@@ -98,6 +98,7 @@ def patched(server: Server, given: Mapping[str, Any]) -> Server:
     if "headers" in values and _authorizes(given["headers"]):
         values.setdefault("token_env", None)
     new = replace(server, **values)
+    _refuse_incomplete(new, given)
     typed = {name: getattr(translated(new, from_person), name) for name in values}
     return with_token(replace(new, **typed))
 
@@ -128,6 +129,12 @@ def _refuse_wrong(given: Mapping[str, Any]) -> None:
             raise InvalidArgument(f"A server has no field {name!r}.", hint=f"Fields: {', '.join(KINDS)}.")
         if not KINDS[name][0](value):
             raise InvalidArgument(f"{name} must be {KINDS[name][1]}.")
+
+
+def _refuse_incomplete(server: Server, given: Mapping[str, Any]) -> None:
+    needed = "command" if server.transport == "stdio" else "url"
+    if {needed, "transport"} & given.keys() and not getattr(server, needed):
+        raise InvalidArgument(f"With transport {server.transport} a server needs a {needed}.")
 
 
 def _refuse_mixtures(transport: str, given: Mapping[str, Any]) -> None:
