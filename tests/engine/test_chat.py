@@ -342,6 +342,30 @@ async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(engine, calle
     assert "could not be kept" in result["metadata"]["warnings"][0]
 
 
+async def ended(engine, caller, **request) -> str:
+    """A job that was over before anybody waited for it, as with `counsel ask`, which listens first."""
+    job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **request}), caller)
+    await asyncio.wait({engine.runner.running[job].task})
+    await asyncio.sleep(0)  # its last callback
+    assert job not in engine.runner.running
+    return job
+
+
+async def test_who_waits_after_the_end_is_told_all_that_the_disk_does_not_hold(
+    engine, caller, fake_api
+) -> None:
+    who = caller()
+    exported = await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))
+    assert exported["export"].startswith(str(who.cwd / "out"))
+    await engine.database.write(lambda db: db.execute("PRAGMA max_page_count=1"))
+    unkept = await engine.wait(await ended(engine, who, prompt="x" * 200_000))
+    assert "could not be kept" in unkept["metadata"]["warnings"][0]
+    fake_api.script(status=401)
+    failed = await ended(engine, who, prompt="x" * 200_000)
+    with pytest.raises(AuthenticationFailed):
+        await asyncio.wait_for(engine.wait(failed), 10)
+
+
 async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home) -> None:
     result = await ask(engine, caller())
     await engine.database.write(lambda db: db.execute("UPDATE jobs SET finished = 1"))

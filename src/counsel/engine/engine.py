@@ -85,7 +85,7 @@ class Engine:
 
     async def wait(self, job_id: str) -> Json:
         """The finished job's result, or its failure raised."""
-        if running := self.runner.running.get(job_id):
+        if running := self.runner.running.get(job_id) or self.runner.ended.get(job_id):
             await asyncio.wait({running.task})
             if running.result is not None:
                 return await self._with_summary(running)

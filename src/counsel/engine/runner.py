@@ -36,6 +36,7 @@ log = logging.getLogger("counsel.runner")
 _TICK = 0.2  # seconds: text to the journal, cancels from other processes
 _ORPHANS = 2.0  # seconds between looks for jobs of dead processes
 _SWEEP = 3600.0
+_ENDED = 64
 _STUCK = 25  # attempts in a row in which calls went out and none finished
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
@@ -55,6 +56,7 @@ class Runner:
         secret: bytes,
     ) -> None:
         self.running: dict[str, Running] = {}
+        self.ended: dict[str, Running] = {}  # the last ones of which the disk does not hold everything
         self.keys: dict[str, str] = {}  # of running jobs: the call's key → the job
         self.gate = gate
         self._database = database
@@ -124,6 +126,10 @@ class Runner:
         gone = self.running.pop(job_id, None)
         if gone and gone.job.key:
             self.keys.pop(gone.job.key, None)
+        if gone and gone.more:  # whoever asks a moment later is told it, too
+            self.ended[job_id] = gone
+            while len(self.ended) > _ENDED:
+                self.ended.pop(next(iter(self.ended)))
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,6 +226,7 @@ class Runner:
             await self._export(job, result, warnings)
         if warnings:
             result["metadata"] = {**result.get("metadata", {}), "warnings": warnings}
+        running.more = bool(warnings or job.task.export)
         job.status = outcome.status
         running.result = result
         self.describer.sum_up(running, outcome.text)
@@ -246,8 +253,10 @@ class Runner:
         self._flush_last(running)
         running.failure = error
         running.job.status = status
-        with contextlib.suppress(jobs.LostJob, StoreError):
+        try:
             await asyncio.shield(self._database.write(jobs.finish(fence, status, error=error.as_dict())))
+        except (jobs.LostJob, StoreError) as failure:
+            running.more = bool(running.unkept(failure))
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

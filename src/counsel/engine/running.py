@@ -27,6 +27,7 @@ class Running:
     cancelled: bool = False
     ending: bool = False  # how it ended is being written down: too late to stop it
     written: Future[bool] | None = None  # the job's way to the disk
+    more: bool = False  # there is more to say than the disk holds: a warning, an export, or all of it
 
     def stop(self) -> None:
         """Once: a second cancellation would interrupt the first one's writing."""
