@@ -41,6 +41,17 @@ def test_mode_is_kept_and_a_new_file_is_private(tmp_path: Path, home: Path) -> N
     assert list(tmp_path.glob("**/*.counsel-tmp")) == []
 
 
+def test_what_a_killed_writer_left_is_cleared_away(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    names = (".a.json.old.counsel-tmp", ".a.json.young.counsel-tmp", ".b.json.old.counsel-tmp")
+    for name in names:
+        (tmp_path / name).write_text("{}")
+        if "old" in name:
+            os.utime(tmp_path / name, (1, 1))
+    write(put(file, "a"), home)
+    assert sorted(path.name for path in tmp_path.glob(".*tmp")) == sorted(names[1:])
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 def test_owner_is_kept(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooL
 
 LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and editing it would take minutes
 _PIECE = 1 << 18
+_SUFFIX = ".counsel-tmp"
+_LEFT = 60.0  # seconds
 
 
 class Snapshot(NamedTuple):
@@ -93,7 +96,8 @@ def made_folders(folder: Path) -> list[Path]:
 
 def put_beside(seen: Snapshot, data: bytes, new_mode: int) -> Path:
     """The data in a new file beside the target. (`tempfile` would cost 20 ms of imports at every start.)"""
-    path = seen.real.with_name(f".{seen.real.name}.{os.urandom(6).hex()}.counsel-tmp")
+    _clear_leftovers(seen.real)
+    path = seen.real.with_name(f".{seen.real.name}.{os.urandom(6).hex()}{_SUFFIX}")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(handle, "wb", buffering=0) as file:
@@ -104,6 +108,15 @@ def put_beside(seen: Snapshot, data: bytes, new_mode: int) -> Path:
         path.unlink(missing_ok=True)
         raise
     return path
+
+
+def _clear_leftovers(real: Path) -> None:
+    """What a killed writer left beside the file: it may hold secrets. Young ones can be another's at work."""
+    with contextlib.suppress(OSError):
+        left = [name for name in os.listdir(real.parent) if name.endswith(_SUFFIX)]  # noqa: PTH208 - names are enough
+        for path in (real.with_name(name) for name in left if name.startswith(f".{real.name}.")):
+            if time.time() - path.stat().st_mtime > _LEFT:
+                path.unlink(missing_ok=True)
 
 
 def _write_all(file: io.FileIO, data: bytes) -> None:
