@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import signal
 import uuid
@@ -250,7 +251,19 @@ def _kill_the_agent(rig: Rig) -> None:
                 continue
 
 
-@pytest.mark.parametrize("body", ["echo 'what?'; echo '[1]'; exit 0", "echo oops >&2; exit 3", "kill -11 $$"])
+# JSON, and of no shape that any of the interfaces has.
+MISSHAPEN = (
+    {"type": "assistant", "message": "x"},
+    {"type": "result", "status": "success", "subtype": "success", "stats": [1], "usage": [1], "is_error": 1},
+    {"id": 1, "result": {}},
+    {"method": "item/started", "params": {"item": "x"}},
+)
+ODD = "; ".join(f"echo '{json.dumps(line)}'" for line in MISSHAPEN)
+
+
+@pytest.mark.parametrize(
+    "body", ["echo 'what?'; echo '[1]'; exit 0", "echo oops >&2; exit 3", "kill -11 $$", f"{ODD}; exit 0"]
+)
 async def test_garbage_is_no_answer(rig: Rig, body: str) -> None:
     program = next(path for path in (rig.project.parent / "bin").iterdir() if path.name != "node")
     program.unlink()

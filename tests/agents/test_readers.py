@@ -228,3 +228,9 @@ def test_unknown_lines_are_passed_over() -> None:
     for line in ({}, {"type": "new"}, {"type": None}, {"type": "system"}, {"method": "new/thing"}):
         for reader, name in zip(readers, names, strict=True):
             assert reader(asked(name)).feed(line) == []
+
+
+def test_a_prompt_that_an_agent_finds_too_long() -> None:
+    """Codex's own limit, as it says it; the vendors' words are read the same way."""
+    failure = asked("codex").fail("Input exceeds the maximum length of 1048576 characters.")
+    assert failure.code == "CONTEXT_LENGTH_EXCEEDED"

@@ -101,6 +101,10 @@ class Road:
     reader: Callable[[Ask], Reader]
 
 
+class Misshapen(Exception):
+    """A line of the agent's is JSON, but not of a shape that its interface has."""
+
+
 class NotSpoken(Exception):
     """This release of the agent does not offer the way that was tried; nothing was asked yet."""
 
@@ -218,6 +222,8 @@ async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
         if room.login(ask.caller)[0] is False:
             raise _with(said, failures.not_logged_in(ask.agent, error.message)) from None
         raise _with(said, error) from None
+    except Misshapen as error:
+        raise _with(said, failures.upstream(ask.agent, str(error))) from error
     except TimeoutError:
         raise _with(said, failures.late(ask.agent, ask.limits.total)) from None
     except OutputTooLarge:
@@ -230,7 +236,7 @@ async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
 async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGenerator[Event]:
     async with Process(command, limits, reader.heard) as process, aclosing(process.lines()) as lines:
         async for line in lines:
-            for step in reader.feed(line):
+            for step in _read(reader, line):
                 if isinstance(step, Send):
                     await process.send(step.message)
                 else:
@@ -240,6 +246,14 @@ async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGene
         for step in reader.finish(await process.ended()):
             if not isinstance(step, Send):
                 yield step
+
+
+def _read(reader: Reader, line: Json) -> list[Step]:
+    try:
+        return reader.feed(line)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        kind = line.get("type") or line.get("method")
+        raise Misshapen(f"it wrote a line that counsel cannot read ({str(kind)[:60]})") from error
 
 
 def _with(said: list[str], error: CounselError) -> CounselError:
