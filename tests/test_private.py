@@ -31,6 +31,15 @@ def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
         private.folder(tmp_path / "a" / "b")
 
 
+def test_a_process_with_keys_leaves_no_core_file_and_may_open_many() -> None:
+    script = (
+        "import resource as r; from counsel import private; _, hard = r.getrlimit(r.RLIMIT_NOFILE)\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (256, hard)); private.process()\n"
+        "assert r.getrlimit(r.RLIMIT_CORE)[0] == 0; assert r.getrlimit(r.RLIMIT_NOFILE)[0] == min(8192, hard)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 @pytest.mark.parametrize(
     "command",
     [

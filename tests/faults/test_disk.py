@@ -101,3 +101,11 @@ def test_bad_lines_in_the_config_are_named_and_the_rest_works(
     assert done.stdout == "gpt-5 says: hello\n"
     assert "config.toml" in done.stderr
     assert os.environ.get("OPENAI_API_KEY", "") == ""
+
+
+def test_a_command_says_once_that_nothing_can_be_kept() -> None:
+    command = [sys.executable, "-P", "-m", "counsel", "conversations", "list"]
+    env = {**os.environ, "COUNSEL_HOME": "/dev/null"}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stderr.splitlines()
+    assert sum("counsel.db cannot be written" in line for line in said) == 1
+    assert all(line.startswith("warning: ") for line in said[:-1])

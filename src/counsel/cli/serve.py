@@ -29,10 +29,11 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
 
 
 async def _serve(settings: Settings, host: str, port: int) -> None:
-    from counsel import logs  # noqa: PLC0415
+    from counsel import logs, private  # noqa: PLC0415
     from counsel.doors import http  # noqa: PLC0415
     from counsel.doors.house import default_engine  # noqa: PLC0415
 
+    private.process()
     logs.setup(settings, stderr=True)
     engine = await default_engine(settings.home)
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeAlias
 
-from counsel import __version__, logs, settings
+from counsel import __version__, logs, private, settings
 from counsel.doors import place
 from counsel.doors.socket import Visit
 from counsel.requests import Engine
@@ -35,6 +35,7 @@ class Occupied(Exception):
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
     home = Path(place.home(os.environ))
+    private.process()
     logs.setup(settings.load(), stderr=False)
     try:
         with lease(home):
