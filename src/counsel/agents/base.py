@@ -57,7 +57,7 @@ AGENTS: dict[str, Agent] = {
             "cursor",
             "Cursor",
             "cursor-agent",
-            "see cursor.com/cli",
+            "curl https://cursor.com/install -fsS | bash",
             "cursor-agent login",
             ("user", "project"),
             ("cursor-vscode", "cursor", "cursor-agent"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +36,9 @@ class Installed:
 
 def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
     """The agent's program on the caller's PATH, which is not ours; `.` there is no folder of ours either."""
-    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if Path(folder).is_absolute()]
-    found = shutil.which(agent.command, path=os.pathsep.join(folders))
+    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
+    places = (f"{folder}/{agent.command}" for folder in folders)
+    found = next((one for one in places if os.path.isfile(one) and os.access(one, os.X_OK)), None)  # noqa: PTH113 - never raises
     return Path(found) if found else None
 
 
