@@ -29,6 +29,7 @@ from counsel.caller import Caller
 from counsel.doors import place
 from counsel.engine.store import schema
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
+from counsel.reach import exists, isdir
 from counsel.types import Endpoint, Json, Limits
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ def _value(value: object) -> str:
 
 def home(caller: Caller) -> Iterator[Finding]:
     folder = caller.settings.home
-    if not os.path.exists(folder):  # noqa: PTH110 - not pathlib's, which fails behind a folder of somebody else
-        parent = next(above for above in folder.parents if os.path.exists(above))  # noqa: PTH110
+    if not exists(folder):
+        parent = next(above for above in folder.parents if exists(above))
         if os.access(parent, os.W_OK):
             yield Finding("home", "ok", f"{folder} (made at first use)")
         else:
@@ -129,7 +130,7 @@ def home(caller: Caller) -> Iterator[Finding]:
                 "Set COUNSEL_HOME to a folder that can be written.",
             )
         return
-    if not folder.is_dir():
+    if not isdir(folder):
         yield Finding("home", "problem", f"{folder} is not a folder", "Move it away, or set COUNSEL_HOME.")
     elif not os.access(folder, os.W_OK | os.X_OK):
         todo = "Nothing is kept: no conversations, no jobs, no logs. Set COUNSEL_HOME to a folder that can be written."
@@ -164,7 +165,7 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def database(caller: Caller) -> Iterator[Finding]:
     path = caller.settings.home / DATABASE
-    if not path.exists():
+    if not exists(path):
         yield Finding("database", "ok", "none yet (made at the first question)")
         return
     todo = (
@@ -203,14 +204,14 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _socket(folder: Path) -> Path:
     """Asking `place` makes the run folder where there is none: then there is no daemon either."""
-    made = (folder / "run").is_dir() or (folder.is_dir() and not os.access(folder, os.W_OK))
+    made = exists(folder / "run") or (exists(folder) and not os.access(folder, os.W_OK))
     return Path(place.socket(str(folder))) if made else folder / "run" / "daemon.sock"
 
 
 def daemon(caller: Caller) -> Iterator[Finding]:
     """A socket that answers is a daemon; one that refuses is what a killed one left behind, and harmless."""
     path = _socket(caller.settings.home)
-    if not path.exists():
+    if not exists(path):
         yield Finding("daemon", "ok", "not running (it starts with the first agent window)")
         return
     with socket.socket(socket.AF_UNIX) as probe:

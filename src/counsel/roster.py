@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from counsel import private
+from counsel import private, reach
 from counsel.agents import registry
 from counsel.agents.base import Place, place
 from counsel.agents.installed import Installed, read_json
@@ -62,7 +62,7 @@ def roster(caller: Caller) -> list[Json]:
             "reason": found[name].reason,
             "install": driver.agent.install,
             "login": driver.agent.login,
-            "config_files": [str(path) for path in CONFIG_FILES[name](at) if path.is_file()],
+            "config_files": [str(path) for path in CONFIG_FILES[name](at) if reach.isfile(path)],
             "servers": servers.get(name, 0) if servers is not None else None,
             "skills": skills.get(name, 0) if skills is not None else None,
         }

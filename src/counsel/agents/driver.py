@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from counsel import reach
 from counsel.agents import environment, failures, installed, prompt, sandbox
 from counsel.agents.base import Agent
 from counsel.agents.failures import LostSession
@@ -160,7 +161,7 @@ def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str 
     if program is None:
         raise failures.not_installed(room.agent)
     cwd = call.cwd or caller.cwd
-    if not cwd.is_dir():
+    if not reach.isdir(cwd):
         raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
     env = environment.of(caller, room.agent.name)
     for name, value in room.env(caller).items():

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from counsel import private, settings
+from counsel import private, reach, settings
 from counsel.errors import ProviderUnavailable
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
@@ -44,13 +44,13 @@ def folder(home: Path) -> Path:
 
 
 def fetched(home: Path) -> bool:
-    return folder(home).is_dir()
+    return reach.isdir(folder(home))
 
 
 def fetch(home: Path, say: Say = lambda _: None) -> Path:
     """Get the model unless it is here. A fetch that was cut short is simply repeated."""
     target = folder(home)
-    if target.is_dir():
+    if reach.isdir(target):
         return target
     try:
         for place in (home, target.parent):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, cast
 
+from counsel import reach
 from counsel.agents.base import AGENTS, Place, place
 from counsel.errors import InvalidArgument
 from counsel.skills.copies import with_drift
@@ -59,7 +60,7 @@ def standing(project: Path | str | None = None, env: Mapping[str, str] | None = 
     """Whose home, which environment, which folder: the caller's own unless said otherwise."""
     try:
         folder = Path(project).expanduser() if project else Path.cwd()
-        there = folder.is_dir()
+        there = reach.isdir(folder)
     except (OSError, RuntimeError, ValueError):  # the folder is gone, or nobody's home is known
         folder, there = Path(project or "."), False
     if not there:

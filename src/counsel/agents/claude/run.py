@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from counsel import reach
 from counsel.agents import driver, failures, images
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
@@ -91,7 +92,7 @@ def command(ask: Ask) -> Command:
 def _settings_of(folder: Path) -> str | None:
     """A file of the folder, or of one above it, that can make Claude Code run something."""
     found = [each / name for each in (folder, *folder.parents) for name in OWN_FILES]
-    return next((str(path) for path in found if path.exists()), None)
+    return next((str(path) for path in found if reach.exists(path)), None)
 
 
 def _trusts(ask: Ask) -> bool:

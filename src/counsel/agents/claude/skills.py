@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from counsel import reach
 from counsel.agents.base import Place
 from counsel.agents.claude.plugins import plugin_roots
 from counsel.skills.frontmatter import words
@@ -69,7 +70,7 @@ def _upwards(place: Place) -> Iterator[Path]:
         if Path(os.path.realpath(folder)) == home:
             return
         yield folder
-        if (folder / ".git").exists():
+        if reach.exists(folder / ".git"):
             return
 
 

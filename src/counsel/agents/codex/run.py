@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from counsel import __version__
+from counsel import __version__, reach
 from counsel.agents import driver, failures, images
 from counsel.agents.base import AGENTS, place
 from counsel.agents.codex import exec as exec_
@@ -95,7 +95,7 @@ def command(ask: Ask) -> Command:
 
 
 def _in_git(folder: Path) -> bool:
-    return any((each / ".git").exists() for each in (folder, *folder.parents))
+    return any(reach.exists(each / ".git") for each in (folder, *folder.parents))
 
 
 def _request(number: int, method: str, params: Json) -> Json:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from counsel import reach
 from counsel.agents.base import Place
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.skills.record import Root, Skill
@@ -69,7 +70,7 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
     names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
     above = [project, *project.parents]
     for number, folder in enumerate(above):
-        if any((folder / name).exists() for name in names):
+        if any(reach.exists(folder / name) for name in names):
             return iter(above[: number + 1])
     return iter([project])
 

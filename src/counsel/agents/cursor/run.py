@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from counsel import reach
 from counsel.agents import driver, failures, images, prompt
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
@@ -130,7 +131,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
         return True, name
     where = place(env, caller.cwd)
     config = Path(env.get("XDG_CONFIG_HOME") or where.home / ".config") / "cursor"
-    if (config / "auth.json").exists():
+    if reach.exists(config / "auth.json"):
         return True, "its own login"
     folders = (Path(env.get("CURSOR_CONFIG_DIR") or where.cursor_dir()), config)
     if any(read_json(folder / "cli-config.json").get("authInfo") for folder in folders):

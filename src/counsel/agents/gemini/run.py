@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from counsel import reach
 from counsel.agents import driver, failures, images, prompt
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
@@ -185,7 +186,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
     settings = read_json(home / "settings.json")
     chosen = ((settings.get("security") or {}).get("auth") or {}).get("selectedType")
     if chosen == "oauth-personal" or (chosen is None and env.get("GOOGLE_GENAI_USE_GCA") == "true"):
-        return (True, "its own login") if (home / "oauth_creds.json").exists() else (False, "")
+        return (True, "its own login") if reach.exists(home / "oauth_creds.json") else (False, "")
     if chosen == "gemini-api-key" and not env.get("GEMINI_API_KEY"):
         return None, "its key may be in the system's keychain"
     name = first_set(env, "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT")

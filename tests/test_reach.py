@@ -1,0 +1,61 @@
+"""A home, or a folder above one's own, that belongs to somebody else: as after `sudo -u`, or in a container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from counsel import doctor, settings
+from counsel.caller import Caller
+from counsel.engine import tags
+from counsel.models import local
+from counsel.roster import roster
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Iterator[Path]:
+    own = Caller(
+        "test", cwd=tmp_path, settings=settings.load({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path)})
+    )
+    doctor.examine(own)  # imports what it needs: Python itself may be out of another user's reach
+    local.fetched(tmp_path)
+    roster(own)
+    folder = tmp_path / "theirs" / "inside"
+    folder.mkdir(parents=True)
+    (tmp_path / "theirs").chmod(0)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(PermissionError):
+            folder.stat()
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        (tmp_path / "theirs").chmod(0o700)
+
+
+@pytest.fixture
+def caller(away: Path) -> Caller:
+    env = {"HOME": str(away), "PATH": "/usr/bin:/bin", "COUNSEL_HOME": str(away / "counsel")}
+    return Caller("test", cwd=away, settings=settings.load(env))
+
+
+def test_a_question_can_be_asked_from_there(away: Path) -> None:
+    assert tags.project(away) == str(away)
+
+
+def test_agents_are_listed(caller: Caller) -> None:
+    assert [found["agent"] for found in roster(caller)] == ["claude", "codex", "gemini", "cursor"]
+
+
+def test_the_demo_is_not_fetched_yet(away: Path) -> None:
+    assert not local.fetched(away)
+
+
+def test_no_check_of_the_doctors_breaks(caller: Caller) -> None:
+    assert [finding for finding in doctor.examine(caller) if "the check failed" in finding.what] == []
