@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from counsel.engine.engine import open_engine
+from counsel.engine.store import conversations
 from counsel.errors import (
     AuthenticationFailed,
     Cancelled,
@@ -325,6 +326,12 @@ async def test_titles_and_summaries_by_a_model(engine, caller, fake_api) -> None
     result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
     assert result["title"] == "A fine title"
     assert result["final_summary"] == "It says hello."
+    await engine.database.write(lambda _: None)
+    kept = conversations.by_id(engine.database, result["continuation"]["id"])
+    assert kept["title"] == "A fine title"
+    spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
+    assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
+    assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
 
 
 async def test_a_failing_summary_falls_back_to_a_snippet(engine, caller, fake_api) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
+from counsel.doors import words
 from counsel.errors import CounselError, UpstreamError
 from counsel.requests import ConsensusRequest
 
@@ -141,7 +143,37 @@ async def test_cancel_stops_every_call(engine, caller, fake_api) -> None:
     await fake_api.wait_for(count=3)
     await engine.cancel(job)
     await fake_api.wait_for(state="disconnected", count=3)
-    assert (await engine.status(job))["content"]["status"] == "cancelled"
+    stopped = (await engine.status(job))["content"]
+    assert (stopped["status"], stopped["progress"]["completed"]) == ("cancelled", 0)
+
+
+async def test_a_model_that_could_not_be_asked_is_told_while_the_others_speak(
+    engine, caller, fake_api
+) -> None:
+    fake_api.script(gate="g", times=None)
+    request = ConsensusRequest(prompt="q", models=("gpt-5", "sonnet", "nonsense-9"))
+    job = await engine.submit(request, caller(), background=True)
+    await fake_api.wait_for(count=2)
+    shown = await engine.status(job)
+    state = shown["content"]["models_status"][2]
+    assert (state["model"], state["status"], state["error"]["code"]) == (
+        "nonsense-9",
+        "failed",
+        "MODEL_NOT_FOUND",
+    )
+    assert "✗ nonsense-9: MODEL_NOT_FOUND: Model not found" in words.status(shown)
+    told = [event async for event in until(engine.follow(job), "model_failed")]
+    assert [event.kind for event in told if event.slot == "2"] == ["model_started", "model_failed"]
+    fake_api.open_gate("g")
+    await engine.wait(job)
+
+
+async def until(events, kind):
+    async with aclosing(events):
+        async for event in events:
+            yield event
+            if event.kind == kind:
+                return
 
 
 async def test_a_chat_goes_on_with_the_consensus(engine, caller, fake_api) -> None:

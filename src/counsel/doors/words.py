@@ -41,7 +41,9 @@ def status(result: Json) -> str:
     parts = [_job_line(content), content.get("summary") or content.get("final_summary")]
     parts += [_message(entry) for entry in _history(content)]
     if not _history(content):
-        parts += [_section(entry) for entry in content.get("models_status", []) if _text_of(entry)]
+        states = content.get("models_status", [])
+        parts += [_failed(entry) for entry in states if entry.get("error")]
+        parts += [_section(entry) for entry in states if _text_of(entry)]
         parts.append(_outcome(content))
     return _paragraphs(*parts)
 

@@ -104,7 +104,7 @@ class Round:
         """Ask all at once; the round closes when all are done, or the last have had their grace."""
         self._done = 0
         self._talk.progress(0)
-        tasks = {asyncio.create_task(self._counted(voice, ask)): voice for voice in voices}
+        tasks = {asyncio.create_task(self._counted(voice, phase, ask)): voice for voice in voices}
         try:
             await self._close(set(tasks))
         finally:
@@ -135,12 +135,13 @@ class Round:
             if everyone > 1 and len(pending) == 1 and grace is None:
                 grace = time.monotonic() + GRACE
 
-    async def _counted(self, voice: Voice, ask: Ask) -> Reply | CounselError:
-        try:
-            return await _answered(voice, ask)
-        finally:
-            self._done += 1
-            self._talk.progress(self._done)
+    async def _counted(self, voice: Voice, phase: str, ask: Ask) -> Reply | CounselError:
+        outcome = await _answered(voice, ask)
+        if isinstance(outcome, CounselError):
+            self._talk.live.refuse(voice.slot, phase, outcome.as_dict())
+        self._done += 1
+        self._talk.progress(self._done)
+        return outcome
 
     async def first(self, voice: Voice) -> Reply:
         return await self._ask(voice, "initial", await self._compose(voice))
@@ -194,12 +195,12 @@ def _too_slow(voice: Voice, partial: str) -> TimedOut:
 
 
 def _nobody(failures: list[Failure]) -> CounselError:
-    told = "; ".join(f"{failure.voice.label}: {failure.error.message}" for failure in failures)
+    told = "; ".join(f"{failure.voice.label}: {failure.error.message.rstrip('.')}" for failure in failures)
     shown = [_failed(failure) for failure in failures]
     if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
         return failures[0].error
     return UpstreamError(
-        f"All {len(failures)} models failed: {told}",
+        f"All {len(failures)} models failed: {told}.",
         hint="Mend the first, or ask other models.",
         failed=shown,
     )

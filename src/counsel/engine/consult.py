@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from counsel.engine import diary
+from counsel.engine import diary, ledger
 from counsel.engine.gate import Gate
 from counsel.engine.live import Live
 from counsel.engine.routes import Route
@@ -76,7 +76,7 @@ class Consultation:
         self._database = database
         self._gate = gate
         self._marked = False
-        self.unrecorded: list[tuple[Any, ...]] = []  # of the ledger, written with the job's end
+        self.unrecorded: list[ledger.Entry] = []  # of the ledger, written with the job's end
         self._memo = jobs.replies(database, job.id) if job.attempt > 1 else {}
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
@@ -94,7 +94,8 @@ class Consultation:
                 await self._listen(slot, self._events(route, call), fold)
         except BaseException as error:
             failure = self._failure(error, route, step, fold)
-            self._record(route, began, failure.code, fold.usage)
+            lost = ledger.entry(self.job, route, began, fold.usage, code=failure.code)
+            self._database.soon(jobs.record(lost))
             self.live.settle(slot, "failed", failure.as_dict())
             diary.failed(self.job, route, failure)
             if isinstance(error, asyncio.CancelledError):
@@ -102,7 +103,7 @@ class Consultation:
             raise failure from error
         reply = self._reply(route, began, fold)
         diary.answered(self.job, route, reply)
-        entry = self._entry(route, began, "", reply.usage)
+        entry = ledger.entry(self.job, route, began, reply.usage)
         if step.last:
             self.unrecorded.append(entry)
         else:
@@ -214,27 +215,6 @@ class Consultation:
             notices=tuple(fold.notices),
             session=finished.session,
             tools=tuple(fold.tools),
-        )
-
-    def _record(self, route: Route, began: float, code: str, usage: Usage) -> None:
-        self._database.soon(jobs.record_failure(self._entry(route, began, code, usage)))
-
-    def _entry(self, route: Route, began: float, code: str, usage: Usage) -> tuple[Any, ...]:
-        return (
-            time.time(),
-            self.job.id,
-            self.job.tool,
-            route.provider,
-            route.name,
-            self.job.caller.client,
-            round((time.monotonic() - began) * 1000),
-            code,
-            usage.input,
-            usage.output,
-            usage.reasoning,
-            usage.cache_read,
-            usage.cache_write,
-            usage.cost_usd,
         )
 
 

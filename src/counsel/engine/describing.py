@@ -20,16 +20,18 @@ class Describer:
         job = running.job
         if not job.caller.settings.summaries:
             return None
-        task = asyncio.create_task(self._summariser.title(job.task.prompt, job.caller))
+        task = asyncio.create_task(self._summariser.title(job.task.prompt, job))
         task.add_done_callback(lambda done: self._entitled(running, done))
         return task
 
     def _entitled(self, running: Running, done: asyncio.Task[str]) -> None:
         if done.cancelled() or done.exception():
             return
-        running.title = done.result()
+        plain, running.title = running.title, done.result()
         self._database.soon(jobs.describe(running.job.id, title=running.title))
-        self._database.soon(conversations.set_title(running.job.conversation, running.title))
+        self._database.soon(
+            conversations.set_title(running.job.conversation, running.title, instead_of=plain)
+        )
 
     def sum_up(self, running: Running, text: str) -> None:
         """Begin the final summary; the job does not wait for it."""
@@ -38,7 +40,7 @@ class Describer:
             return
 
         async def summarise() -> str:
-            said = await self._summariser.summary(text, job.caller)
+            said = await self._summariser.summary(text, job)
             self._database.soon(jobs.describe(job.id, summary=said))
             return said
 
@@ -50,7 +52,7 @@ class Describer:
         if text and running.summing_up is None:
 
             async def refresh() -> None:
-                running.running_summary = await self._summariser.running(text, running.job.caller)
+                running.running_summary = await self._summariser.running(text, running.job)
                 running.summing_up = None
 
             running.summing_up = asyncio.create_task(refresh())

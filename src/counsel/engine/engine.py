@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine import intake, metrics, packing, replay, results
+from counsel.engine import intake, interrupted, metrics, packing, replay, results
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
 from counsel.engine.ownership import Ownership
@@ -29,7 +29,7 @@ from counsel.engine.store import conversations, jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job
 from counsel.engine.titles import Summariser
-from counsel.errors import Cancelled, Conflict, NotFound, ProviderUnavailable, from_dict
+from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.models.transport import Transport
 from counsel.requests import JobEvent, Request
 from counsel.settings import load as load_settings
@@ -53,7 +53,7 @@ class Engine:
         self.home = home
         self.database = Database(home / "counsel.db")
         self.router = Router(Transport())
-        self.summariser = Summariser(self.router)
+        self.summariser = Summariser(self.router, self.database)
         self.runner = Runner(
             self.database,
             self.router,
@@ -103,15 +103,17 @@ class Engine:
             if self.runner.has_owner(row):
                 patience = time.monotonic() + _KEYLESS
             elif time.monotonic() > patience:
-                raise _keyless(row)
+                raise interrupted.waits(row)
             await asyncio.sleep(_POLL)
 
     async def _with_summary(self, running: Running) -> Json:
         result = running.result or {}
         if running.summary:
-            await asyncio.wait({running.summary}, timeout=_SUMMARY_WAIT)
+            coming = {task for task in (running.titling, running.summary) if task}
+            await asyncio.wait(coming, timeout=_SUMMARY_WAIT)
+            result = {**result, "title": running.title}
             if running.summary.done() and not running.summary.cancelled():
-                result = {**result, "title": running.title, "final_summary": running.summary.result()}
+                result["final_summary"] = running.summary.result()
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
@@ -186,6 +188,7 @@ class Engine:
                 slot["text"] = slot["text"][: event.data["offset"]] + event.data["text"]
             elif event.kind in {"model_finished", "model_failed"}:
                 slot["status"] = "completed" if event.kind == "model_finished" else "failed"
+                slot |= {"error": event.data["error"]} if "error" in event.data else {}
         for key, reply in jobs.replies(self.database, job_id).items():
             done = slots.get(key.rpartition(":")[2])
             if done and done["status"] == "completed":
@@ -254,14 +257,6 @@ def _unknown(any_id: str) -> NotFound:
     return NotFound(
         f"There is no job {any_id[:80]}.",
         hint="It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
-    )
-
-
-def _keyless(row: sqlite3.Row) -> ProviderUnavailable:
-    return ProviderUnavailable(
-        f"Job {row['id']} was interrupted and waits for the keys that it was asked with.",
-        hint="It goes on when a window with the same environment is here, or when COUNSEL_HOME/.env has the keys.",
-        job_id=row["id"],
     )
 
 

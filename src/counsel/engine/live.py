@@ -88,6 +88,13 @@ class Live:
             kind, slot, model=state.model, phase=state.phase, **({"error": error} if error else {}), **data
         )
 
+    def refuse(self, slot: str, phase: str, error: Json) -> None:
+        """A model that failed: told once, also when it could not even be asked."""
+        state = self.slots[slot]
+        if (state.status, state.phase) != ("failed", phase):
+            self.begin(slot, phase)
+            self.settle(slot, "failed", error)
+
     def _next(self, kind: str, slot: str, data: Json) -> JobEvent:
         self.seq += 1
         return JobEvent(self.seq, time.time(), kind, slot, data)

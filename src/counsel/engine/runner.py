@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
-from counsel.engine import chat, consensus, exporting, leftovers
+from counsel.engine import chat, consensus, exporting, interrupted, leftovers
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation
 from counsel.engine.describing import Describer
@@ -28,7 +28,7 @@ from counsel.engine.store import conversations, jobs
 from counsel.engine.store.database import Database, StoreError, Work
 from counsel.engine.task import Job, Task, caller_load
 from counsel.engine.titles import Summariser, title_of
-from counsel.errors import Cancelled, CounselError, Internal, ProviderUnavailable
+from counsel.errors import Cancelled, CounselError, Internal
 from counsel.settings import Settings
 from counsel.types import Json
 
@@ -139,10 +139,10 @@ class Runner:
         try:
             async with self._turn(job) if continues else contextlib.nullcontext():
                 running.live.emit("started", tool=job.tool, models=list(job.task.models), **_names(job))
-                titling = self.describer.entitle(running)
+                running.titling = self.describer.entitle(running)
                 talk = Consultation(job, fence, self._database, running.live, self.gate)
                 outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
-                await self._conclude(running, talk, outcome, titling)
+                await self._conclude(running, talk, outcome)
         except asyncio.CancelledError:
             if self._closing and not running.cancelled:
                 return  # the job stays `processing`: someone else goes on with it
@@ -178,13 +178,10 @@ class Runner:
                 return True
         return False
 
-    async def _conclude(
-        self, running: Running, talk: Consultation, outcome: Outcome, titling: asyncio.Task[str] | None
-    ) -> None:
+    async def _conclude(self, running: Running, talk: Consultation, outcome: Outcome) -> None:
         job = running.job
         result = dict(outcome.result)
-        if titling:
-            running.title = titling.result() if titling.done() and not titling.cancelled() else running.title
+        if running.titling:
             result["title"] = running.title
         warnings = [self._database.problem] if self._database.problem else []
         turn = conversations.add_turn(
@@ -361,14 +358,14 @@ class Runner:
             if row["cancel"]:
                 await self._give_up(row, "cancelled", Cancelled(f"Job {row['id']} was cancelled."))
             elif row["stuck"] >= _STUCK:
-                await self._give_up(row, "failed", _gave_up(row))
+                await self._give_up(row, "failed", interrupted.gave_up(row))
             elif not row["background"] and not only and not self._keeps(row):
                 if self._nobody_came(row):
-                    await self._give_up(row, "cancelled", _abandoned(row))
+                    await self._give_up(row, "cancelled", interrupted.abandoned(row))
             elif settings := self._keyring.find(row["fingerprint"]):
                 await self._take_over(row, settings)
             elif time.time() - row["created"] > row["keep_days"] * 86400:
-                await self._give_up(row, "failed", _keyless(row))
+                await self._give_up(row, "failed", interrupted.keyless(row))
 
     def _nobody_came(self, row: sqlite3.Row) -> bool:
         """An interrupted call's client has had its time to come back, counted from when this engine found the call."""
@@ -403,24 +400,3 @@ class Runner:
 def _names(job: Job) -> Json:
     """With these a listener asks for the whole result, or goes on with the conversation."""
     return {"job_id": job.id, "continuation_id": job.conversation}
-
-
-def _gave_up(row: sqlite3.Row) -> CounselError:
-    return Internal(
-        f"Job {row['id']} was interrupted {row['stuck']} times without getting further.",
-        hint="Ask again; `counsel doctor` and the logs may say why the process ended.",
-    )
-
-
-def _keyless(row: sqlite3.Row) -> CounselError:
-    return ProviderUnavailable(
-        f"Job {row['id']} was interrupted, and for {row['keep_days']} days nobody came back with its keys.",
-        hint="Ask again; keys in COUNSEL_HOME/.env let interrupted jobs go on by themselves.",
-    )
-
-
-def _abandoned(row: sqlite3.Row) -> CounselError:
-    return Cancelled(
-        f"Job {row['id']} was interrupted and its client has gone.",
-        hint="Ask again, or set COUNSEL_KEEP_ABANDONED to let such calls go on.",
-    )

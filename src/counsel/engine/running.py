@@ -21,6 +21,7 @@ class Running:
     result: Json | None = None
     failure: CounselError | None = None
     title: str = ""
+    titling: asyncio.Task[str] | None = None
     summary: asyncio.Task[str] | None = None  # the final one
     running_summary: str = ""
     summing_up: asyncio.Task[None] | None = None

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from dataclasses import replace
 
-from counsel.caller import Caller
-from counsel.engine import prompts
+from counsel.engine import ledger, prompts
 from counsel.engine.routes import Router
-from counsel.types import Call, Finished, Knobs, Text, Turn
+from counsel.engine.store import jobs
+from counsel.engine.store.database import Database
+from counsel.engine.task import Job
+from counsel.types import Call, Knobs, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
@@ -30,34 +34,37 @@ def title_of(prompt: str) -> str:
 
 
 class Summariser:
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, database: Database) -> None:
         self._router = router
+        self._database = database
 
-    async def title(self, prompt: str, caller: Caller) -> str:
-        said = await self._say(prompts.TITLE, prompt, caller)
+    async def title(self, prompt: str, job: Job) -> str:
+        said = await self._say(prompts.TITLE, prompt, job)
         return snippet(said.strip("\"'` \n"), TITLE_LENGTH) if said else title_of(prompt)
 
-    async def summary(self, text: str, caller: Caller) -> str:
-        return await self._say(prompts.SUMMARY, text, caller) or snippet(text, 200)
+    async def summary(self, text: str, job: Job) -> str:
+        return await self._say(prompts.SUMMARY, text, job) or snippet(text, 200)
 
-    async def running(self, text: str, caller: Caller) -> str:
-        return await self._say(prompts.RUNNING, text[-_READ:], caller) or snippet(text[-400:], 200)
+    async def running(self, text: str, job: Job) -> str:
+        return await self._say(prompts.RUNNING, text[-_READ:], job) or snippet(text[-400:], 200)
 
-    async def _say(self, wish: str, text: str, caller: Caller) -> str:
+    async def _say(self, wish: str, text: str, job: Job) -> str:
         try:
             async with asyncio.timeout(_SECONDS):
-                return await self._ask(wish + text[:_READ], caller)
+                return await self._ask(wish + text[:_READ], job)
         except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on without
             log.info("no summary by a model: %s", type(error).__name__)
             return ""
 
-    async def _ask(self, prompt: str, caller: Caller) -> str:
-        route = self._router.route(caller.settings.summary_model, caller)
+    async def _ask(self, prompt: str, job: Job) -> str:
+        route = self._router.route(job.caller.settings.summary_model, job.caller)
         call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
-        pieces: list[str] = []
+        began, pieces, usage = time.monotonic(), [], Usage()
         async for event in route.answer(call):
             if isinstance(event, Text):
                 pieces.append(event.delta)
-            elif isinstance(event, Finished):
-                break
+            elif isinstance(event, UsageReport):
+                usage = event.usage
+        spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
+        self._database.soon(jobs.record(ledger.entry(job, route, began, spent, tool="summary")))
         return " ".join("".join(pieces).split())

@@ -77,9 +77,13 @@ def delete(conversation: str) -> Work[bool]:
     return work
 
 
-def set_title(conversation: str, title: str) -> Work[None]:
+def set_title(conversation: str, title: str, *, instead_of: str) -> Work[None]:
+    """A better title for the conversation, if it is still called by the question that it began with."""
+
     def work(db: sqlite3.Connection) -> None:
-        db.execute("UPDATE conversations SET title = COALESCE(title, ?) WHERE id = ?", (title, conversation))
+        db.execute(
+            "UPDATE conversations SET title = ? WHERE id = ? AND title = ?", (title, conversation, instead_of)
+        )
 
     return work
 

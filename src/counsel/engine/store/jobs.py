@@ -152,7 +152,9 @@ def trying(fence: Fence) -> Work[None]:
     return work
 
 
-def record_failure(entry: tuple[Any, ...]) -> Work[None]:
+def record(entry: tuple[Any, ...]) -> Work[None]:
+    """A call that no job remembers: it failed, or was about a job."""
+
     def work(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", entry)
 
