@@ -116,6 +116,10 @@ def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller):
         (url(b""), "not a PNG"),
         ("DATA:IMAGE/PNG;BASE64,AAAA", "not a PNG"),
         (url(picture()[:40]), "damaged"),
+        *(
+            (url(picture(form, (200, 200))[:-40], f"image/{form.lower()}"), "damaged")
+            for form in ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+        ),
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
     ],
 )
