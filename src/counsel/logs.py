@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -26,7 +26,10 @@ MAX_BYTES = 5 * 1024 * 1024
 KEPT = 3
 HIDDEN = "[hidden]"
 
+_MOST_TOLD = 1_000
+
 log = logging.getLogger("counsel.logs")
+_told: set[str] = set()
 
 
 def setup(settings: Settings, *, stderr: bool) -> None:
@@ -46,6 +49,14 @@ def setup(settings: Settings, *, stderr: bool) -> None:
         _add(root, _PrivateFile(settings.home / "logs" / FILE), settings)
     except OSError as error:  # a read-only disk never stops a start
         log.warning("no log file: %s: %s", settings.home / "logs", error.strerror)
+
+
+def tell(problems: Iterable[str]) -> None:
+    """What is wrong in the user's files, each once: who starts counsel as a server sees no other sign of it."""
+    for problem in problems:
+        if problem not in _told and len(_told) < _MOST_TOLD:
+            _told.add(problem)
+            log.warning("%s", problem)
 
 
 def shown(text: str, settings: Settings) -> str:

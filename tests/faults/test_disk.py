@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -99,8 +100,47 @@ def test_bad_lines_in_the_config_are_named_and_the_rest_works(
     done = run("ask hello -m gpt-5 --standalone", environment(home, fake_process))
     assert done.returncode == 0, done.stderr
     assert done.stdout == "gpt-5 says: hello\n"
-    assert "config.toml" in done.stderr
-    assert os.environ.get("OPENAI_API_KEY", "") == ""
+    assert f"{home / 'config.toml'}: Invalid value" in done.stderr
+    assert "line 1 ignored, the rest is used" in done.stderr
+    assert f"{home / '.env'}: line 1 is not NAME=value" in done.stderr
+    log = (home / "logs" / "counsel.log").read_text()
+    assert "config.toml [providers.bad]: wire must be one of" in log
+    assert ".env: line 1" in log
+    assert "this is no line" not in log, "it might be a key"
+
+
+def test_a_server_names_what_is_wrong_in_the_config_and_answers(
+    tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    """An agent's window shows nothing but what its MCP server writes to stderr."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text("nonsense = 1\n[models.mine]\nprovider = 'nobody'\n")
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    chat = {"name": "chat", "arguments": {"prompt": "hello", "model": "gpt-5"}}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "counsel", "stdio", "--standalone"],
+        env=environment(home, fake_process),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    for number, (method, params) in enumerate((("initialize", client), ("tools/call", chat))):
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+    _, said = server.communicate(timeout=60)
+    assert answer["result"]["structuredContent"]["content"] == "gpt-5 says: hello"
+    assert "unknown setting 'nonsense'" in said
+    assert "[models.mine]: there is no provider 'nobody'" in said
 
 
 def test_a_command_says_once_that_nothing_can_be_kept() -> None:

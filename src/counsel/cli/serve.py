@@ -21,6 +21,8 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
     The token is COUNSEL_TOKEN, or is made at the first start in COUNSEL_HOME/token.
     """
     settings = load()
+    for problem in settings.problems:
+        output.words(f"warning: {problem}")
     if (transport or settings.transport) == "stdio":
         from counsel.doors.standalone import serve as standalone  # noqa: PLC0415
 

@@ -106,11 +106,11 @@ def checked(data: bytes, name: str, settings: Settings) -> Image:
             raise _too_many_pixels(name, f"{width} by {height}", limit)
         if media_type == "image/bmp":  # no vendor takes it
             media_type, data = "image/png", _encoded(picture.convert("RGB"), "image/png")
-        elif media_type == "image/jpeg":  # it has no checksums: only reading it tells that its end is missing
-            picture.draft("L", (1, 1))
-            picture.load()
-        else:
+        elif media_type == "image/png":
             picture.verify()
+        else:  # no checksums: only reading it tells that its end is missing
+            picture.draft("L", (1, 1))  # a JPEG is then read eight times as small
+            picture.load()
     return Image(media_type, data, name, width=width, height=height)
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from counsel import logs
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine import lineage
@@ -57,6 +58,7 @@ class Router:
         held = self._books.get(id(settings))
         if held is None or held.settings is not settings:
             held = self._books[id(settings)] = _Book(settings, Catalog.load(settings))
+            logs.tell(held.catalog.problems)
             while len(self._books) > _MOST:
                 self._books.popitem(last=False)
         return held
