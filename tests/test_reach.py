@@ -11,7 +11,6 @@ import pytest
 from counsel import doctor, settings
 from counsel.caller import Caller
 from counsel.engine import tags
-from counsel.models import local
 from counsel.roster import roster
 
 
@@ -21,7 +20,6 @@ def away(tmp_path: Path) -> Iterator[Path]:
         "test", cwd=tmp_path, settings=settings.load({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path)})
     )
     doctor.examine(own)  # imports what it needs: Python itself may be out of another user's reach
-    local.fetched(tmp_path)
     roster(own)
     folder = tmp_path / "theirs" / "inside"
     folder.mkdir(parents=True)
@@ -51,10 +49,6 @@ def test_a_question_can_be_asked_from_there(away: Path) -> None:
 
 def test_agents_are_listed(caller: Caller) -> None:
     assert [found["agent"] for found in roster(caller)] == ["claude", "codex", "gemini", "cursor"]
-
-
-def test_the_demo_is_not_fetched_yet(away: Path) -> None:
-    assert not local.fetched(away)
 
 
 def test_no_check_of_the_doctors_breaks(caller: Caller) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fake import FakeProcess
+from fake import FakeProcess, marked
 
 
 @pytest.fixture
@@ -246,6 +246,12 @@ def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> N
     assert exported.returncode == 0, exported.stderr
     assert (tmp_path / "project" / name / "2_request.txt").read_text() == "and tusks?"
     assert counsel("conversations", "delete", name, "--yes").returncode == 0
+    failed = json.loads(
+        counsel("ask", f"no {marked(status=401)}", "-m", "gpt-5", "--standalone", "--json").stdout
+    )
+    assert (
+        counsel("conversations", "show", failed["continuation_id"]).stderr == "Nothing was said in it yet.\n"
+    )
     assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}
 
 

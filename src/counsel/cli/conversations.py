@@ -88,6 +88,8 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         output.document(held)
         return
+    if not held["history"]:
+        output.words("Nothing was said in it yet.")
     for message in held["history"]:
         about = message.get("metadata", {})
         who = about.get("model", "") if message["role"] == "assistant" else ""

@@ -43,10 +43,6 @@ def folder(home: Path) -> Path:
     return home / "local" / "+".join(f"{name}-{version}" for name, version in pins)
 
 
-def fetched(home: Path) -> bool:
-    return reach.isdir(folder(home))
-
-
 def fetch(home: Path, say: Say = lambda _: None) -> Path:
     """Get the model unless it is here. A fetch that was cut short is simply repeated."""
     target = folder(home)

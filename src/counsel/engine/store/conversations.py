@@ -144,8 +144,9 @@ def thread(db: sqlite3.Connection, project: str, tag: str) -> str | None:
 
 
 async def listed(db: Database, limit: int, *, offset: int = 0) -> list[sqlite3.Row]:
+    """Those in which something was said: one whose only call failed can be gone on with, but there is nothing to see."""
     return await db.search(
-        "SELECT * FROM conversations WHERE expires > ? ORDER BY updated DESC LIMIT ? OFFSET ?",
+        "SELECT * FROM conversations WHERE expires > ? AND messages > 0 ORDER BY updated DESC LIMIT ? OFFSET ?",
         time.time(),
         limit,
         offset,
@@ -155,7 +156,7 @@ async def listed(db: Database, limit: int, *, offset: int = 0) -> list[sqlite3.R
 async def search(db: Database, words: str, limit: int) -> list[sqlite3.Row]:
     """Conversations in which every word occurs, with a piece of the newest message that has the first one."""
     parts = words.split()
-    sql = "SELECT c.*, (SELECT m.text FROM messages m WHERE m.conversation = c.id AND instr(lower(m.text), ?) ORDER BY m.n DESC LIMIT 1) AS hit FROM conversations c WHERE c.expires > ?"
+    sql = "SELECT c.*, (SELECT m.text FROM messages m WHERE m.conversation = c.id AND instr(lower(m.text), ?) ORDER BY m.n DESC LIMIT 1) AS hit FROM conversations c WHERE c.expires > ? AND c.messages > 0"
     values: list[object] = [parts[0].lower() if parts else "", time.time()]
     for part in parts:
         sql += (
