@@ -9,6 +9,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
 from counsel.engine.engine import open_engine
 from counsel.engine.store import conversations
@@ -467,3 +468,20 @@ async def test_halves_of_a_character_become_one_again(engine, caller, fake_api) 
     assert "warnings" not in result["metadata"]
     history = (await engine.status(result["job_id"], full_history=True))["content"]["history"]
     assert [message["content"] for message in history] == ["half �", "so 🦉 �"]
+
+
+async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn(
+    engine, caller, project
+) -> None:
+    Image.new("RGB", (4, 4)).save(project / "p.png")
+    who = caller(COUNSEL_AUTO_ORDER="sonnet")
+    await ask(engine, who, model="deepseek-chat", continuation_id="mine")
+    seen = await ask(engine, who, "look", model="auto", images=("p.png",), continuation_id="mine")
+    assert seen["continuation"]["provider"] == "anthropic"
+    assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-v3"
+    assert "cannot see images" in seen["metadata"]["passed_over"][0]["error"]
+    await ask(engine, who, model="deepseek-chat", continuation_id="long")
+    fits = await ask(engine, who, "word " * 110_000, model="auto", continuation_id="long")
+    assert fits["metadata"]["passed_over"][0]["code"] == "CONTEXT_LENGTH_EXCEEDED"
+    with pytest.raises(ContextLengthExceeded):
+        await ask(engine, who, "word " * 110_000, model="deepseek-chat", continuation_id="long")

@@ -12,7 +12,14 @@ from counsel.engine.store import conversations
 from counsel.engine.store.conversations import Message
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job, Reply
-from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, SelfConsultation, Unavailable
+from counsel.errors import (
+    AuthenticationFailed,
+    CounselError,
+    ModelNotFound,
+    Refused,
+    SelfConsultation,
+    Unavailable,
+)
 from counsel.models.select import Needs
 from counsel.types import Json
 
@@ -95,8 +102,10 @@ async def _first_answer(
 
 
 def _another_may_answer(error: CounselError) -> bool:
-    """An account may lack a model that the vendor has; a vendor may be down. What a person has begun to read stays."""
-    if isinstance(error, Unavailable | AuthenticationFailed | ModelNotFound):
+    """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
+    its window may be full by now. What a person has begun to read stays.
+    """
+    if isinstance(error, Unavailable | AuthenticationFailed | Refused):
         return True
     if error.fields.get("partial"):
         return False
