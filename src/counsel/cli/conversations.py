@@ -126,8 +126,7 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
             f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} for good?", abort=True, err=True
         )
     with _archive() as archive:
-        for name in names:
-            connect.run(archive.delete(name))
+        connect.run(archive.delete(*names))
     if as_json:
         output.document({"deleted": list(names)})
     else:

@@ -46,13 +46,16 @@ class Archive:
         target, root = where(folder or True, caller)
         return exporting.write(self._database, name, target, root)
 
-    async def delete(self, name: str) -> None:
-        self._row(name)
-        if jobs.running_of(self._database, name):
-            raise Conflict(
-                f"A job runs on {name}.", hint=f"Wait for it, or stop it with `counsel cancel {name}`."
-            )
-        await self._database.write(conversations.delete(name))
+    async def delete(self, *names: str) -> None:
+        """All of them, or none when one is not there or at work."""
+        for name in names:
+            self._row(name)
+            if jobs.running_of(self._database, name):
+                raise Conflict(
+                    f"A job runs on {name}.", hint=f"Wait for it, or stop it with `counsel cancel {name}`."
+                )
+        for name in names:
+            await self._database.write(conversations.delete(name))
 
     async def usage(self, since: float, by: metrics.By) -> Json:
         return {"since": results.iso(since), **await metrics.usage(self._database, since, by)}

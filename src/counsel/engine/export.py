@@ -211,7 +211,7 @@ def _opened(root: Path, parts: list[str]) -> Iterator[int]:
 def _outside(target: Path, root: Path) -> CounselError:
     return FileNotAllowed(
         f"{target} is outside {root}: nothing was exported.",
-        hint="Export into the folder you work in, or run `counsel conversations export ID --export DIR`.",
+        hint="Export into the folder you work in, or run `counsel conversations export ID DIR`.",
         file=str(target),
     )
 
