@@ -92,6 +92,7 @@ class Call:
     knobs: Knobs = Knobs()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
+    hurry: bool = False  # somebody else can answer: a long wait for the next try is not worth it
     # What only agents read: where to work, what to read there themselves, which session to go on with.
     cwd: Path | None = None
     files: tuple[Path, ...] = ()

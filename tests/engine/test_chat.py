@@ -163,6 +163,14 @@ async def test_auto_passes_over_who_is_unavailable_and_says_so(engine, caller, f
     }
 
 
+async def test_auto_does_not_wait_long_where_another_can_answer(engine, caller, fake_api) -> None:
+    """The waits are minutes: the test would not end if they were waited for."""
+    fake_api.script(status=429, retry_after=120, model="gpt-5", times=None)
+    result = await ask(engine, caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet"), model="auto")
+    assert result["metadata"]["provider"] == "anthropic"
+    assert [request.model for request in fake_api.calls][:2] == ["gpt-5", "claude-sonnet-4-5-20250929"]
+
+
 async def test_a_named_model_that_fails_is_not_replaced(engine, caller, fake_api) -> None:
     fake_api.script(status=429, retry_after=3600, times=None)
     with pytest.raises(RateLimited) as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from counsel.engine import conversation, results, tags, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step
@@ -89,6 +91,7 @@ async def _first_answer(
     for number, route in enumerate(candidates, 1):
         try:
             call = await conversation.compose_async(talk.job, history, route, database)
+            call = replace(call, hurry=number < len(candidates))
             step = _step(talk.job, route)
             reply = await cache.through(talk, step, route, call)
         except CounselError as error:

@@ -26,6 +26,7 @@ from counsel.models.wires import WIRES
 from counsel.types import Call, Endpoint, Event, Json, Limits, Model, Notice, Prepared, StreamReader, Text
 
 USUAL = Limits()
+IN_A_HURRY = 5.0  # seconds; the longest wait for a try when another model can answer
 BACKOFF = 0.5  # seconds before the second try; doubled for each further one
 _MOST_ERROR_BYTES = 64 * 1024
 
@@ -72,7 +73,8 @@ class Transport:
             finally:
                 exchange.close()
             wait = self._wait(attempt, failed.retry_after)
-            if exchange.passed_on or attempt == limits.attempts or loop.time() + wait >= ends:
+            too_long = loop.time() + wait >= ends or (call.hurry and wait > IN_A_HURRY)
+            if exchange.passed_on or attempt == limits.attempts or too_long:
                 raise failed.error
             yield _announcement(attempt, wait, failed.error, limits)
             await self._sleep(wait)
