@@ -114,3 +114,17 @@ def test_what_a_server_says_beside_the_protocol_is_not_printed(
     row = only(world, code=1)
     assert "before it answered" in row["error"]
     assert caplog.text == ""
+
+
+def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(world: World) -> None:
+    flag = world.home / "started"
+    world.counsel("add", "x", "-a", "claude,codex,gemini,cursor", "-s", "project", "--", "touch", str(flag))
+    rows = world.json("check")["checks"]
+    assert {row["status"] for row in rows} == {"skipped"}
+    assert len(rows) == 4
+    assert "counsel servers check x" in world.counsel("check")
+    assert not flag.exists()
+    for asked in (("x",), ("--scope", "project")):
+        flag.unlink(missing_ok=True)
+        world.json("check", *asked, code=1)
+        assert flag.exists()

@@ -247,7 +247,10 @@ def check(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Connect to servers, as their agents would, and ask for their tools."""
+    """Connect to servers, as their agents would, and ask for their tools.
+
+    What a repository brings in files of its own is started only by NAME or with --scope project.
+    """
     from counsel.cli import servers_check
 
     ok = servers_check.run(_here(project), name, agents or EVERY_AGENT, scope, timeout, as_json=as_json)

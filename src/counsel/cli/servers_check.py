@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from counsel.agents.base import AGENTS
 from counsel.cli import output
-from counsel.servers.check import Checked, check
+from counsel.servers.check import Checked, check, chosen
 from counsel.servers.service import Servers
 
-_MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off"}
+_MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off", "skipped": "skipped"}
 
 
 def run(
@@ -24,16 +24,21 @@ def run(
     as_json: bool,
 ) -> bool:
     """Whether every server that is switched on answered."""
-    rows = list(here.find(name, agents, scope) if name else here.listing(agents, scope).servers)
-    if name is None:
-        rows = [row for row in rows if row.shadowed_by is None]
-    if sys.stderr.isatty() and not as_json:
+    rows, skipped = chosen(here, name, agents, scope)
+    if rows and sys.stderr.isatty() and not as_json:
         output.words(f"Connecting to {len(rows)} servers …")
     results = asyncio.run(check(rows, here.place, timeout, None if as_json else _print))
     if as_json:
-        output.document({"checks": [result.as_dict() for result in results]})
-    elif not rows:
+        output.document({"checks": [result.as_dict() for result in (*results, *skipped)]})
+        return _fine(results)
+    for left in skipped:
+        _print(left)
+    if not rows and not skipped:
         output.words("No agent has an MCP server here.")
+    return _fine(results)
+
+
+def _fine(results: Sequence[Checked]) -> bool:
     return all(result.status in {"ok", "disabled"} for result in results)
 
 

@@ -19,7 +19,7 @@ from counsel.doors import api
 from counsel.errors import InvalidArgument
 from counsel.requests import Engine
 from counsel.servers import fields, pasted, secrets
-from counsel.servers.check import check
+from counsel.servers.check import check, chosen
 from counsel.servers.service import EVERY_AGENT, Servers
 from counsel.settings import Settings
 
@@ -236,12 +236,9 @@ async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     timeout = given.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
-    if name is None:
-        listed = await asyncio.to_thread(servers.listing, agents, scope)
-        rows = [row for row in listed.servers if row.shadowed_by is None]
-    else:
-        rows = await asyncio.to_thread(servers.find, name, agents, scope)
-    return {"checks": [result.as_dict() for result in await check(rows, servers.place, timeout)]}
+    rows, skipped = await asyncio.to_thread(chosen, servers, name, agents, scope)
+    results = [*await check(rows, servers.place, timeout), *skipped]
+    return {"checks": [result.as_dict() for result in results]}
 
 
 async def _history(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from counsel.agents.serverform import Server
 from counsel.servers import secrets
 from counsel.servers.connecting import FILTERING, connected, every_tool, expanded, load, reason, tail
 from counsel.servers.listing import Found
+from counsel.servers.service import Servers
 
 AT_ONCE = 8
 
@@ -21,7 +22,7 @@ AT_ONCE = 8
 @dataclass(slots=True)
 class Checked:
     found: Found
-    status: str  # ok, failed, timeout, disabled
+    status: str  # ok, failed, timeout, disabled, skipped
     latency_ms: int | None = None
     protocol_version: str | None = None
     server_info: dict[str, str] | None = None
@@ -46,6 +47,29 @@ class Checked:
             "stderr": self.stderr,
             "unset": self.unset,
         }
+
+
+def chosen(
+    here: Servers, name: str | None, agents: Sequence[str], scope: str | None
+) -> tuple[list[Found], list[Checked]]:
+    """The servers to connect to, and those that are left alone.
+
+    A repository brings servers of its own, which run its programs and may be sent the user's variables. The agents
+    ask before they start them; so they are connected to only when they are asked for, by name or by scope.
+    """
+    if name:
+        return list(here.find(name, agents, scope)), []
+    rows = [row for row in here.listing(agents, scope).servers if row.shadowed_by is None]
+    if scope:
+        return rows, []
+    return [row for row in rows if row.scope != "project"], [
+        Checked(row, "skipped", error=f"the project brought it; {_HOW.format(row.server.name)}")
+        for row in rows
+        if row.scope == "project"
+    ]
+
+
+_HOW = "`counsel servers check {}` or `--scope project` starts it"
 
 
 async def check(
