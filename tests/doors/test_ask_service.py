@@ -26,7 +26,7 @@ from counsel.doors.lines import Splitter, encode
 from counsel.doors.visitor import Visitor
 from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Conflict, InvalidArgument
-from doors.window import daemon_pid
+from doors.window import daemon_pid, kill_daemon
 from fake import FakeAPI, FakeProcess, marked
 
 
@@ -463,7 +463,7 @@ def test_a_dying_daemon_is_ridden_over(home: Path, serve: Serve, fake_process: F
     asking = threading.Thread(target=lambda: got.append(client.ask("gpt-5", "go on").text))
     asking.start()
     fake_process.wait_for(contains="go on")
-    os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+    kill_daemon(home)
     asking.join(90)
     assert got == ["gpt-5 says: go on"]
 

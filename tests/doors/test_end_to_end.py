@@ -14,7 +14,7 @@ import pytest
 from counsel.caller import here
 from counsel.doors.client import connect
 from counsel.requests import ChatRequest
-from doors.window import Window, daemon_pid, gone
+from doors.window import Window, daemon_pid, gone, kill_daemon
 from fake import FakeProcess
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_pr
         await window.initialize()
         call = window.begin("chat", prompt="survive", model="gpt-5-mini")
         await asyncio.to_thread(fake_process.wait_for, contains="survive")
-        os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+        kill_daemon(home)
         answer = await asyncio.wait_for(call, 30)
         assert answer["result"]["structuredContent"]["content"] == "gpt-5-mini says: survive"
         jobs = (await window.call("check_status"))["structuredContent"]["content"]["jobs"]
@@ -109,7 +109,7 @@ async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
         await window.initialize()
         early = (await window.call("chat", prompt="patience", model="gpt-5-mini"))["structuredContent"]
         assert early["continuation"]["status"] == "processing"
-        os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+        kill_daemon(home)
         async with asyncio.timeout(30):
             while True:
                 content = (await window.call("check_status", continuation_id=early["job_id"]))[
@@ -142,6 +142,18 @@ async def test_a_background_job_outlives_its_window_and_another_reads_it(
         assert found["result"]["content"] == "gpt-5-mini says: slow"
 
 
+async def test_a_background_job_goes_on_in_the_next_daemon_although_nobody_looks(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(gate="never", times=1)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        await window.call("chat", prompt="alone", model="gpt-5-mini", **{"async": True})
+        await asyncio.to_thread(fake_process.wait_for, contains="alone")
+        kill_daemon(home)
+        await asyncio.to_thread(fake_process.wait_for, contains="alone", state="finished")
+
+
 async def test_the_command_lines_client_rides_over_a_dying_daemon(
     home: Path, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +174,7 @@ async def test_the_command_lines_client_rides_over_a_dying_daemon(
     following = asyncio.ensure_future(follow())
     waiting = asyncio.ensure_future(engine.wait(job))
     await engine.recent()
-    os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+    kill_daemon(home)
     assert (await asyncio.wait_for(waiting, 30))["content"] == "gpt-5-mini says: ride on"
     await asyncio.wait_for(following, 30)
     assert events[-1] == "done"

@@ -17,7 +17,7 @@ from counsel import settings
 from counsel.doors import environment, place, protocol
 from counsel.doors.client import find
 from counsel.doors.mcp import listing
-from doors.window import FRONT, SHORT_LIVED, Window, daemon_pid, gone
+from doors.window import FRONT, SHORT_LIVED, Window, daemon_pid, gone, kill_daemon
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def test_a_call_cancelled_while_the_daemon_is_away_is_cancelled_in_the_nex
         await window.initialize()
         window.begin("chat", prompt="hang")
         await window.ask("resources/list")
-        os.kill(daemon_pid(home) or 0, signal.SIGKILL)
+        kill_daemon(home)
         window.notify("notifications/cancelled", {"requestId": window.number - 1})
         async with asyncio.timeout(20):
             while True:
@@ -144,6 +144,17 @@ async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_anoth
         assert daemon_pid(home) not in {None, first}
 
 
+async def test_a_window_that_waits_for_nothing_starts_another_when_the_daemon_is_killed(home: Path) -> None:
+    """Its background jobs would go on only when somebody looks."""
+    async with Window(home) as window:
+        await window.initialize()
+        await window.text("echo")
+        first = kill_daemon(home)
+        async with asyncio.timeout(30):
+            while daemon_pid(home) in {None, first}:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.01)
+
+
 async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
     home: Path, tmp_path: Path
 ) -> None:
@@ -174,9 +185,9 @@ async def test_a_socket_left_by_a_killed_daemon_is_in_nobodys_way(home: Path) ->
     async with Window(home) as window:
         await window.initialize()
         await window.text("echo")
-        os.kill(daemon_pid(home) or 0, signal.SIGKILL)
-        await gone(home)
-        assert (home / "run" / "daemon.sock").exists()
+    kill_daemon(home)
+    await gone(home)
+    assert (home / "run" / "daemon.sock").exists()
     async with Window(home) as window:
         await window.initialize()
         assert await window.text("echo") == "echo"
@@ -198,7 +209,7 @@ async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
     async with Window(home) as window:
         await window.initialize()
         assert await window.text("echo") == "echo"
-        os.kill(daemon_pid(home) or 0, signal.SIGTERM)
+        kill_daemon(home, signal.SIGTERM)
         await gone(home)
     short = Path(place.socket(str(home)))
     assert len(str(short)) < 100

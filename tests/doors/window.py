@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -99,8 +100,16 @@ def daemon_pid(home: Path) -> int | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return json.loads(file.read())["pid"]
+            said = file.read()
+            return json.loads(said)["pid"] if said else None  # it is just beginning
     return None
+
+
+def kill_daemon(home: Path, how: signal.Signals = signal.SIGKILL) -> int:
+    pid = daemon_pid(home)
+    assert pid is not None, "no daemon lives"
+    os.kill(pid, how)
+    return pid
 
 
 async def gone(home: Path) -> None:

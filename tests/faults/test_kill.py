@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -11,11 +12,14 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from doors.window import Window, daemon_pid, kill_daemon
 from fake import FakeProcess
+from faults.worker import MODELS
 
 WORKER = Path(__file__).with_name("worker.py")
 Call = tuple[str, str, str]  # question, slot, phase
@@ -81,6 +85,11 @@ def kill_at_random(seed: int, kills: int, jobs: int, home: Path, fake: FakeProce
     assert sum(len(finished) < 6 * jobs for finished, _ in known) > kills / 2, "the kills missed the work"
     last = start(jobs, env)
     assert last.wait(240) == 0
+    check_not_repeated(known, fake)
+
+
+def check_not_repeated(known: list[tuple[set[Call], int]], fake: FakeProcess) -> None:
+    """Of the calls that were finished at a kill, none was sent after it."""
     sent = sent_calls(fake)
     for finished, before in known:
         repeated = finished & set(sent[before:])
@@ -104,8 +113,49 @@ def test_a_few_kills_lose_nothing(tmp_path: Path, fake_process: FakeProcess) -> 
     check_all_done(home, 20)
 
 
+class Daemons:
+    """The daemons of one home, one after the other as the window's front starts them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.pid: int | None = None
+
+    async def kill(self) -> None:
+        while daemon_pid(self.home) in {None, self.pid}:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.01)
+        self.pid = kill_daemon(self.home)
+
+    async def idle(self) -> None:
+        with closing(sqlite3.connect(self.home / "counsel.db")) as db:
+            while db.execute("SELECT 1 FROM jobs WHERE status = 'processing'").fetchone():  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
 @pytest.mark.slow
-def test_twenty_kills_over_two_hundred_jobs_lose_nothing(tmp_path: Path, fake_process: FakeProcess) -> None:
-    home = tmp_path / "home"
-    kill_at_random(2, 20, 200, home, fake_process)
-    check_all_done(home, 200)
+async def test_twenty_kills_of_the_daemon_over_two_hundred_jobs_lose_nothing(
+    tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    home, kills, jobs = tmp_path / "home", 20, 200
+    home.mkdir()
+    fake_process.script(latency=0.1, times=None)
+    moments, daemons = random.Random(2), Daemons(home)
+    known: list[tuple[set[Call], int]] = [(set(), 0)]
+    front = [sys.executable, "-m", "counsel", "stdio"]
+    async with asyncio.timeout(240), Window(home, command=front, **environment(home, fake_process)) as window:
+        await window.initialize()
+        asked = [
+            window.begin("consensus", prompt=f"question {n:04d}.", models=list(MODELS), **{"async": True})
+            for n in range(jobs)
+        ]
+        for left in range(kills, 0, -1):
+            open_ = 6 * jobs - len(known[-1][0])
+            moment = len(fake_process.calls) + moments.randint(1, open_ // (left + 1))
+            await asyncio.to_thread(fake_process.wait_for, count=moment, timeout=60)
+            await daemons.kill()
+            known.append((finished_calls(home), len(fake_process.calls)))
+        for answer in await asyncio.gather(*asked):
+            assert answer["result"]["structuredContent"]["continuation"]["status"] == "processing"
+        await daemons.idle()
+    assert sum(len(finished) < 6 * jobs for finished, _ in known) > kills / 2, "the kills missed the work"
+    check_not_repeated(known, fake_process)
+    check_all_done(home, jobs)

@@ -9,6 +9,7 @@ Lines of JSON. A line that starts with `@` is between the front and us; all othe
     daemon → front   @{"hello": {version, pid}}    or @{"refused": why}
                      @{"job": id, "id": n}         request n became this job
                      @{"done": n, "answered": b}   the next line answers request n; or nothing will: it was cancelled
+                     @{"leaving": why}             we end, and it is no accident: no need to start another at once
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class Visit:
 
     async def close(self, why: Leaving) -> None:
         if self._mcp is not None:
+            self.pipe.write(_note({"leaving": why}))
             await self._mcp.close(why)
         if self._desk is not None:
             await self._desk.close(why)

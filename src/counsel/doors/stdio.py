@@ -131,6 +131,7 @@ class Front:
         self.down = bytearray()  # from the daemon, not yet a whole line
         self.daemon: socket.socket | None = None
         self.greeted = False
+        self.dismissed = False  # the daemon said that it ends: nobody needs the next one before we do
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
         self.give_up_at = 0.0
         self.ends_at = 0.0  # stdin is closed: when to leave whatever is still unanswered
@@ -358,6 +359,8 @@ class Front:
                     self._up(pending.cancelled)
         elif "hello" in note:
             self._greeted(str(note["hello"].get("version")))
+        elif "leaving" in note:
+            self.dismissed = True
         elif "refused" in note:
             self._give_up(str(note["refused"]))
 
@@ -381,11 +384,12 @@ class Front:
         self.queue.clear()
 
     def _lost(self) -> None:
-        """The daemon has gone. Whoever still waits is taken to the next one."""
+        """The daemon has gone. Whoever still waits is taken to the next one, and so are its jobs if it was killed."""
         assert self.daemon is not None  # noqa: S101 - the loop looked
         self.poll.unregister(self.daemon.fileno())
         self.daemon.close()
         was_greeted, self.greeted, self.daemon, self.answering = self.greeted, False, None, None
+        killed, self.dismissed = not self.dismissed, False
         self.retry_at = 0.0
         self.up.clear()
         self.down.clear()
@@ -393,7 +397,7 @@ class Front:
             pending.deaths += was_greeted
             if pending.deaths >= DEATHS:
                 self._fail(self.waiting.pop(name), "the daemon ended again and again")
-        if self.waiting or self.queue or not was_greeted:
+        if self.waiting or self.queue or killed:
             self._need_daemon()
 
     def _give_up(self, why: str) -> None:
