@@ -74,7 +74,7 @@ async def read(engine: Engine, asked: str, room: int) -> Json | None:
     if parsed is None:
         return None
     job, number = parsed
-    pages = _pages(words.status(await engine.status(job)), room)
+    pages = _pages(words.whole(await engine.status(job)), room)
     if not 1 <= number <= len(pages):
         return None
     text = pages[number - 1]

@@ -48,6 +48,11 @@ def status(result: Json) -> str:
     return _paragraphs(*parts)
 
 
+def whole(result: Json) -> str:
+    """A finished job's text as its call would have given it; of another its status."""
+    return _outcome(result["content"]) or status(result)
+
+
 def cancelled(result: Json) -> str:
     content = result["content"]
     return str(content.get("message") or content.get("status", ""))
