@@ -59,6 +59,11 @@ def test_version_and_help_name_every_command_without_importing_one() -> None:
         assert row.words.split()[0] in shown.stdout
 
 
+@pytest.mark.parametrize("group", ["servers", "skills", "conversations", "daemon", "images"])
+def test_no_line_of_a_list_of_commands_breaks_off(group: str) -> None:
+    assert [line for line in counsel(group, "--help").stdout.splitlines()[1:] if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_every_row_leads_to_a_command_with_help(name: str) -> None:
     command = cli.cli.get_command(click.Context(cli.cli), name)

@@ -17,7 +17,7 @@ def images() -> None:
     """Keep pictures in the project's private store, .counsel/assets/."""
 
 
-@images.command()
+@images.command(short_help="Check pictures and keep them in the project.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @json_option
 def add(files: tuple[str, ...], as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import click
@@ -44,7 +45,7 @@ async def _jobs(
             _list(await engine.recent(limit), as_json=as_json)
             return
         if follow:
-            await _follow(engine, job_id, as_json=as_json)
+            await _follow_or_leave(engine, job_id, as_json=as_json)
         found = await engine.status(job_id, full_history=history)
     if as_json:
         output.document(found)
@@ -71,6 +72,14 @@ def _list(found: Json, *, as_json: bool) -> None:
         output.table(["job", "tool", "status", "time", "models", "title"], rows)
     else:
         output.words("No jobs yet. `counsel ask … --background` starts one.")
+
+
+async def _follow_or_leave(engine: Engine, job_id: str, *, as_json: bool) -> None:
+    try:
+        await _follow(engine, job_id, as_json=as_json)
+    except asyncio.CancelledError:  # Ctrl-C
+        output.words(f"\nThe job goes on: counsel jobs {job_id} shows it, counsel cancel {job_id} stops it.")
+        raise
 
 
 async def _follow(engine: Engine, job_id: str, *, as_json: bool) -> None:

@@ -30,7 +30,7 @@ def servers() -> None:
     gc.disable()  # a short life with a million objects from one ~/.claude.json: collecting would double its time
 
 
-@servers.command("list")
+@servers.command("list", short_help="All servers of all agents, by scope.")
 @option.together(option.agent, option.any_scope, option.project, option.reveal)
 @json_option
 def list_(
@@ -162,7 +162,7 @@ def remove(
     words.print_applied(_here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
 
 
-@servers.command()
+@servers.command(short_help="Copy a server to other agents or scopes.")
 @click.argument("name")
 @click.option("--from", "source", required=True, metavar="AGENT[:SCOPE]", help="Where it is now.")
 @click.option(
@@ -232,7 +232,7 @@ for _name, _on, _help in (
     servers.add_command(click.command(_name, help=_help)(_body))
 
 
-@servers.command()
+@servers.command(short_help="Connect to servers and ask for their tools.")
 @click.argument("name", required=False)
 @option.together(option.agent, option.any_scope, option.project)
 @click.option(
