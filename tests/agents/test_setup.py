@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from counsel.agents.cursor import run as cursor
 from counsel.agents.gemini import run as gemini
 from counsel.caller import Caller, here
 from counsel.types import Call, Image, Turn
+from skills.zoo import variants
 
 
 @pytest.fixture
@@ -194,6 +196,15 @@ def test_the_version_comes_from_the_path(home: Path) -> None:
         ),
         (
             gemini,
+            {
+                ".gemini/settings.json": '{"security": // mine\n {"auth": {"selectedType": "oauth-personal"}}}',
+                ".gemini/oauth_creds.json": "{}",
+            },
+            {},
+            True,
+        ),
+        (
+            gemini,
             {".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
             {},
             None,
@@ -210,6 +221,36 @@ def test_logins(
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     assert room.login(caller(home, **env))[0] is expected  # type: ignore[attr-defined]
+
+
+SETTINGS = {
+    ".claude/.credentials.json": {"claudeAiOauth": {"accessToken": "x"}},
+    ".claude/settings.json": {"apiKeyHelper": "x"},
+    ".codex/auth.json": {"tokens": {"a": "b"}},
+    ".codex/config.toml": {"model_provider": "p", "model_providers": {"p": {"env_key": "K"}}},
+    ".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+    ".cursor/cli-config.json": {"authInfo": {"a": "b"}},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_another_shape_stop_nobody(name: str, home: Path) -> None:
+    (home / name).parent.mkdir(parents=True)
+    for odd in variants(SETTINGS[name]):
+        rows = [f"{key} = {_toml(value)}" for key, value in odd.items()] if isinstance(odd, dict) else []
+        (home / name).write_text("\n".join(rows) if name.endswith("toml") else json.dumps(odd))
+        assert all(found.probe(caller(home)).path is None for found in registry.drivers().values())
+        assert [
+            room.login(caller(home))[0] in {True, False, None} for room in (claude, codex, gemini, cursor)
+        ]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value) if value is not None else '""'
 
 
 # ── words ──

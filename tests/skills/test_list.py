@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from counsel.agents.base import AGENTS
 from counsel.skills.discover import list_skills
 from skills import zoo
 from skills.conftest import House
-from skills.zoo import plain, write
+from skills.zoo import plain, variants, write
 
 
 def test_an_empty_home_has_no_skills(house: House) -> None:
@@ -187,6 +189,58 @@ def test_broken_settings_never_hide_skills(house: House, broken: str) -> None:
         write(house.home / path, broken)
     names = {one["name"] for one in house.run("list", "--json").json["skills"]}
     assert names == {"fine", "fine-too"}
+
+
+PLUGIN = "~/.claude/plugins/cache/mk/plug/1"
+MARKET = "~/.claude/plugins/marketplaces/mk"
+SETTINGS: dict[str, Any] = {
+    ".claude/settings.json": {
+        "enabledPlugins": {"plug@mk": True},
+        "skillOverrides": {"fine": "off"},
+        "extraKnownMarketplaces": {"mk": {"source": {"source": "directory", "path": MARKET}}},
+    },
+    ".claude/plugins/known_marketplaces.json": {
+        "mk": {"source": {"source": "github", "repo": "a/b"}, "installLocation": MARKET}
+    },
+    ".claude/plugins/installed_plugins.json": {
+        "version": 2,
+        "plugins": {"plug@mk": [{"scope": "project", "installPath": PLUGIN, "projectPath": "/x"}]},
+    },
+    ".claude/plugins/marketplaces/mk/.claude-plugin/marketplace.json": {
+        "name": "mk",
+        "plugins": [{"name": "plug", "source": "./plug", "skills": ["./s"]}],
+    },
+    ".claude/plugins/cache/mk/plug/1/.claude-plugin/plugin.json": {"name": "plug", "skills": "./s"},
+    ".gemini/settings.json": {
+        "security": {"folderTrust": {"enabled": True}},
+        "skills": {"disabled": ["x"], "enabled": True},
+    },
+    ".gemini/trustedFolders.json": {"/x": "TRUST_FOLDER", "/": "TRUST_PARENT"},
+    ".gemini/extensions/e/gemini-extension.json": {"name": "e", "version": "1"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_another_shape_never_hide_skills(
+    house: House, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GEMINI_CLI_TRUST_WORKSPACE")
+    for where in ("~/.claude", "~/.agents", PLUGIN, f"{MARKET}/plug", "~/.gemini/extensions/e"):
+        house.skill(where, "fine")
+    home = str(house.home)
+    for other, value in SETTINGS.items():
+        write(house.home / other, json.dumps(value).replace("~", home))
+    for odd in variants(SETTINGS[name]):
+        write(house.home / name, json.dumps(odd).replace("~", home))
+        found = list_skills(project=house.project).skills
+        assert {"claude", "codex", "gemini", "cursor"} == {skill.agent for skill in found}
+
+
+def test_codex_settings_of_another_shape_never_hide_skills(house: House) -> None:
+    house.skill("~/.agents", "fine")
+    for odd in ('path = "\\u0000"', "path = 1", "name = []", 'name = {a = "b"}'):
+        write(house.home / ".codex" / "config.toml", f"[[skills.config]]\nenabled = false\n{odd}\n")
+        assert "fine" in {skill.name for skill in list_skills(project=house.project, agents=["codex"]).skills}
 
 
 def test_drift_between_copies_is_marked(house: House) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it.\n"
 
@@ -203,6 +204,18 @@ def _header(chance: random.Random, number: int) -> str:
         lines.insert(chance.randrange(len(lines) + 1), line)
     text = "\n".join([chance.choice(OPENINGS), *lines, chance.choice(CLOSINGS), "body", ""])
     return text.replace("\n", "\r\n") if chance.random() < 0.15 else text
+
+
+ODD: tuple[Any, ...] = (None, 1, True, "x", "\0", [], [1], [None], {}, {"a": 1})
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """A settings file with one of its values replaced by something else, each in turn."""
+    yield from ODD
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield from ({**value, key: odd} for odd in variants(inner))
+    for place, inner in enumerate(value) if isinstance(value, list) else ():
+        yield from ([*value[:place], odd, *value[place + 1 :]] for odd in variants(inner))
 
 
 def write(path: Path, text: str | bytes) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import Agent
+from counsel.skills.comments import without_comments
 
 if TYPE_CHECKING:  # skills are listed without it
     from counsel.caller import Caller
@@ -61,12 +62,20 @@ def describe(agent: Agent, caller: Caller, login: tuple[bool | None, str]) -> In
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; {} when it is not there, not readable or not an object."""
+    """A JSON object, with comments or without; {} when it is not there, not readable or not an object."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        text = path.read_bytes().decode("utf-8-sig")
+        found = json.loads(without_comments(text) if "//" in text or "/*" in text else text)
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def inside(value: Any, *keys: str) -> Any:
+    """What stands below these keys; None where something else stands on the way: a person may have typed it."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def first_set(env: Mapping[str, str], *names: str) -> str | None:

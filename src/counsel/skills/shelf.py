@@ -97,7 +97,7 @@ class Shelf:
                     self._folders[real] = tuple(sorted(_entry(entry) for entry in entries))
             except (FileNotFoundError, NotADirectoryError):
                 self._folders[real] = ()
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 self._folders[real] = ()
                 self.problems.append(f"{real}: cannot be read ({_why(error)}): it is skipped.")
         return self._folders[real]
@@ -121,7 +121,7 @@ class Shelf:
 
     def _walk(self, root: str, shape: Shape) -> Iterator[tuple[str, str, int]]:
         """Folders with their real path and depth. Links are followed; a loop is cut where it closes."""
-        real_root = os.path.realpath(root)
+        real_root = real_path(root)
         seen = {real_root}
         queue = deque([(root, real_root, 0)])
         while queue:
@@ -136,6 +136,14 @@ class Shelf:
                     continue
                 seen.add(real_below)
                 queue.append((below, real_below, depth + 1))
+
+
+def real_path(path: str) -> str:
+    """With every link resolved. What can be no path (somebody's settings hold a NUL) stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
 
 
 def _enters(name: str, shape: Shape) -> bool:

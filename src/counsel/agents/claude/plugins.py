@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from counsel.agents.base import Place
 from counsel.skills.record import Root
-from counsel.skills.shelf import SKILL_FILE, Shelf
+from counsel.skills.shelf import SKILL_FILE, Shelf, real_path
 
-_FOLDER_SOURCES = {"directory", "file"}
+_FOLDER_SOURCES = ("directory", "file")  # no set: what is looked up may be any JSON
 
 
 class Plugin(NamedTuple):
@@ -117,9 +117,9 @@ def _installed(identity: str, place: Place, shelf: Shelf) -> list[dict[str, Any]
 def _applies(entry: dict[str, Any], place: Place) -> bool:
     """An installation for one project counts in that project only."""
     project = entry.get("projectPath")
-    if entry.get("scope") not in {"project", "local"} or not isinstance(project, str):
+    if entry.get("scope") not in ("project", "local") or not isinstance(project, str):
         return True
-    return Path(os.path.realpath(place.project)).is_relative_to(os.path.realpath(project))
+    return Path(os.path.realpath(place.project)).is_relative_to(real_path(project))
 
 
 # ── inside a plugin ──────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ from counsel.agents.base import AGENTS, place
 from counsel.agents.codex import exec as exec_
 from counsel.agents.driver import Ask, Busy, NotSpoken, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
-from counsel.agents.installed import Installed, first_set, read_json
+from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.caller import Caller
 from counsel.errors import Refused
@@ -308,10 +308,10 @@ def login(caller: Caller) -> tuple[bool | None, str]:
 
 def _provider_login(name: str, config: Json, caller: Caller) -> tuple[bool | None, str]:
     """A provider of the user's own needs its own key, or none."""
-    held = (config.get("model_providers") or {}).get(name) or {}
-    if held.get("requires_openai_auth") or name == "openai":
+    held = inside(config, "model_providers", name)
+    if inside(held, "requires_openai_auth") or name == "openai":
         return False, ""
-    key = held.get("env_key")
+    key = inside(held, "env_key")
     if key and not first_set(caller.env, str(key)):
         return False, ""
     return True, f"provider {name}"

@@ -12,7 +12,7 @@ from counsel import reach
 from counsel.agents.base import Place
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, settings_text
+from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, real_path, settings_text
 from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 AGENT = "codex"
@@ -304,5 +304,5 @@ def _switched_off(config: dict[str, Any]) -> tuple[set[str], set[str]]:
         if isinstance(rows, list)
         else []
     )
-    paths = {os.path.realpath(row["path"]) for row in off if isinstance(row.get("path"), str)}
+    paths = {real_path(row["path"]) for row in off if isinstance(row.get("path"), str)}
     return paths, {row["name"] for row in off if isinstance(row.get("name"), str)}

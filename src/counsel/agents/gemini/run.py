@@ -23,7 +23,7 @@ from counsel.agents import driver, failures, images, prompt
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
-from counsel.agents.installed import Installed, first_set, read_json
+from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
@@ -75,8 +75,8 @@ def command(ask: Ask) -> Command:
 def _trusts(ask: Ask) -> bool:
     """What the person once said: by a variable, by a setting, or in Gemini's own dialog, here or above."""
     home = place(ask.env, ask.cwd).gemini_dir()
-    settings = (read_json(home / "settings.json").get("security") or {}).get("folderTrust") or {}
-    if ask.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" or settings.get("enabled") is False:
+    asked = inside(read_json(home / "settings.json"), "security", "folderTrust", "enabled")
+    if ask.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" or asked is False:
         return True
     rules = read_json(home / "trustedFolders.json")
     for folder in (ask.cwd, *ask.cwd.parents):
@@ -184,7 +184,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
     env = caller.env
     home = place(env, caller.cwd).gemini_dir()
     settings = read_json(home / "settings.json")
-    chosen = ((settings.get("security") or {}).get("auth") or {}).get("selectedType")
+    chosen = inside(settings, "security", "auth", "selectedType")
     if chosen == "oauth-personal" or (chosen is None and env.get("GOOGLE_GENAI_USE_GCA") == "true"):
         return (True, "its own login") if reach.exists(home / "oauth_creds.json") else (False, "")
     if chosen == "gemini-api-key" and not env.get("GEMINI_API_KEY"):

@@ -11,8 +11,9 @@ from typing import Any
 
 from counsel.agents import installed
 from counsel.agents.base import AGENTS, Place
+from counsel.agents.installed import inside
 from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, settings_text
+from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, real_path, settings_text
 from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
 
 AGENT = "gemini"
@@ -112,19 +113,12 @@ def _settings(path: Path, shelf: Shelf) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _inner(settings: dict[str, Any], *keys: str) -> Any:
-    value: Any = settings
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _trusted(place: Place, settings: dict[str, Any], shelf: Shelf) -> bool:
     """Whether Gemini reads the project's skills at all."""
     asked = place.env.get("GEMINI_CLI_TRUST_WORKSPACE")
     if place.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
         return False
-    if asked == "true" or _inner(settings, "security", "folderTrust", "enabled") is False:
+    if asked == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
         return True
     moved = place.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
     rules = _settings(Path(moved) if moved else place.gemini_dir() / "trustedFolders.json", shelf)
@@ -132,9 +126,9 @@ def _trusted(place: Place, settings: dict[str, Any], shelf: Shelf) -> bool:
     best = ""
     for path, level in rules.items():
         effective = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
-        if here.is_relative_to(os.path.realpath(effective)) and len(path) > len(best):
+        if here.is_relative_to(real_path(effective)) and len(path) > len(best):
             best = path
-    return bool(best) and rules[best] in {"TRUST_FOLDER", "TRUST_PARENT"}
+    return bool(best) and rules[best] in ("TRUST_FOLDER", "TRUST_PARENT")
 
 
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,8 +225,9 @@ def by_lines(block: str) -> tuple[str, str] | None:
 
 def _settled(found: list[Skill], settings: list[dict[str, Any]]) -> list[Skill]:
     last = {skill.name: skill for skill in found if skill.state == "loaded"}
-    off = {str(name).lower() for layer in settings for name in _inner(layer, "skills", "disabled") or ()}
-    none = any(_inner(layer, "skills", "enabled") is False for layer in settings)
+    lists = [inside(layer, "skills", "disabled") for layer in settings]
+    off = {str(name).lower() for names in lists if isinstance(names, list) for name in names}
+    none = any(inside(layer, "skills", "enabled") is False for layer in settings)
     settled: list[Skill] = []
     for skill in found:
         if skill.state != "loaded":
