@@ -93,3 +93,10 @@ def test_what_a_vendor_lists_keeps_our_facts(run, fake_process: FakeProcess) -> 
     assert not found["problems"]
     ids = [model["id"] for model in found["models"]]
     assert len(ids) == len(set(ids))
+
+
+def test_a_provider_without_rows_says_how_its_models_are_asked(run) -> None:
+    done = run("--provider", "ollama", config='[providers.ollama]\nbase_url = "http://127.0.0.1:9/v1"\n')
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "--discover" in done.stderr
+    assert "ollama/ID" in done.stderr

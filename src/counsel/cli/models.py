@@ -40,7 +40,12 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
     if as_json:
         output.document({"models": [listing.as_json(row) for row in rows], "problems": problems})
         return
-    _show(rows, everything=everything or provider is not None)
+    if rows:
+        _show(rows, everything=everything or provider is not None)
+    else:
+        output.words(
+            f"None is listed; `--discover` asks {provider} for its models, and any id works as {provider}/ID."
+        )
     for problem in problems:
         output.words(f"problem: {problem}")
 
