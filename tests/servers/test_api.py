@@ -15,6 +15,8 @@ from starlette.applications import Starlette
 
 from counsel import settings
 from counsel.doors import api, api_servers
+from counsel.errors import InvalidArgument
+from counsel.servers import Server
 from servers.conftest import QUICK, World
 
 SECRET = "sk-live-abcdefghijklmnop1234"
@@ -94,6 +96,26 @@ async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient
     assert '+TOKEN = "sk…34"' in done["diffs"][0]["diff"]
     assert SECRET not in json.dumps(done)
     assert not world.file("codex").exists()
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        Server("x"),
+        Server("x", command=""),
+        Server("x", "http", url="nowhere"),
+        Server("x", command="c", timeout=float("inf")),
+        Server("x", command="c", args=("a\0",)),
+        Server("x", command="c", env={"A": 1}),  # type: ignore[dict-item]
+    ],
+)
+def test_python_is_refused_the_same(server: Server, world: World) -> None:
+    with pytest.raises(InvalidArgument):
+        world.servers().add([server])
+    world.counsel("add", "y", "-a", "codex", "--", "c")
+    with pytest.raises(InvalidArgument):
+        world.servers().update("y", lambda _: server)
+    assert [row["name"] for row in world.json("list")["servers"]] == ["y"]
 
 
 async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:

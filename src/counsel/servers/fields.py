@@ -103,6 +103,20 @@ def patched(server: Server, given: Mapping[str, Any]) -> Server:
     return with_token(replace(new, **typed))
 
 
+def refuse_unusable(server: Server, old: Server | None = None) -> None:
+    """What no field may hold, whoever made the server; of a changed one only what changed is looked at."""
+    values = {
+        name: getattr(server, name)
+        for name in KINDS
+        if old is None or getattr(server, name) != getattr(old, name)
+    }
+    if server.transport not in TRANSPORTS:  # one agent's own: its module knows
+        values = {name: value for name, value in values.items() if name not in ("transport", "url")}
+    elif old is None:
+        _refuse_incomplete(server, values)
+    _refuse_wrong(values)
+
+
 def _authorizes(headers: Mapping[str, Any]) -> bool:
     return any(name.lower() == "authorization" for name in headers)
 

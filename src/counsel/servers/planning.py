@@ -179,6 +179,7 @@ def add(
     """`origin` is the agent whose own fields (`extras`) the server carries; other agents do not get these."""
     form = FORMATS[home.agent]
     try:
+        fields.refuse_unusable(server)
         fitted, warnings = fit(form, home, server, origin)
         entry = form.write(fitted)
         _refuse_unusable(form, server.name, entry)
@@ -340,6 +341,8 @@ def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -
     old = form.read(found.server.name, found.entry)
     try:
         wanted = change(old)
+        _refuse_renaming(old, wanted)
+        fields.refuse_unusable(wanted, old)
         fitted, warnings = fit(form, home, wanted, origin=form.agent)
         delta = patch((), form.write(old), form.write(fitted))
     except Untranslatable as error:
@@ -358,6 +361,14 @@ def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -
         ]
 
     planner.step(home, old.name, "updated", {home.target: edits}, warnings)
+
+
+def _refuse_renaming(old: Server, wanted: Server) -> None:
+    if wanted.name != old.name:
+        raise InvalidArgument(
+            f"{old.name!r} cannot become {wanted.name!r} by an update.",
+            hint="Add it under the new name and remove the old one.",
+        )
 
 
 def _placed(edit: Edit, form: Format, home: Home, name: str, entry: Entry) -> Edit | None:
