@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from counsel.agents.base import AGENTS
 from counsel.cli import output
@@ -27,7 +29,10 @@ def run(
     rows, skipped = chosen(here, name, agents, scope)
     if rows and sys.stderr.isatty() and not as_json:
         output.words(f"Connecting to {len(rows)} servers …")
-    results = asyncio.run(check(rows, here.place, timeout, None if as_json else _print))
+    try:
+        results = asyncio.run(_ending_cleanly(check(rows, here.place, timeout, None if as_json else _print)))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     if as_json:
         output.document({"checks": [result.as_dict() for result in (*results, *skipped)]})
         return _fine(results)
@@ -40,6 +45,15 @@ def run(
 
 def _fine(results: Sequence[Checked]) -> bool:
     return all(result.status in {"ok", "disabled"} for result in results)
+
+
+async def _ending_cleanly(work: Coroutine[Any, Any, list[Checked]]) -> list[Checked]:
+    """Told to end, we end the servers that we started first."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine runs in one
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await work
 
 
 def _print(result: Checked) -> None:

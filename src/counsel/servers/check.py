@@ -93,8 +93,9 @@ async def check(
                 progress(result)
         return results
 
-    checked = await asyncio.gather(*(one(group) for group in groups.values()))
-    by_row = {id(result.found): result for group in checked for result in group}
+    async with asyncio.TaskGroup() as tasks:  # unlike `gather`, it waits for all to end when it is cancelled
+        checked = [tasks.create_task(one(group)) for group in groups.values()]
+    by_row = {id(result.found): result for group in checked for result in group.result()}
     return [by_row[id(row)] for row in rows]
 
 
@@ -111,25 +112,40 @@ async def check_one(found: Found, place: Place, timeout: float) -> Checked:  # n
     result = Checked(found, "failed", unset=unset)
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        asking = asyncio.create_task(_ask(server, found, place, errors, result))
         try:
-            async with asyncio.timeout(timeout):
-                await _ask(server, found, place, errors, result)
-            result.status = "ok"
-        except TimeoutError:
+            await asyncio.wait({asking}, timeout=timeout)
+        finally:
+            answered = asking.done()
+            await _ended(asking)
+        if not answered:
             result.status, result.error = "timeout", f"no answer within {timeout:g} s"
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _cancelled():
-                raise
+        elif error := _failure(asking):
             result.error = secrets.redacted(reason(error), server)
+        else:
+            result.status = "ok"
         result.latency_ms = round((time.perf_counter() - started) * 1000)
         if result.status != "ok":
             result.stderr = tail(errors, server)
     return result
 
 
-def _cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+async def _ended(asking: asyncio.Task[None]) -> None:
+    """Cancelled once and waited for, however often we are cancelled meanwhile: a second cancellation would reach the
+    library while it ends the server, which then is neither ended nor waited for."""
+    asking.cancel()
+    interrupted: asyncio.CancelledError | None = None
+    while not asking.done():
+        try:
+            await asyncio.wait({asking})
+        except asyncio.CancelledError as error:
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
+
+
+def _failure(asking: asyncio.Task[None]) -> BaseException | None:
+    return asyncio.CancelledError("it was cancelled") if asking.cancelled() else asking.exception()
 
 
 async def _ask(server: Server, found: Found, place: Place, errors: IO[str], result: Checked) -> None:
