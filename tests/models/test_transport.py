@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,8 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from counsel.errors import (
     AuthenticationFailed,
@@ -20,7 +23,7 @@ from counsel.errors import (
     TimedOut,
     UpstreamError,
 )
-from counsel.models.failures import understand
+from counsel.models.failures import as_error, understand
 from counsel.models.transport import Transport, _below
 from counsel.types import Call, Endpoint, Event, Finished, Knobs, Limits, Model, Notice, Provider, Text, Turn
 from fake import FakeAPI
@@ -178,6 +181,33 @@ async def test_the_key_is_scrubbed_even_masked(acme: Caller, fake_api: FakeAPI) 
     assert "cdef" not in shown
     assert "ACME_API_KEY" in caught.value.hint
     assert "acme.example" in caught.value.hint
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["error", "message", "code", "type", "status", "details", "metadata", "raw", "reason"]
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.integers(300, 599) | st.none(), JSON, st.sampled_from(["", "3", "nan", "inf", "-1", "soon", "1e400"])
+)
+def test_no_complaint_is_too_odd(status: int | None, body: Any, wait: str) -> None:
+    """Proxies answer with anything: it becomes an error of ours, and one that JSON can hold."""
+    said = understand(status, body, {"retry-after": wait} if wait else {})
+    error = as_error(said, Endpoint(CHAT, "http://x", KEY), MODEL)
+    assert json.loads(json.dumps(error.as_dict(), allow_nan=False))["code"] == error.code
 
 
 async def test_redirects_are_not_followed(acme: Caller, fake_api: FakeAPI) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -146,9 +147,14 @@ def _said(body: Any) -> tuple[list[str], str, list[Json]]:
     if not isinstance(body, dict):
         return [], "", []
     inner = body.get("error") or body
-    if isinstance(inner, str):
-        return [str(body.get("code", ""))], inner, []
-    details = [detail for detail in inner.get("details") or [] if isinstance(detail, dict)]
+    if not isinstance(inner, dict):
+        return (
+            [str(body.get("code", ""))],
+            inner if isinstance(inner, str) else str(body.get("message", "")),
+            [],
+        )
+    listed = inner.get("details")
+    details = [detail for detail in (listed if isinstance(listed, list) else ()) if isinstance(detail, dict)]
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
     words = inner.get("message") or inner.get("detail") or body.get("detail") or ""
@@ -177,9 +183,10 @@ def _retry_after(headers: Mapping[str, str], details: list[Json]) -> float | Non
 
 def _seconds(said: str, per: float = 1.0) -> float | None:
     try:
-        return max(0.0, float(said) / per)
+        seconds = max(0.0, float(said) / per)
     except ValueError:
         return None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _until(date: str) -> float | None:
