@@ -87,6 +87,7 @@ def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
         (("ask", "x", "-f", "/etc/passwd"), 1, "/etc/passwd"),
         (("ask", "x", "-c", "conv_00000000-0000-0000-0000-000000000000"), 1, "no conversation"),
         (("ask", "x", "--effort", "huge"), 2, "huge"),
+        (("ask", "x", "--cwd", "/no/such/folder"), 2, "/no/such/folder"),
         (("ask", "x", "--temperature", "3"), 2, "3.0"),
         (("consensus", "x"), 2, "--model"),
         (("jobs", "--follow"), 2, "ID"),

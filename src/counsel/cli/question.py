@@ -47,7 +47,12 @@ _OPTIONS = (
     ),
     click.option("--background", is_flag=True, help="Return at once; `counsel jobs ID` has the answer."),
     click.option("--export", metavar="DIR", help="Write the conversation into a folder under DIR."),
-    click.option("--cwd", metavar="DIR", help="The folder that relative paths start from."),
+    click.option(
+        "--cwd",
+        type=click.Path(exists=True, file_okay=False),
+        metavar="DIR",
+        help="The folder that relative paths start from.",
+    ),
 )
 
 
