@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from fake import FakeAPI, FakeProcess
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works in what the tests start, also when they run in the background of a shell that switched it off."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
