@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -19,6 +20,9 @@ from counsel.errors import (
 
 _LONGEST = 600  # characters of an agent's own words that we repeat
 _SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE).search
+_VENDORS = re.compile(
+    r'\{\s*"error"\s*:.*\}', re.DOTALL
+)  # a vendor's whole answer, of which people need the message
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOO_LONG = re.compile(
     r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
@@ -32,12 +36,20 @@ class LostSession(Exception):
 
 def clean(words: str, env: Mapping[str, str]) -> str:
     """An agent's words, fit to be shown: no colours, no value of a secret variable, not too long."""
-    words = _ANSI.sub("", words)
+    words = _VENDORS.sub(_message, _ANSI.sub("", words))
     for name, value in env.items():
         if len(value) >= 4 and _SECRET_NAMES(name):
             words = words.replace(value, "***")
     words = words.strip()
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
+
+
+def _message(found: re.Match[str]) -> str:
+    try:
+        said = json.loads(found[0])["error"]["message"]
+    except (ValueError, LookupError, TypeError):
+        return found[0]
+    return str(said)
 
 
 def last_words(stderr: str, lines: int = 3) -> str:

@@ -49,7 +49,9 @@ LEVELS: dict[Level, tuple[str, ...]] = {
 }
 NO_LOGIN, BAD_INPUT = 41, 42
 _ASSIGNED = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", re.ASCII).match  # as dotenv reads it
-_RETRY = re.compile(r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?(.*)").search
+_RETRY = re.compile(
+    r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?[:.]?\s*(?:Retrying with backoff\.\.\.)?\s*(?:_ApiError:)?\s*(.*)"
+).search
 _BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.IGNORECASE).search
 
 
@@ -118,7 +120,7 @@ class Reader(driver.Reader):
         if found is None or int(found[1]) < self.ask.limits.attempts:
             return False
         self._status = int(found[2]) if found[2] else None
-        self._error = f"it was tried {found[1]} times{found[3]}"
+        self._error = f"it was tried {found[1]} times: {found[3]}".rstrip(": ")
         return True
 
     def feed(self, line: Json) -> list[Step]:
