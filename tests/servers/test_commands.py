@@ -81,6 +81,13 @@ def test_a_dry_run_writes_nothing_and_is_what_the_real_run_does(world: World) ->
     assert (patched / "settings.json").read_bytes() == world.file("gemini").read_bytes()
 
 
+def test_a_diff_has_the_lines_of_the_file(world: World) -> None:
+    world.write("cursor", '{\n  "a": "\u2028\x85",\n  "mcpServers": {}\n}\n')
+    (shown,) = world.json("add", "x", "-a", "cursor", "--dry-run", "--", "c")["diffs"]
+    assert '\n   "a": "\u2028\x85",\n' in shown["diff"]
+    assert "No newline" not in shown["diff"]
+
+
 def test_update_touches_only_the_named_fields(world: World) -> None:
     text = (
         '{ // mine\n  "mcpServers": {\n    "x": {\n      "httpUrl": "http://127.0.0.1:9/a", // old form\n'
@@ -385,6 +392,21 @@ def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(world: Wor
 def test_what_no_client_could_use_is_refused(flags: tuple[str, ...], world: World) -> None:
     world.counsel("add", "x", "--everywhere", *flags, code=1)
     assert world.json("list")["servers"] == []
+
+
+def test_what_is_text_in_codex_stays_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex expands nothing: a shell's variable in its file is the shell's."""
+    text = '[mcp_servers.x]\ncommand = "sh"\nargs = ["-c", "echo ${A} $B"]\nenv = { C = "pre-${D}" }\n'
+    world.write("codex", text)
+    world.json("update", "x", "-a", "codex", "-e", "E=1")
+    world.json("update", "x", "-a", "codex", "--timeout", "5")
+    assert world.file("codex").read_text().startswith(text.replace(" }", ', E = "1" }'))
+    world.counsel("update", "x", "-a", "codex", "--cwd", "${HOME}/x", code=1)
+    monkeypatch.setattr(
+        sys, "stdin", io.StringIO('[mcp_servers.y]\ncommand = "sh"\nargs = ["-c", "echo $B"]\n')
+    )
+    world.json("add", "-a", "codex", "--from", "-")
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["y"]["args"] == ["-c", "echo $B"]
 
 
 def test_several_pasted_servers_keep_their_names(world: World) -> None:

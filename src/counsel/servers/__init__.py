@@ -3,6 +3,8 @@
 formats.py   the table of the agents' formats (agents/<agent>/servers.py)
 secrets.py   what looks like a secret; masking
 listing.py   what is there: shadowed, drifted, disabled
+fitting.py   a server as one agent can have it
+layers.py    how Codex merges its files
 planning.py  what would change, refusals and warnings first, as planned writes
 pasted.py    JSON or TOML of any agent's form
 diff.py      the exact diff of a planned write

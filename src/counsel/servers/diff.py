@@ -31,7 +31,9 @@ def _name(planned: Planned, data: bytes | None) -> str:
 
 
 def _lines(data: bytes | None) -> list[str]:
-    return [_ended(line) for line in (data or b"").decode(errors="replace").splitlines(keepends=True)]
+    """Only a line feed ends a line here: `str.splitlines` would end one at U+2028, too."""
+    *lines, last = (data or b"").decode(errors="replace").split("\n")
+    return [f"{line}\n" for line in lines] + ([_ended(last)] if last else [])
 
 
 def _ended(line: str) -> str:

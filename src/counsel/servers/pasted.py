@@ -50,7 +50,8 @@ def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
             "The pasted text holds no server.",
             hint='Expected {"mcpServers": {"NAME": {…}}} or, with a name, one entry.',
         )
-    agent = next((_form(entry) for entry in entries.values() if _form(entry)), None) or "claude"
+    usual = "codex" if "mcp_servers" in value else "claude"
+    agent = next((_form(entry) for entry in entries.values() if _form(entry)), None) or usual
     return [_read(key, entry, agent) for key, entry in entries.items()], agent
 
 
@@ -121,7 +122,9 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     form = next(form for form in FORMATS.values() if form.agent == agent)
     try:
         _refuse_doubtful(entry)
-        server = with_token(translated(form.read(name, entry), references.from_person))
+        server = form.read(name, entry)
+        if form.syntax.expands:  # in Codex's own form `$NAME` is text
+            server = with_token(translated(server, references.from_person))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
     if server.extras.get("disabled") is True:  # several programs' way; none of these agents'

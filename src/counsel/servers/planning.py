@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from counsel.agents.base import AGENTS, AgentName, Place
-from counsel.agents.references import Untranslatable, cursor_word
-from counsel.agents.serverform import TRANSPORTS, Entry, Format, Home, Server, Unreadable
+from counsel.agents.references import Untranslatable
+from counsel.agents.serverform import Entry, Format, Home, Server, Unreadable
 from counsel.configfiles import safewrite
 from counsel.configfiles.document import Document
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended, lookup, patch
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
-from counsel.servers import fields, layers, secrets
+from counsel.servers import fields, layers
+from counsel.servers.fitting import fit, refuse_unusable, untranslatable, written
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -182,7 +182,7 @@ def add(
         fields.refuse_unusable(server)
         fitted, warnings = fit(form, home, server, origin)
         entry = form.write(fitted)
-        _refuse_unusable(form, server.name, entry)
+        refuse_unusable(form, server.name, entry)
     except Untranslatable as error:
         planner.refuse(home, server.name, untranslatable(home, server.name, error))
         return
@@ -194,16 +194,6 @@ def add(
     action = "added" if present is MISSING else "replaced"
     edits = {home.target: _adder(home, server.name, entry, replaces=replaces)}
     planner.step(home, server.name, action, edits, warnings)
-
-
-def _refuse_unusable(form: Format, name: str, entry: Entry) -> None:
-    """Never written: what the agent itself could not read."""
-    try:
-        form.read(name, entry)
-    except Unreadable as error:
-        raise InvalidArgument(f"{AGENTS[form.agent].label} could not use {name!r}: {error}.") from None
-    if not fields.sayable(json.dumps(entry, ensure_ascii=False, default=str)):
-        raise InvalidArgument(f"{name!r} holds text that is not UTF-8.")
 
 
 def _entry_at(planner: Planner, home: Home, name: str) -> Any:
@@ -246,92 +236,6 @@ def _held(document: Document, home: Home) -> Mapping[str, Any]:
     return held
 
 
-def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> tuple[Server, list[str]]:
-    """The server as this agent can have it, and what must be said about it; refused when it cannot have it."""
-    label = AGENTS[form.agent].label
-    _refuse_name(form, label, server.name)
-    if server.transport not in TRANSPORTS and origin != form.agent:
-        raise InvalidArgument(f"{label} cannot be given the transport {server.transport!r}.")
-    if server.transport in TRANSPORTS and server.transport not in form.transports:
-        raise InvalidArgument(
-            f"{label} does not speak {server.transport}.",
-            hint="Use the server's streamable HTTP address (--transport http), or leave this agent out.",
-        )
-    warnings = []
-    for name, words in form.lacks.items():
-        if getattr(server, name) not in (None, ()):
-            warnings.append(f"{words}; left out.")
-            server = server.without(name)
-    if server.transport != "stdio" and (server.env or server.cwd):
-        warnings.append(f"{label}: env and cwd are for servers that are started; left out.")
-        server = server.without("env", "cwd")
-    if not server.enabled and form.agent != "codex":
-        warnings.append(f"It is switched on in {label}; `counsel servers disable` switches it off.")
-        server = replace(server, enabled=True)
-    if server.extras and origin != form.agent:
-        warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
-        server = server.without("extras")
-    if form.agent not in ("cursor", origin):
-        _refuse_cursor_words(server)
-    return server, warnings + [f"{words}." for words in form.warns(server)] + secret_warnings(
-        form, home, server
-    )
-
-
-def _refuse_name(form: Format, label: str, name: str) -> None:
-    if name in form.reserved:
-        raise InvalidArgument(f"{label} keeps the name {name!r} for itself.", hint="Choose another name.")
-    if not form.names.fullmatch(name):
-        raise InvalidArgument(
-            f"{label} does not take the name {name!r}.", hint=f"Names are made of {form.names_words}."
-        )
-
-
-def _refuse_cursor_words(server: Server) -> None:
-    values = (
-        server.command,
-        server.url,
-        server.cwd or "",
-        *server.args,
-        *server.env.values(),
-        *server.headers.values(),
-    )
-    for value in values:
-        if word := cursor_word(value):
-            raise InvalidArgument(
-                f"Only Cursor knows ${{{word}}}.",
-                hint="Write the folder's path in its place (`counsel servers add`).",
-            )
-
-
-def untranslatable(home: Home, name: str, error: Untranslatable) -> InvalidArgument:
-    label = AGENTS[home.agent].label
-    return InvalidArgument(
-        f"{name!r} cannot be written for {label}: {error}.",
-        hint=f"{label}'s way to refer to a variable: {FORMATS[home.agent].syntax.example}.",
-    )
-
-
-def secret_warnings(form: Format, home: Home, server: Server) -> list[str]:
-    example = form.syntax.example
-    warnings = []
-    if places := secrets.in_command_line(server):
-        offer = (
-            f"use a variable ({example})"
-            if form.syntax.expands
-            else "let the server have it as a variable (env_vars)"
-        )
-        warnings.append(
-            f"A literal secret in {' and '.join(places)} is seen in lists of processes and in logs; {offer}."
-        )
-    if home.scope == "project" and (held := secrets.in_file(server)):
-        warnings.append(
-            f"{', '.join(held)}: a literal secret in a file that is shared with the project; "
-            f"use a variable ({example})."
-        )
-    return warnings
-
-
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -344,7 +248,7 @@ def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -
         _refuse_renaming(old, wanted)
         fields.refuse_unusable(wanted, old)
         fitted, warnings = fit(form, home, wanted, origin=form.agent)
-        delta = patch((), form.write(old), form.write(fitted))
+        delta = patch((), *written(form, old, fitted))
     except Untranslatable as error:
         planner.refuse(home, old.name, untranslatable(home, old.name, error))
         return
