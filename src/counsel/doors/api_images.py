@@ -39,13 +39,14 @@ def _project(request: Request) -> Path:
 
 
 async def _received(request: Request, limit: int) -> bytes:
-    """No more is taken into memory than a picture may have."""
+    """No more is kept than a picture may have; the rest is read all the same: who still sends hears no answer."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
         size += len(part)
-        if size > limit:
-            hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_BYTES."
-            raise FileTooLarge(f"The picture is larger than {limit:,} bytes.", hint=hint, limit=limit)
-        parts.append(part)
+        if size <= limit:
+            parts.append(part)
+    if size > limit:
+        hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_BYTES."
+        raise FileTooLarge(f"The picture is larger than {limit:,} bytes.", hint=hint, limit=limit)
     return b"".join(parts)
