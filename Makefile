@@ -37,6 +37,7 @@ clients:
 	@if command -v npm >/dev/null; then tests/clients/install; else echo "npm is not here: tests with real agents will say so"; fi
 
 $(VENV)/bin/python:
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "counsel needs Python 3.11 or newer, and $(PY) is " + sys.version.split()[0] + ": make PY=python3.12 …")'
 	$(PY) -m venv $(VENV)
 
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python

@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_a_folder_that_cannot_be_written_is_a_problem(env, monkeypatch):
 
 def database(env: dict[str, str]) -> Path:
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA user_version=1")
         connection.execute("CREATE TABLE t (a)")
@@ -150,7 +151,7 @@ def test_a_sound_database(env):
 
 
 def test_a_database_that_is_in_use_is_sound(env):
-    with sqlite3.connect(database(env)) as writer:
+    with closing(sqlite3.connect(database(env))) as writer, writer:
         writer.execute("INSERT INTO t VALUES (1)")
         assert examine(env, "database")[0].level == "ok"
     writer.close()
@@ -166,7 +167,7 @@ def test_a_damaged_database_is_a_problem(env, where):
 
 
 def test_a_database_of_a_newer_counsel_is_a_problem(env):
-    with sqlite3.connect(database(env)) as connection:
+    with closing(sqlite3.connect(database(env))) as connection, connection:
         connection.execute("PRAGMA user_version=9999")
     connection.close()
     assert "newer counsel" in only(examine(env, "database"), "problem").what
@@ -175,7 +176,7 @@ def test_a_database_of_a_newer_counsel_is_a_problem(env):
 def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
     monkeypatch.setattr(doctor, "DATABASE_SECONDS", -1.0)
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE t (a)")
         connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in range(200_000)))
     connection.close()

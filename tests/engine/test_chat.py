@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -389,7 +390,8 @@ async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home
     await engine.runner._sweep()
     with pytest.raises(NotFound):
         await engine.status(result["job_id"])
-    assert sqlite3.connect(home / "counsel.db").execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
+    with closing(sqlite3.connect(home / "counsel.db")) as db:
+        assert db.execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
 
 
 async def test_each_job_is_kept_as_long_as_its_caller_said(engine, caller, home) -> None:

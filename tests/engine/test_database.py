@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def count(database: Database) -> int:
 
 async def test_a_write_is_on_disk_when_its_future_resolves(database: Database) -> None:
     await database.write(put("a"))
-    assert sqlite3.connect(database.path).execute("SELECT key FROM answers").fetchall() == [("a",)]
+    with closing(sqlite3.connect(database.path)) as db:
+        assert db.execute("SELECT key FROM answers").fetchall() == [("a",)]
 
 
 async def test_one_bad_write_does_not_spoil_its_neighbours(database: Database) -> None:
@@ -117,7 +119,7 @@ def test_file_and_folder_are_private(database: Database) -> None:
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "counsel.db"
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute("PRAGMA user_version=99")
     before = path.read_bytes()
     with pytest.raises(ConfigInvalid, match="newer counsel"):
@@ -177,4 +179,5 @@ def test_eight_first_starts_at_once_on_one_file_lose_nothing(tmp_path: Path) -> 
         subprocess.Popen([sys.executable, "-c", SCRIPT, str(path), str(n)], env=os.environ) for n in range(8)
     ]
     assert [process.wait(60) for process in made] == [0] * 8
-    assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM answers").fetchone() == (400,)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT COUNT(*) FROM answers").fetchone() == (400,)

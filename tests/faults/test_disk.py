@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from fake import FakeProcess
@@ -82,7 +83,7 @@ def test_a_full_disk_gives_the_answer_and_leaves_the_database_whole(
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) > 2_000_000
     assert "could not be kept" in done.stderr
-    with sqlite3.connect(home / "counsel.db") as db:
+    with closing(sqlite3.connect(home / "counsel.db")) as db, db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("SELECT text FROM messages WHERE n = 1").fetchall() == [("first",)]
     assert run("ask third -m gpt-5 --standalone", env).returncode == 0

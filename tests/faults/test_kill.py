@@ -46,7 +46,7 @@ def start(count: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def finished_calls(home: Path) -> set[Call]:
-    with sqlite3.connect(home / "counsel.db") as db:
+    with closing(sqlite3.connect(home / "counsel.db")) as db, db:
         rows = db.execute(
             "SELECT jobs.task, calls.key FROM calls JOIN jobs ON jobs.id = calls.job"
         ).fetchall()
@@ -97,7 +97,7 @@ def check_not_repeated(known: list[tuple[set[Call], int]], fake: FakeProcess) ->
 
 
 def check_all_done(home: Path, jobs: int) -> None:
-    with sqlite3.connect(home / "counsel.db") as db:
+    with closing(sqlite3.connect(home / "counsel.db")) as db, db:
         assert Counter(row[0] for row in db.execute("SELECT status FROM jobs")) == {"completed": jobs}
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         for task, result in db.execute("SELECT task, result FROM jobs"):
