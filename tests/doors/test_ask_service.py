@@ -485,3 +485,19 @@ def test_it_ends_with_its_parent(serve: Serve) -> None:
     served.process.stdin.close()
     assert served.process.wait(20) == 0
     assert not Path(served.path).exists()
+
+
+def test_a_parent_that_holds_no_pipe_is_told(home: Path, env: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counsel", "ask-service", "--until-eof", "--standalone"],
+        env=env,
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert "no pipe or terminal" in done.stderr
+    assert done.stdout == ""

@@ -15,6 +15,7 @@ import click
 from counsel.agents.base import AGENTS
 from counsel.caller import Caller
 from counsel.cli import connect
+from counsel.errors import InvalidArgument
 
 
 @click.command("ask-service")
@@ -47,7 +48,7 @@ async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: boo
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
     if until_eof:
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, over)
+        _end_with_stdin(over)
     async with (
         connect.engine(who, standalone=standalone) as engine,
         AskService(engine, visitor, session, who.settings.home) as service,
@@ -56,6 +57,16 @@ async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: boo
         sys.stdout.write(json.dumps(about) + "\n")
         sys.stdout.flush()
         await over.wait()
+
+
+def _end_with_stdin(over: asyncio.Event) -> None:
+    try:
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, over)
+    except (AttributeError, OSError, ValueError):  # closed, or a file: the kernel does not watch those
+        raise InvalidArgument(
+            "--until-eof waits for the end of standard input, but that is no pipe or terminal here.",
+            hint="Hold a pipe open for as long as the service is needed, or leave --until-eof out.",
+        ) from None
 
 
 def _at_end(over: asyncio.Event) -> None:
