@@ -40,7 +40,26 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(engine, cal
 async def test_prometheus_reads_it(engine, caller) -> None:
     await asked(engine, caller(), model="gpt-5")
     await engine.database.write(lambda _: None)
-    text = await metrics.prometheus(engine.database, {"openai": 2})
+    text = await metrics.prometheus(engine.database, {("openai", "gpt-5"): 2})
     assert 'counsel_calls_total{provider="openai",model="gpt-5"} 1' in text
-    assert 'counsel_running_calls{provider="openai"} 2' in text
+    assert 'counsel_running_calls{provider="openai",model="gpt-5"} 2' in text
+    assert "# TYPE counsel_response_seconds summary" in text
+    assert 'counsel_response_seconds_count{provider="openai",model="gpt-5"} 1' in text
+    assert 'counsel_response_seconds_sum{provider="openai",model="gpt-5"} ' in text
+
+
+async def test_calls_under_way_are_counted_by_provider_and_model(engine, caller, fake_api) -> None:
+    fake_api.script(gate="g", times=2)
+    tasks = [asyncio.create_task(asked(engine, caller(), model=model)) for model in ("gpt-5", "gpt-5-mini")]
+    await fake_api.wait_for(count=2)
+    text = await engine.metrics_text()
+    assert 'counsel_running_calls{provider="openai",model="gpt-5"} 1' in text
+    assert 'counsel_running_calls{provider="openai",model="gpt-5-mini"} 1' in text
+    fake_api.open_gate("g")
+    await asyncio.gather(*tasks)
+    assert 'counsel_running_calls{provider="openai",model="gpt-5"} 0' in await engine.metrics_text()
+
+
+async def test_an_empty_ledger_is_read_as_well(engine) -> None:
+    text = await engine.metrics_text()
     assert text.endswith("\n")

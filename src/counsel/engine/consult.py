@@ -89,7 +89,8 @@ class Consultation:
         began = time.monotonic()
         fold = Fold()
         try:
-            async with self._gate.place(self.job.caller, route.provider), asyncio.timeout(limit):
+            place = self._gate.place(self.job.caller, route.provider, route.name)
+            async with place, asyncio.timeout(limit):
                 self._mark_attempt()
                 await self._listen(slot, self._events(route, call), fold)
         except BaseException as error:

@@ -203,7 +203,7 @@ class Engine:
 
     async def metrics_text(self) -> str:
         """For Prometheus."""
-        return await metrics.prometheus(self.database, self.runner.gate.running)
+        return await metrics.prometheus(self.database, self.runner.gate.calls)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

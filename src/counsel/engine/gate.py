@@ -25,15 +25,18 @@ class _Waiter:
 
 class Gate:
     def __init__(self) -> None:
-        self.running: Counter[str] = Counter()
+        self.running: Counter[str] = Counter()  # by provider
+        self.calls: Counter[tuple[str, str]] = Counter()  # by provider and model
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
 
     @asynccontextmanager
-    async def place(self, caller: Caller, provider: str) -> AsyncIterator[None]:
+    async def place(self, caller: Caller, provider: str, model: str = "") -> AsyncIterator[None]:
         await self._enter(caller, provider)
+        self.calls[provider, model] += 1
         try:
             yield
         finally:
+            self.calls[provider, model] -= 1
             self.running[provider] -= 1
             self._admit()
 

@@ -78,27 +78,34 @@ _SUMS = (
     ("counsel_input_tokens_total", "Tokens that were sent.", "SUM(input)"),
     ("counsel_output_tokens_total", "Tokens that came back.", "SUM(output)"),
     ("counsel_cost_usd_total", "Cost of the calls whose price is known.", "COALESCE(SUM(cost), 0)"),
-    ("counsel_response_seconds_sum", "Time that calls took.", "SUM(ms) / 1000.0"),
 )
+_TIMES = "counsel_response_seconds"
 
 
-async def prometheus(database: Database, running: Mapping[str, int]) -> str:
-    """The text form that Prometheus reads."""
+async def prometheus(database: Database, running: Mapping[tuple[str, str], int]) -> str:
+    """The text form that Prometheus reads. `running`: calls under way, by provider and model."""
     sums = ", ".join(expression for _, _, expression in _SUMS)
-    rows = await database.search(f"SELECT provider, model, {sums} FROM ledger GROUP BY provider, model")  # noqa: S608
+    rows = await database.search(
+        f"SELECT provider, model, {sums}, SUM(ms) / 1000.0 AS seconds, COUNT(*) AS calls "  # noqa: S608
+        "FROM ledger GROUP BY provider, model"
+    )
     errors = await database.search(
         "SELECT provider, model, code, COUNT(*) FROM ledger WHERE code != '' GROUP BY provider, model, code"
     )
     lines: list[str] = []
     for index, (name, words, _) in enumerate(_SUMS):
         lines += _metric(name, words, "counter", ((_labels(row), row[index + 2]) for row in rows))
+    lines += [f"# HELP {_TIMES} Time that calls took.", f"# TYPE {_TIMES} summary"]
+    for row in rows:
+        labels = _labels(row)
+        lines += [f"{_TIMES}_sum{{{labels}}} {row['seconds']}", f"{_TIMES}_count{{{labels}}} {row['calls']}"]
     lines += _metric(
         "counsel_errors_total", "Calls that failed, by code.", "counter",
         ((_labels(row, code=row[2]), row[3]) for row in errors),
     )  # fmt: skip
     lines += _metric(
         "counsel_running_calls", "Calls under way.", "gauge",
-        ((f'provider="{_escaped(name)}"', count) for name, count in running.items()),
+        ((_labels(names), count) for names, count in running.items()),
     )  # fmt: skip
     return "\n".join(lines) + "\n"
 
@@ -111,7 +118,7 @@ def _metric(name: str, words: str, kind: str, samples: Iterable[tuple[str, float
     ]
 
 
-def _labels(row: sqlite3.Row, **more: str) -> str:
+def _labels(row: sqlite3.Row | tuple[str, str], **more: str) -> str:
     labels = {"provider": row[0], "model": row[1], **more}
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
 
