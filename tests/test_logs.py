@@ -204,6 +204,18 @@ def test_a_process_notices_that_another_turned_the_file(start, tmp_path):
     assert "second" in file_text(tmp_path)
 
 
+def test_a_file_that_another_turned_is_not_turned_again(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(logs, "MAX_BYTES", 100)
+    start(stderr=False)
+    log.info("first %s", "x" * 200)
+    path = tmp_path / "home" / "logs" / "counsel.log"
+    path.rename(path.with_suffix(".log.1"))
+    path.write_text("of the other process\n")
+    log.info("second")
+    assert "of the other process" in file_text(tmp_path)
+    assert "second" in file_text(tmp_path)
+
+
 def test_logging_needs_no_heavy_import():
     code = "import counsel.logs, sys; print(any(name in sys.modules for name in ('aiohttp', 'mcp', 'click', 'PIL')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

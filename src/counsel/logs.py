@@ -181,6 +181,7 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
 
     def __init__(self, path: Path) -> None:
         private.folder(path.parent)
+        self._size = 0
         super().__init__(
             path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="backslashreplace"
         )
@@ -198,13 +199,20 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
                 self._reopen()
         super().emit(record)
 
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002, N802
+        """The library's own writes the record twice to know its length, which costs more than the rest of a line."""
+        return self._size >= self.maxBytes
+
     def _turned(self) -> bool:
         try:
-            there = Path(self.baseFilename).stat()
+            there = os.stat(self.baseFilename)  # noqa: PTH116 - for every line
             here = os.fstat(self.stream.fileno() if self.stream else -1)
         except (OSError, ValueError):  # gone, closed, never opened
+            self._size = 0
             return True
-        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+        turned = (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+        self._size = 0 if turned else here.st_size
+        return turned
 
     def _reopen(self) -> None:
         if self.stream:

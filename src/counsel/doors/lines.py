@@ -14,6 +14,7 @@ from counsel.types import Json
 
 Line: TypeAlias = Callable[[bytes], None]
 BATCHES_UNTIL = "2025-03-26"
+NAME_AFTER = 0.05  # seconds
 
 
 def encode(message: Any) -> bytes:
@@ -148,10 +149,18 @@ class McpLines:
         self._finish(request["id"], response)
 
     async def _respond(self, request: Json, key: str | None) -> Json | None:
-        def on_job(job: str) -> None:
-            self._write(self._announce({"job": job, "id": request["id"]}))
+        """The front hears the name of the request's job, unless the answer comes first: it would wake up for nothing."""
+        naming: list[asyncio.TimerHandle] = []
 
-        return await self.session.respond(request, self._notify, key=key, on_job=on_job)
+        def on_job(job: str) -> None:
+            note = self._announce({"job": job, "id": request["id"]})
+            naming.append(asyncio.get_running_loop().call_later(NAME_AFTER, self._write, note))
+
+        try:
+            return await self.session.respond(request, self._notify, key=key, on_job=on_job)
+        finally:
+            for timer in naming:
+                timer.cancel()
 
     # ── batches, which only one revision has ──
 
