@@ -85,6 +85,20 @@ async def test_a_servers_life(http: httpx2.AsyncClient, world: World) -> None:
     assert not world.file("claude project").exists()
 
 
+async def test_what_comes_back_masked_is_not_written(http: httpx2.AsyncClient, world: World) -> None:
+    args = ["--api-key", SECRET, f"--token={SECRET}", "a"]
+    world.counsel("add", "x", "-a", "gemini", "--", "c", *args)
+    world.counsel("add", "y", "-a", "gemini", "--url", f"https://u:{SECRET}@h/?key={SECRET}")
+    for name, field in (("x", "args"), ("y", "url")):
+        (row,) = (await ask(http, "GET", f"/api/servers/{name}"))["servers"]
+        assert SECRET not in json.dumps(row)
+        value = [*row[field], "b"] if field == "args" else row[field]
+        await ask(http, "PATCH", f"/api/servers/{name}", {"server": {field: value}})
+    kept = json.loads(world.file("gemini").read_text())["mcpServers"]
+    assert kept["x"]["args"] == [*args, "b"]
+    assert kept["y"]["url"] == f"https://u:{SECRET}@h/?key={SECRET}"
+
+
 async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient, world: World) -> None:
     body = {
         "name": "x",

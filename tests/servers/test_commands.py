@@ -295,6 +295,28 @@ def test_literal_secrets_are_warned_about_and_masked(world: World) -> None:
     assert SECRET not in json.dumps(world.json("undo", "--list"))
 
 
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        (("--header", "X-Api-Key: abcdefghijkl"), ("--header", "X-Api-Key: ab…kl")),
+        (("--header", "Authorization: Bearer abcdefghijkl"), ("--header", "Authorization: Bearer ab…kl")),
+        (("--api-key=sk-abcdefghijkl",), ("--api-key=sk…kl",)),
+        (("--db", "postgresql://u:secretpw@h/db"), ("--db", "postgresql://u:…@h/db")),
+        (("https://tokentoken@h/?sig=abcdefghijkl&b=1",), ("https://to…en@h/?sig=ab…kl&b=1",)),
+        (("Server=x;Password=abcdefghijkl;Port=1",), ("Server=x;Password=ab…kl;Port=1",)),
+    ],
+)
+def test_secrets_inside_arguments_are_masked(
+    given: tuple[str, ...], seen: tuple[str, ...], world: World
+) -> None:
+    url = "postgres://u:pppppppp@h/d"
+    world.counsel("add", "x", "-a", "cursor", "-e", f"DATABASE_URL={url}", "--", "c", *given)
+    row = world.json("list")["servers"][0]
+    assert row["args"] == list(seen)
+    assert row["env"] == {"DATABASE_URL": "postgres://u:…@h/d"}
+    assert world.json("list", "--reveal")["servers"][0]["args"] == list(given)
+
+
 def test_harmless_values_are_not_masked(world: World) -> None:
     world.counsel(
         "add",

@@ -126,6 +126,11 @@ def _value(server: Server, name: str, value: Any) -> Any:
         return _merged(getattr(server, name), value)
     if value is None:
         return getattr(Server(""), name)
+    if name == "url":
+        return server.url if value == secrets.masked_url(server.url) else value
+    if name == "args":
+        shown = dict(zip(secrets.masked_args(server.args), server.args, strict=True))
+        return tuple(shown.get(arg, arg) for arg in value)
     return tuple(value) if isinstance(value, list | tuple) else value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,8 @@ _WORDS = frozenset(
         "pass",
         "pwd",
         "pat",
+        "sig",
+        "signature",
         "auth",
         "authorization",
         "credential",
@@ -34,7 +36,7 @@ _WORDS = frozenset(
         "private",
     ]
 )
-_INSIDE = ("apikey", "api_key", "accesskey", "access_key", "secret", "password")
+_INSIDE = ("apikey", "api_key", "accesskey", "access_key", "accountkey", "secret", "password")
 # What well-known keys start with; a text with none of these holds no such key.
 _STARTS = (
     *(
@@ -52,17 +54,18 @@ _STARTS = (
         "github_pat_",
         "glpat-",
     ),
-    *("xox", "akia", "aiza", "ya29.", "hf_", "eyj", "bearer", "basic"),
+    *("xox", "akia", "aiza", "ya29.", "hf_", "eyj", "bearer", "basic", "hooks.slack"),
 )
 _VALUES = (
     r"(?i)\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{10,}"
     r"|\bxox[abposr]-[\w-]{8,}|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{20,}|\bya29\.[\w.-]{10,}|\bhf_[A-Za-z0-9]{10,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bBearer\s+\S+|\bBasic\s+[A-Za-z0-9+/=]{8,}"
+    r"|(?<=hooks\.slack\.com/services/)\S+|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*|\bBearer\s+\S+|\bBasic\s+[A-Za-z0-9+/=]{8,}"
 )
 _FLAG = r"(?s)(--?[A-Za-z][\w.-]*)(?:=(.*))?"
-_QUERY = r"([?&;])([^=&;#]+)=([^&;#]*)"
-_LOGIN = r"(://[^/@:]*:)([^/@]+)@"
-_ASSIGNED = r"(?s)([A-Za-z_]\w*)=(.+)"
+_PAIR = r"([A-Za-z][\w.-]*)=([^&;#\s]+)"
+_HEADER = r"(?s)([A-Za-z][A-Za-z0-9-]*):\s*(\S.*)"
+# `user:PASSWORD@` with any scheme; with http also `TOKEN@`.
+_LOGIN = r"://[^/@:\s]*:([^/@\s]+)@|(?<=http://)([^/@:\s]+)(?=@)|(?<=https://)([^/@:\s]+)(?=@)"
 _PREFIX = r"(?is)((?:Bearer|Basic|Token)\s+)(.*)"
 _MEMBER = r"""(["']?([\w.-]+)["']?[ \t]*[:=][ \t]*")((?:[^"\\\n]|\\.)*)(")"""
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-")
@@ -114,48 +117,59 @@ def masked(value: str) -> str:
     return f"{value[:2]}{MASK}{value[-2:]}" if len(value) >= 10 else MASK
 
 
+def shown(name: str, value: str) -> str:
+    """A value as it may be shown: masked as a whole by its name, else only the secrets inside it."""
+    return masked(value) if looks_secret(name, value) else _replaced(value, masked)
+
+
 def masked_map(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: masked(value) if looks_secret(name, value) else value for name, value in values.items()}
+    return {name: shown(name, value) for name, value in values.items()}
 
 
 def masked_args(args: Iterable[str]) -> tuple[str, ...]:
-    """`--api-key VALUE`, `--api-key=VALUE`, `NAME=VALUE`, and values that look like keys by themselves."""
-    shown: list[str] = []
+    """`--api-key VALUE`, `--api-key=VALUE`, `NAME=VALUE`, `Name: VALUE`, and values that look like keys by themselves."""
+    found: list[str] = []
     flag = ""
     for arg in args:
-        shown.append(masked(arg) if flag and looks_secret(flag, arg) else _masked_arg(arg))
-        found = re.fullmatch(_FLAG, arg)
-        flag = found[1] if found and found[2] is None else ""
-    return tuple(shown)
+        whole = _random(arg) or (flag and looks_secret(flag, arg) and not re.fullmatch(_HEADER, arg))
+        found.append(masked(arg) if whole else _replaced(arg, masked))
+        option = re.fullmatch(_FLAG, arg)
+        flag = option[1] if option and option[2] is None else ""
+    return tuple(found)
 
 
-def _masked_arg(arg: str) -> str:
-    found = re.fullmatch(_FLAG, arg)
-    if found and found[2] is not None and looks_secret(found[1], found[2]):
-        return f"{found[1]}={masked(found[2])}"
-    pair = re.fullmatch(_ASSIGNED, arg)
-    if pair and looks_secret(pair[1], pair[2]):
-        return f"{pair[1]}={masked(pair[2])}"
-    if "://" in arg:
-        return masked_url(arg)
-    return masked(arg) if _random(arg) else _without_keys(arg)
+def masked_url(url: str) -> str:
+    return _replaced(url, masked)
+
+
+def _replaced(text: str, change: Callable[[str], str]) -> str:
+    done, at = "", 0
+    for start, end in sorted(_inside(text)):
+        if start >= at:
+            done, at = done + text[at:start] + change(text[start:end]), end
+    return done + text[at:]
+
+
+def _inside(text: str) -> Iterator[tuple[int, int]]:
+    """Where secrets stand in a text: in an address, in pairs (`?key=…`, `Password=…;`), after a header's name."""
+    for found in re.finditer(_PAIR, text):
+        if looks_secret(found[1], found[2]):
+            yield found.span(2)
+    if (header := re.fullmatch(_HEADER, text)) and looks_secret(header[1], header[2]):
+        yield header.span(2)
+    if "://" in text:
+        for found in re.finditer(_LOGIN, text):
+            yield found.span(found.lastindex or 0)
+        for found in re.finditer(r"(?<=/)[^/?#\s]+", text):
+            if _random(found[0]):
+                yield found.span()
+    if _known_key(text):
+        for found in re.finditer(_VALUES, text):
+            yield found.span()
 
 
 def _without_keys(text: str) -> str:
     return re.sub(_VALUES, lambda hit: masked(hit[0]), text) if _known_key(text) else text
-
-
-def masked_url(url: str) -> str:
-    def query(found: re.Match[str]) -> str:
-        secret = looks_secret(found[2], found[3])
-        return f"{found[1]}{found[2]}={masked(found[3]) if secret else found[3]}"
-
-    shown = re.sub(_LOGIN, rf"\g<1>{MASK}@", re.sub(_QUERY, query, url))
-    pieces = re.split(r"[?#]", url, maxsplit=1)[0].split("/")[3:]
-    for piece in pieces:
-        if _known_key(piece) or _random(piece):
-            shown = shown.replace(piece, masked(piece))
-    return shown
 
 
 def masked_any(value: Any, name: str = "") -> Any:
@@ -164,7 +178,7 @@ def masked_any(value: Any, name: str = "") -> Any:
         return {key: masked_any(item, str(key)) for key, item in value.items()}
     if isinstance(value, list):
         return [masked_any(item, name) for item in value]
-    return masked(value) if isinstance(value, str) and looks_secret(name, value) else value
+    return shown(name, value) if isinstance(value, str) else value
 
 
 def masked_server(server: Server) -> Server:
@@ -180,12 +194,16 @@ def masked_server(server: Server) -> Server:
 
 def literals(server: Server) -> list[str]:
     """Every literal secret of a server, to be taken out of words that other programs wrote."""
-    found = [
-        value for name, value in (*server.env.items(), *server.headers.items()) if looks_secret(name, value)
-    ]
+    found = [value for name, value in _named(server) if looks_secret(name, value)]
     found += [old for old, new in zip(server.args, masked_args(server.args), strict=True) if old != new]
+    texts = [*server.args, server.url, *(value for _, value in _named(server))]
+    found += [text[start:end] for text in texts for start, end in _inside(text)]
     found += [re.sub(_PREFIX, r"\2", value) for value in found]
     return sorted({one for one in found if len(one) > 3}, key=len, reverse=True)
+
+
+def _named(server: Server) -> tuple[tuple[str, str], ...]:
+    return (*server.env.items(), *server.headers.items())
 
 
 def redacted(text: str, server: Server) -> str:
@@ -197,10 +215,10 @@ def redacted(text: str, server: Server) -> str:
 def masked_lines(text: str) -> str:
     """A diff for a page: values under secret names are masked, in JSON and TOML alike."""
 
-    def shown(found: re.Match[str]) -> str:
-        return f"{found[1]}{masked(found[3])}{found[4]}" if looks_secret(found[2], found[3]) else found[0]
+    def member(found: re.Match[str]) -> str:
+        return f"{found[1]}{shown(found[2], found[3])}{found[4]}"
 
-    return _without_keys(re.sub(_MEMBER, shown, text))
+    return _without_keys(re.sub(_MEMBER, member, text))
 
 
 def in_command_line(server: Server) -> list[str]:
@@ -215,6 +233,4 @@ def in_command_line(server: Server) -> list[str]:
 
 def in_file(server: Server) -> list[str]:
     """Which variables and headers hold a literal secret."""
-    return [name for name, value in server.env.items() if looks_secret(name, value)] + [
-        name for name, value in server.headers.items() if looks_secret(name, value)
-    ]
+    return [name for name, value in _named(server) if shown(name, value) != value]
