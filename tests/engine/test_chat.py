@@ -495,3 +495,13 @@ async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn
     assert fits["metadata"]["passed_over"][0]["code"] == "CONTEXT_LENGTH_EXCEEDED"
     with pytest.raises(ContextLengthExceeded):
         await ask(engine, who, "word " * 110_000, model="deepseek-chat", continuation_id="long")
+
+
+async def test_a_model_that_sees_no_images_is_told_that_there_were_some(
+    engine, caller, fake_api, project
+) -> None:
+    Image.new("RGB", (4, 4)).save(project / "p.png")
+    await ask(engine, caller(), "look", model="sonnet", images=("p.png",), continuation_id="mine")
+    await ask(engine, caller(), "and?", model="deepseek-chat", continuation_id="mine")
+    sent = fake_api.calls[-1].body["messages"]
+    assert "look\n\n[1 image here, which you cannot see]" in [message["content"] for message in sent]

@@ -80,7 +80,9 @@ def _question(job: Job, history: History, route: Route) -> Turn:
 def _turns(history: History, model: Model | None) -> list[Turn]:
     sees = model is None or model.vision
     return [
-        Turn(message.role, message.text, _fitting(message.images, history, model) if sees else ())
+        Turn(message.role, message.text, _fitting(message.images, history, model))
+        if sees or not message.images
+        else Turn(message.role, message.text + prompts.unseen(len(message.images)))
         for message in history.messages
     ]
 

@@ -43,3 +43,8 @@ TITLE = (
 )
 SUMMARY = "Summarise this answer in one or two sentences. Answer with the summary alone.\n\n"
 RUNNING = "This answer is still being written. Say in one or two sentences what it has said so far.\n\n"
+
+
+def unseen(count: int) -> str:
+    """In the place of earlier images, for a model that sees none: else it would not know what the others spoke of."""
+    return f"\n\n[{count} image{'s' if count > 1 else ''} here, which you cannot see]"
