@@ -11,5 +11,6 @@ sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 from counsel.doors import link, stdio  # noqa: E402 - the path comes first
 
 link.COMMAND = [sys.executable, str(Path(__file__).parent / "fake_daemon.py")]
+stdio.PATIENCE = float(os.environ.get("COUNSEL_TEST_PATIENCE", stdio.PATIENCE))
 link.__version__ = os.environ.get("COUNSEL_TEST_VERSION", link.__version__)
 sys.exit(stdio.main(sys.argv[1:]))

@@ -17,6 +17,7 @@ from counsel import settings
 from counsel.doors import environment, place, protocol
 from counsel.doors.client import find
 from counsel.doors.mcp import listing
+from counsel.errors import Internal
 from doors.window import FRONT, SHORT_LIVED, Window, daemon_pid, gone, kill_daemon
 
 
@@ -153,6 +154,27 @@ async def test_a_window_that_waits_for_nothing_starts_another_when_the_daemon_is
         async with asyncio.timeout(30):
             while daemon_pid(home) in {None, first}:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.01)
+
+
+async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Window(home) as first:
+        await first.initialize()
+        await first.text("echo")
+        pid = kill_daemon(home, signal.SIGSTOP)
+        async with Window(home, COUNSEL_TEST_PATIENCE="0.5") as window:
+            await window.initialize()
+            refused = await window.call("chat", prompt="echo")
+            assert refused["isError"]
+            assert f"kill -CONT {pid}" in refused["structuredContent"]["error"]
+            monkeypatch.setattr("counsel.doors.client.PATIENCE", 0.5)
+            with pytest.raises(Internal, match=f"kill -CONT {pid}"):
+                await find(window.env)
+            waiting = first.begin("chat", prompt="echo later")
+            kill_daemon(home, signal.SIGCONT)
+            assert await window.text("echo again") == "echo again"
+            assert (await waiting)["result"]["structuredContent"]["content"] == "echo later"
 
 
 async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(

@@ -90,9 +90,13 @@ class RemoteEngine:
         caller = desk.caller_to_json(self._caller) if self._caller else None
         pipe.write(b"@" + encode({"hello": {"role": "engine", "version": __version__, "caller": caller}}))
         try:
-            hello = await self._hello
+            async with asyncio.timeout(PATIENCE):
+                hello = await self._hello
         except _Lost:
             return
+        except TimeoutError:
+            pipe.close()
+            raise Internal(f"The daemon cannot be reached: {self._link.silent()}.") from None
         if replace and older(str(hello.get("version"))):
             await self._replace(pipe)
         else:

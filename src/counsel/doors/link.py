@@ -123,6 +123,17 @@ class Link:
             os.close(devnull)
             os.close(words)
 
+    def silent(self) -> str:
+        """What to say of a daemon that takes a connection and does not answer: it is suspended, or worse."""
+        import json  # noqa: PLC0415
+
+        try:
+            with open(f"{place.run_folder(self.home)}/daemon.lock", encoding="utf-8") as file:  # noqa: PTH123
+                pid = json.load(file)["pid"]
+        except (OSError, ValueError, KeyError):
+            return "it does not answer"
+        return f"process {pid} does not answer: `kill -CONT {pid}` wakes it up if it is suspended, `kill -9 {pid}` ends it, and its jobs go on in the next one"
+
     @property
     def words(self) -> str:
         """What a daemon says that cannot start. Its log proper is in COUNSEL_HOME/logs."""

@@ -130,7 +130,8 @@ class Front:
         self.up = bytearray()  # to the daemon
         self.down = bytearray()  # from the daemon, not yet a whole line
         self.daemon: socket.socket | None = None
-        self.greeted = False
+        self.known = False  # the daemon has said hello, and
+        self.greeted = False  # it is not older than we are
         self.dismissed = False  # the daemon said that it ends: nobody needs the next one before we do
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
         self.give_up_at = 0.0
@@ -283,7 +284,7 @@ class Front:
         if not self.retry_at or time.monotonic() < self.retry_at:
             return
         if self.daemon is not None:
-            self._replace()
+            self._replace() if self.known else self._give_up(self.link.silent())
             return
         try:
             self.daemon = self.link.attempt()
@@ -291,7 +292,7 @@ class Front:
             self._give_up(str(error))
             return
         if self.daemon is not None:
-            self.retry_at = 0.0
+            self.retry_at = time.monotonic() + PATIENCE  # to give up, unless it has said hello by then
             self.daemon.setblocking(False)
             self._up(b"@" + json.dumps({"hello": self._hello()}).encode())
         elif time.monotonic() > self.give_up_at:
@@ -371,10 +372,11 @@ class Front:
             self.waiting.pop(name, None)
 
     def _greeted(self, version: str) -> None:
+        self.known = True
         if older(version):
             self.retry_at = time.monotonic()
             return
-        self.greeted = True
+        self.greeted, self.retry_at = True, 0.0
         if self.ready:
             self._up(READY)
         for pending in self.waiting.values():
@@ -389,7 +391,7 @@ class Front:
         self.poll.unregister(self.daemon.fileno())
         self.daemon.close()
         was_greeted, self.greeted, self.daemon, self.answering = self.greeted, False, None, None
-        killed, self.dismissed = not self.dismissed, False
+        killed, self.dismissed, self.known = not self.dismissed, False, False
         self.retry_at = 0.0
         self.up.clear()
         self.down.clear()
@@ -404,7 +406,9 @@ class Front:
         """No daemon can be had: say so to everybody who waits. The next call tries again."""
         self.link.release()
         self.retry_at = 0.0
-        self.queue.clear()
+        self.known = self.greeted = False
+        for kept in (self.queue, self.up, self.down):
+            kept.clear()
         if self.daemon is not None:
             self.poll.unregister(self.daemon.fileno())
             self.daemon.close()
