@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from counsel import reach
 from counsel import settings as settings_
 from counsel.settings import Settings
 
@@ -49,7 +50,7 @@ class Caller:
 def here(client: str = "python", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Caller:
     """A caller in this process: its environment, and the folder that it says or stands in."""
     loaded = settings_.load(os.environ if env is None else env)
-    named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or Path.cwd()
+    named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or reach.current_folder()
     return Caller(client=client, cwd=Path(named).absolute(), settings=loaded, chain=chain(loaded.env))
 
 

@@ -117,6 +117,24 @@ def picture(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    "command", ["agents", "setup --dry-run", "ask hi", "servers list", "images add x.png"]
+)
+def test_a_folder_that_is_gone_is_said(command: str, home: Path, project: Path) -> None:
+    counsel = f'rmdir "{project}" && exec "{sys.executable}" -m counsel {command}'
+    env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "PATH": os.defpath}
+    done = subprocess.run(
+        ["/bin/sh", "-c", counsel],
+        cwd=project,
+        env={**env, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "The current folder is gone." in done.stderr
+
+
 def test_images_add(home: Path, project: Path, picture: Path) -> None:
     done = run("images", "add", str(picture), cwd=project, home=home)
     assert done.returncode == 0, done.stderr

@@ -350,7 +350,8 @@ def test_a_folder_that_is_gone_is_bad_input_not_a_crash(house: House, tmp_path: 
     gone.mkdir()
     os.chdir(gone)
     gone.rmdir()
-    assert house.run("list", "--json").json["code"] == "INVALID_ARGUMENT"
+    said = house.run("list", "--json").json
+    assert (said["code"], said["error"]) == ("NOT_FOUND", "The current folder is gone.")
     assert house.run("list", "--project", "/no/such/place").code in {1, 2}
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from counsel import reach
 from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, Place, place
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles import safewrite
@@ -61,7 +62,7 @@ class Servers:
         from counsel.settings import default_home  # noqa: PLC0415 - the command line knows the folder already
 
         env = os.environ if env is None else env
-        folder = Path(os.path.abspath(project or Path.cwd()))  # noqa: PTH100 - links stay, as clients see them
+        folder = Path(os.path.abspath(project or reach.current_folder()))  # noqa: PTH100 - links stay, as clients see them
         return cls(place(env, folder), default_home(env))
 
     def listing(self, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> Listing:

@@ -59,7 +59,7 @@ def list_skills(
 def standing(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Place:
     """Whose home, which environment, which folder: the caller's own unless said otherwise."""
     try:
-        folder = Path(project).expanduser() if project else Path.cwd()
+        folder = Path(project).expanduser() if project else reach.current_folder()
         there = reach.isdir(folder)
     except (OSError, RuntimeError, ValueError):  # the folder is gone, or nobody's home is known
         folder, there = Path(project or "."), False
