@@ -386,6 +386,11 @@ def test_bad_pasted_text_is_refused(text: str, world: World, monkeypatch: pytest
     assert not world.file("claude").exists()
 
 
+def test_a_pasted_file_that_is_not_text_is_refused(world: World) -> None:
+    (world.project / "p.json").write_bytes(b'{"a": {"command": "\xff"}}')
+    assert world.json("add", "-a", "codex", "--from", "p.json", code=1)["code"] == "INVALID_ARGUMENT"
+
+
 def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(world: World) -> None:
     (world.project / "p.md").write_text(
         '```json\n{"mcpServers": {"a": {"command": "c", "disabled": true}}}\n```\n'

@@ -96,7 +96,7 @@ def add(
         raise click.UsageError("Say which agents: --agent claude,codex or --everywhere.")
     given = option.given(flags)
     if source is not None:
-        found, origin = pasted.servers(source.read(), name)
+        found, origin = pasted.servers(option.read(source), name)
         found = [fields.patched(server, given) for server in found]
     else:
         found, origin = [option.from_flags(name, given)], None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
 from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES
 from counsel.agents.serverform import Server
+from counsel.errors import InvalidArgument
 from counsel.servers import fields
 from counsel.servers.service import EVERY_AGENT
 
@@ -58,7 +59,9 @@ agent = click.option(
     help="claude, codex, gemini, cursor; several with commas.",
 )
 everywhere = click.option("--everywhere", is_flag=True, help="Every agent, all or none.")
-scope = click.option("--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept.")
+scope = click.option(
+    "--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept; a new one: user."
+)
 any_scope = click.option(
     "--scope", "-s", type=click.Choice(EVERY_SCOPE), default=None, help="Only what is kept there."
 )
@@ -82,7 +85,13 @@ server_fields = together(
     ),
     click.option("--cwd", default=None, help="The folder in which the server is started."),
     click.option("--url", default=None, help="The address of a remote server."),
-    click.option("--transport", "-t", type=click.Choice(["stdio", "http", "sse"]), default=None),
+    click.option(
+        "--transport",
+        "-t",
+        type=click.Choice(["stdio", "http", "sse"]),
+        default=None,
+        help="How it is spoken to [stdio for a command, http for a url].",
+    ),
     click.option(
         "--header",
         "-H",
@@ -90,6 +99,7 @@ server_fields = together(
         multiple=True,
         callback=_pairs(":", "'Name: value'"),
         metavar="'NAME: VALUE'",
+        help="A header for a remote server.",
     ),
     click.option("--token-env", default=None, metavar="NAME", help="The variable that holds a bearer token."),
     click.option(
@@ -125,6 +135,13 @@ def from_flags(name: str | None, given: dict[str, Any]) -> Server:
     if bool(given.get("command")) == bool(given.get("url")):
         raise click.UsageError("Say what it is: -- COMMAND ARG…, or --url URL, or --from FILE.")
     return fields.made(name, given)
+
+
+def read(source: TextIO) -> str:
+    try:
+        return source.read()
+    except UnicodeDecodeError:
+        raise InvalidArgument("The pasted text is not UTF-8.") from None
 
 
 def given(flags: dict[str, Any]) -> dict[str, Any]:
