@@ -13,7 +13,7 @@ async with Counsel() as c:
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -96,7 +96,7 @@ class Counsel:
 
     async def stream(
         self, prompt: str, *, model: str = "auto", **options: Unpack[Options]
-    ) -> AsyncIterator[JobEvent]:
+    ) -> AsyncGenerator[JobEvent]:
         """The job's events as they come; the last is `done`, and a failure is raised after the events."""
         engine = await self._open()
         job = await engine.submit(_chat(prompt, model, options), self._caller)
