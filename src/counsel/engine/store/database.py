@@ -48,6 +48,7 @@ class Database:
         self._waiting: list[Queued] = []
         self._sent = 0  # writes given to the writer, and
         self._settled = 0  # those that it is done with
+        self._anchor: sqlite3.Connection | None = None  # of a database in memory, which lives as long as it
         self._target = self._prepare(path)
         self.reader = self._connect()
         self._quick = self._connect_quick()
@@ -80,9 +81,9 @@ class Database:
         )
         log.warning("%s", self.problem)
         target = f"file:counsel-{id(self)}?mode=memory&cache=shared"
-        self._anchor = _connect(target)  # a shared memory database lives as long as one connection
-        self._copy_readable(path, self._anchor)
-        migrate(self._anchor, path)
+        self._anchor = anchor = _connect(target)
+        self._copy_readable(path, anchor)
+        migrate(anchor, path)
         return target
 
     @staticmethod
@@ -199,6 +200,8 @@ class Database:
         self._writer.join()
         self._quick.close()
         self.reader.close()
+        if self._anchor:
+            self._anchor.close()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -248,9 +251,12 @@ def _connect(target: str) -> sqlite3.Connection:
         factory=_Connection,
     )
     connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA foreign_keys=ON")
-    connection.execute("PRAGMA cache_size=-2000")
+    try:
+        for setting in ("synchronous=FULL", "foreign_keys=ON", "cache_size=-2000"):
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:  # not a database, or not to be read
+        connection.close()
+        raise
     return connection
 
 
