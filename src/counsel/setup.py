@@ -113,6 +113,14 @@ def server(agent: Agent, settings: Settings) -> Server:
     )
 
 
+def passing(python: str) -> bool:
+    """Whether this Python lies in a cache that `uvx` or `pipx run` made: what is written would stop working one day."""
+    parts = Path(python).parts
+    return any(part.startswith(("archive-v", "environments-v")) for part in parts) or (
+        "pipx" in parts and ".cache" in parts
+    )
+
+
 def _home(settings: Settings) -> dict[str, str]:
     """COUNSEL_HOME, where a front that knows nothing but HOME would look elsewhere."""
     user = settings.env.get("HOME") or str(Path.home())

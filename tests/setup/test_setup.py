@@ -70,6 +70,26 @@ def test_the_key_of_a_provider_of_the_users_own_is_handed_on(world: World) -> No
     assert "WORK_LLM_KEY" in entry(world, "codex")["env_vars"]
 
 
+@pytest.mark.parametrize(
+    ("python", "warned"),
+    [
+        ("/home/u/.cache/uv/archive-v0/Xy12/bin/python", True),
+        ("/home/u/.cache/pipx/0f3a/bin/python", True),
+        ("/home/u/.local/share/uv/tools/counsel/bin/python", False),
+        ("/home/u/.local/pipx/venvs/counsel/bin/python", False),
+    ],
+)
+def test_a_python_in_a_cache_is_warned_about(
+    python: str, warned: bool, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.install("claude")
+    monkeypatch.setattr(sys, "executable", python)
+    world.setup("--yes", "--no-check")
+    assert ("lies in a cache" in world.err) is warned
+    world.setup("--yes", "--remove")
+    assert "lies in a cache" not in world.err
+
+
 def test_remove_takes_what_codex_added_to_the_entry_too(world: World) -> None:
     """A person approved a tool for good: what would be left of the entry stops every command of Codex."""
     world.install("codex")

@@ -56,6 +56,8 @@ def setup(
     changing = [step for step in steps if step.changes]
     if not as_json:
         _show(steps)
+        if not remove:
+            _warn(steps)
     if changing and not dry_run:
         if not yes:
             _ask(len(changing), as_json=as_json)
@@ -75,6 +77,16 @@ def _show(steps: list[Step]) -> None:
     for step in steps:
         if step.changes:
             output.answer(step.diff + "\n")
+
+
+def _warn(steps: list[Step]) -> None:
+    from counsel.setup import passing
+
+    if passing(sys.executable) and any(step.changes for step in steps):
+        output.words(
+            f"warning: {sys.executable} lies in a cache: once that is cleared, the agents cannot start it."
+        )
+        output.words("  Install counsel first (uv tool install, pipx install), then run its `counsel setup`.")
 
 
 def _ask(count: int, *, as_json: bool) -> None:
