@@ -82,6 +82,16 @@ def test_the_home_folder_is_no_project_of_its_own(world: World) -> None:
     world.json("remove", "mine", "-a", "codex", *there)
 
 
+def test_a_home_folder_that_is_a_repository_is_no_layer_of_its_own(world: World) -> None:
+    world.write("codex", USER)
+    (world.home / ".git").mkdir()
+    link = world.home.with_name("link")
+    link.symlink_to(world.home)
+    (world.home / "project").mkdir()
+    found = world.json("list", "--project", str(link / "project"))["servers"]
+    assert [(row["name"], row["scope"], row["shadowed_by"]) for row in found] == [("mine", "user", None)]
+
+
 def test_two_agents_with_one_file_get_one_entry(world: World) -> None:
     text = '{\n  "mcpServers": {}\n}\n'
     shared = world.write("claude project", text)

@@ -6,6 +6,7 @@ so nothing is written that is not exactly one of its two forms.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -177,8 +178,9 @@ def _user_file(place: Place) -> Target:
 def _others(place: Place, reader: Reader) -> Iterator[Home]:
     """Codex reads `.codex/config.toml` of every folder from the repository's root down to this one."""
     keys = ("mcp_servers",)
+    own = os.path.realpath(_user_file(place).path)  # in a home folder that is a repository it lies above, too
     for folder in _above(place.project):
-        if there(file := folder / ".codex" / "config.toml") and file != _user_file(place).path:
+        if there(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != own:
             yield Home("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
     files: tuple[tuple[Scope, str], ...] = (("managed", "managed_config.toml"), ("system", "config.toml"))
     for scope, name in files:
