@@ -237,6 +237,19 @@ def test_a_link_out_of_the_project_is_warned_about(house: House) -> None:
     assert any("--copy" in warning for warning in said["warnings"])
 
 
+def test_a_skill_of_the_user_is_copied_into_the_project_for_others(house: House) -> None:
+    house.skill("~/.claude", "gem")
+    said = house.run("share", "gem", "--everywhere", "--scope", "project", "--copy", "--json").json
+    assert {step["fate"] for step in said["steps"]} == {"shared"}
+    for folder in (".claude", ".agents"):
+        assert (house.project / folder / "skills" / "gem" / "SKILL.md").is_file()
+    assert any(
+        "Claude Code does not use" in words for words in said["warnings"]
+    )  # the user's own comes first
+    house.run("undo")
+    assert not any((house.project / folder).exists() for folder in (".claude", ".agents"))
+
+
 def test_a_backup_folder_that_cannot_be_made_is_said(house: House) -> None:
     house.skill("~/.claude", "gem")
     house.counsel.write_text("a file where counsel's home should be")

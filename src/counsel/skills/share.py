@@ -129,7 +129,7 @@ def _plan(
     targets: dict[Path, list[str]] = {}
     steps: list[Step] = []
     for agent in agents:
-        if has := _has(agent, source, scope, listing):
+        if has := _has(agent, source, _ENOUGH[scope, kind], listing):
             words = f"{AGENTS[agent].label} reads it from {has.folder}"
             steps.append(Step((agent,), has.folder, "already", kind, source, words))
         else:
@@ -137,12 +137,19 @@ def _plan(
     return steps + [_step(path, names, source, kind, listing) for path, names in targets.items()]
 
 
-def _has(agent: str, source: Path, scope: str, listing: Listing) -> Skill | None:
-    """The agent's own sight of this very skill; one in the project does not serve the user's other projects."""
-    enough = {
-        "user": {"user", "admin", "system"},
-        "project": {"user", "project", "plugin", "admin", "system"},
-    }[scope]
+# Where an agent must see the skill already: one in the project does not serve the user's other projects, and who
+# asks for a copy in the project wants it there for others.
+_EVERYBODYS = frozenset({"user", "admin", "system"})
+_ENOUGH: dict[tuple[str, Kind], frozenset[str]] = {
+    ("user", "link"): _EVERYBODYS,
+    ("user", "copy"): _EVERYBODYS,
+    ("project", "link"): _EVERYBODYS | {"project", "plugin"},
+    ("project", "copy"): frozenset({"project"}),
+}
+
+
+def _has(agent: str, source: Path, enough: frozenset[str], listing: Listing) -> Skill | None:
+    """The agent's own sight of this very skill."""
     return next(
         (
             one
