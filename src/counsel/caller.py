@@ -59,9 +59,24 @@ def chain(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in env.get("COUNSEL_CHAIN", "").split(",") if name.strip())
 
 
+# What a job needs to go on as it was asked: keys, addresses, our settings, whose agents and logins.
 _ENDINGS = ("_API_KEY", "_BASE_URL", "_TOKEN")
-_STARTS = ("COUNSEL_", "CODEX_", "CLAUDE_CONFIG", "GEMINI_", "CURSOR_", "ANTHROPIC_", "OPENAI_", "GOOGLE_")
+_STARTS = ("COUNSEL_", "CLAUDE_CODE_USE_", "GOOGLE_GENAI_", "GOOGLE_CLOUD_")
+_NAMES = frozenset(
+    {
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "CODEX_SANDBOX_MODE",
+        "CODEX_APPROVAL_POLICY",
+        "CODEX_SKIP_GIT_CHECK",
+        "CURSOR_CONFIG_DIR",
+        "GEMINI_CLI_HOME",
+    }
+)
+# Where we are is no matter of whose keys they are; and each window of an editor has a token of its own.
+_NOT = ("COUNSEL_HOME", "COUNSEL_CHAIN", "VSCODE_")
 
 
 def _matters(name: str) -> bool:
-    return name.endswith(_ENDINGS) or name.startswith(_STARTS)
+    wanted = name in _NAMES or name.endswith(_ENDINGS) or name.startswith(_STARTS)
+    return wanted and not name.startswith(_NOT)

@@ -10,10 +10,13 @@ from dataclasses import replace
 
 import pytest
 
+from counsel import settings
+from counsel.caller import Caller
 from counsel.engine.engine import open_engine
 from counsel.engine.store import jobs
 from counsel.errors import Cancelled, ProviderUnavailable
 from counsel.requests import ChatRequest
+from engine.conftest import keys
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
 
@@ -187,3 +190,22 @@ async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(engine, cal
     job = await engine.submit(replace(HELLO, continuation_id="job_review"), caller())
     await engine.wait(job)
     assert (await engine.status("job_review"))["content"]["job_id"] == job
+
+
+async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path, fake_api) -> None:
+    """Asked with an environment that does not name the home, as a person's shell does not."""
+    home = tmp_path / "data" / "counsel"
+    home.mkdir(parents=True)
+    (home / ".env").write_text("".join(f"{name}={value}\n" for name, value in keys(fake_api).items()))
+    shell = settings.load({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")})
+    who = Caller("cli", cwd=tmp_path, settings=shell)
+    job = await interrupted(home, lambda: who, fake_api, background=True)
+    engine = await open_engine(home)
+    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    await engine.close()
+
+
+def test_a_windows_own_numbers_do_not_make_it_somebody_else(caller) -> None:
+    first, second = caller(CURSOR_TRACE_ID="1", VSCODE_IPC_TOKEN="a"), caller(CURSOR_TRACE_ID="2")
+    other = caller(OPENAI_API_KEY="sk-another-0000000000000000")
+    assert first.fingerprint(b"x") == second.fingerprint(b"x") != other.fingerprint(b"x")
