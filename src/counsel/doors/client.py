@@ -166,7 +166,7 @@ class RemoteEngine:
                 async for message in self._messages(method, params):
                     return message["result"]
             except _Lost:
-                await self._reclaim(params.get("job_id"))
+                await self._reclaim(params.get("job_id") or params.get("any_id"))
         raise _gone()
 
     async def _reclaim(self, job_id: str | None) -> None:
