@@ -135,10 +135,20 @@ def _secret_values(table: Mapping[str, Any]) -> Iterator[str]:
             yield value
 
 
+# Without one of these in a text its pattern cannot match; looking for them takes a hundredth of the pattern's time.
+_SHAPE_SIGNS = ("k-", "AIza", "xai-", "gh", "github_pat_", "AKIA", "ASIA", "eyJ", "-----BEGIN", "://")
+_NAME_SIGNS = ("authorization", "key", "access", "_token", "_secret", "bearer")
+
+
 def redact(text: str) -> str:
     if _known:
         text = _known.sub(HIDDEN, text)
-    return _NAMED.sub(rf"\1{HIDDEN}", _SHAPES.sub(HIDDEN, text))
+    if any(sign in text for sign in _SHAPE_SIGNS):
+        text = _SHAPES.sub(HIDDEN, text)
+    lowered = text.lower()
+    if any(sign in lowered for sign in _NAME_SIGNS):
+        text = _NAMED.sub(rf"\1{HIDDEN}", text)
+    return text
 
 
 # ── forms and places ─────────────────────────────────────────────────────────────────────────────────
