@@ -107,7 +107,10 @@ def test_malformed_text_is_refused_with_its_place(
         monkeypatch.setattr(jsonread, "_LARGE", -1)
     with pytest.raises(ConfigInvalid) as caught:
         parse(text, kind)  # type: ignore[arg-type]
-    assert (caught.value.line, caught.value.column) == (line, column)
+    places = {(line, column)}
+    if text == '{"a": {"b": 1,}}':
+        places.add((line, column - 1))  # since Python 3.13 json names the comma, not what follows it
+    assert (caught.value.line, caught.value.column) in places
 
 
 def test_nesting_beyond_the_parser_is_refused() -> None:
