@@ -22,6 +22,7 @@ def start(tmp_path, monkeypatch):
     before, level = list(root.handlers), ours.level
     stream = io.StringIO()
     monkeypatch.setattr(logs, "_known", None)
+    monkeypatch.setattr(logs, "LOOK_EVERY", 0.0)
     logs._secrets.clear()
 
     def make(*, stderr: bool = True, **env: str) -> io.StringIO:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
@@ -24,6 +25,7 @@ from counsel.settings import Settings, rows
 FILE = "counsel.log"
 MAX_BYTES = 5 * 1024 * 1024
 KEPT = 3
+LOOK_EVERY = 1.0  # seconds between looks at the file: a look costs as much as a line
 HIDDEN = "[hidden]"
 
 _MOST_TOLD = 1_000
@@ -192,6 +194,7 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
     def __init__(self, path: Path) -> None:
         private.folder(path.parent)
         self._size = 0
+        self._look_at = 0.0
         super().__init__(
             path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="backslashreplace"
         )
@@ -204,10 +207,16 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         return open(fd, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 — a descriptor
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._turned():
-            with contextlib.suppress(OSError):
-                self._reopen()
+        if (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + LOOK_EVERY
+            if self._turned():
+                with contextlib.suppress(OSError):
+                    self._reopen()
         super().emit(record)
+
+    def doRollover(self) -> None:  # noqa: N802
+        super().doRollover()
+        self._size = 0
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002, N802
         """The library's own writes the record twice to know its length, which costs more than the rest of a line."""
