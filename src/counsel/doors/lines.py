@@ -153,14 +153,16 @@ class McpLines:
         naming: list[asyncio.TimerHandle] = []
 
         def on_job(job: str) -> None:
-            note = self._announce({"job": job, "id": request["id"]})
-            naming.append(asyncio.get_running_loop().call_later(NAME_AFTER, self._write, note))
+            naming.append(asyncio.get_running_loop().call_later(NAME_AFTER, self._name, job, request["id"]))
 
         try:
             return await self.session.respond(request, self._notify, key=key, on_job=on_job)
         finally:
             for timer in naming:
                 timer.cancel()
+
+    def _name(self, job: str, request_id: Any) -> None:
+        self._write(self._announce({"job": job, "id": request_id}))
 
     # ── batches, which only one revision has ──
 
