@@ -71,10 +71,12 @@ def test_only_one_module_writes_to_stdout() -> None:
     assert writers <= known
 
 
-@pytest.mark.parametrize(("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(
+    ("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
 def test_colour_only_for_who_wants_it(env: dict[str, str], colours: bool) -> None:
     script = "from counsel.cli import output; output.line('fine', colour='green')"
-    assert ("\x1b[" in on_a_terminal(script, **{"NO_COLOR": "", **env})) is colours
+    assert ("\x1b[" in on_a_terminal(script, **{"NO_COLOR": "", "TERM": "xterm", **env})) is colours
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────

@@ -358,6 +358,7 @@ def test_a_folder_that_is_gone_is_bad_input_not_a_crash(house: House, tmp_path: 
 def test_a_terminal_gets_the_text_rendered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.skill("~/.claude", "tool-box", RICH)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     said = house.run("show", "tool-box")
     assert "\x1b[1mwell" in said.out
     assert "**well**" not in said.out

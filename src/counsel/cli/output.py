@@ -44,7 +44,8 @@ def answer(text: str) -> None:
 def line(text: str = "", colour: str = "") -> None:
     """A line of a list, on stdout; in colour on a terminal whose user does not mind."""
     text = tame(text)
-    if colour and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if colour and sys.stdout.isatty() and not plain:
         text = f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
     sys.stdout.write(text + "\n")
 
