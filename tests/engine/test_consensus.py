@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import aclosing
 
 import pytest
@@ -197,6 +198,31 @@ async def test_two_consensus_interleaved_never_mix(engine, caller, fake_api) -> 
         assert not [other for other in others if other in str(result)]
     for request in fake_api.log.requests:
         assert sum(word in str(request.body) for word in words) == 1
+
+
+PAIR = ("gpt-5", "sonnet")
+
+
+async def test_two_consensus_interleaved_at_every_step_never_mix(engine, caller, fake_api) -> None:
+    """Every order in which the four answers of one and the four of the other can come: 70 of them."""
+    for number, firsts in enumerate(itertools.combinations(range(8), 4)):
+        words = [f"north{number}", f"south{number}"]
+        for word, model, phase in itertools.product(words, PAIR, "12"):
+            fake_api.script(contains=word, model=model, gate=f"{word}{model}{phase}")
+        held = [asyncio.create_task(hold(engine, caller(word), word, models=PAIR)) for word in words]
+        steps = {word: itertools.product("12", PAIR) for word in words}
+        for step in range(8):
+            word = words[step not in firsts]
+            phase, model = next(steps[word])
+            fake_api.open_gate(f"{word}{model}{phase}")
+            await fake_api.wait_for(contains=word, model=model, state="finished", count=int(phase))
+        results = await asyncio.gather(*held)
+        for other, result in zip(reversed(words), results, strict=True):
+            assert [entry["status"] for entry in result["phases"]["refined"]] == ["success"] * 2
+            assert other not in str(result)
+        for request in fake_api.log.requests:
+            assert sum(word in str(request.body) for word in words) == 1
+        fake_api.reset()
 
 
 async def test_too_many_models_are_refused_before_anything_is_sent(engine, caller, fake_api) -> None:
