@@ -383,14 +383,14 @@ async def main(converse: Path, wanted: list[str]) -> None:
         "HOME": str(scratch),
         "OPENAI_API_KEY": KEY,
         "OPENAI_BASE_URL": base,
+        "LOG_LEVEL": "error",  # both are as quiet as they can be
     }
     own = {**common, "COUNSEL_HOME": str(scratch / "counsel")}
-    other = {**common, "LOG_LEVEL": "error"}
     script = converse / "node_modules" / "converse-mcp-server"
     peers = [Peer("counsel", [sys.executable, "-m", "counsel", "stdio"], own, scratch)]
     if script.exists():
         entry = converse / "node_modules" / ".bin" / "converse-mcp-server"
-        peers.append(Peer("converse", ["node", str(entry), "--transport=stdio"], other, scratch))
+        peers.append(Peer("converse", ["node", str(entry), "--transport=stdio"], common, scratch))
     found: dict[str, dict[str, list[float]]] = {}
     try:
         for name in wanted:

@@ -41,6 +41,10 @@ def setup(settings: Settings, *, stderr: bool) -> None:
     for old in [handler for handler in root.handlers if isinstance(handler.formatter, _Careful)]:
         root.removeHandler(old)
         old.close()
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = (
+        False  # our lines tell none of it
+    )
+    logging._srcfile = None  # noqa: SLF001 - nor where they were written (the library's own advice)
     level = settings.log_level.upper()
     logging.getLogger("counsel").setLevel(level)
     if stderr:
@@ -164,10 +168,18 @@ class _Careful(logging.Formatter):
     def __init__(self, *, whole: bool) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
         self.whole = whole
+        self._second = 0, ""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record) if self.whole or _is_ours(record) else self._brief(record)
-        return redact(text).translate(_CONTROLS).replace("\n", "\n    ")
+        text = redact(super().format(record) if self.whole or _is_ours(record) else self._brief(record))
+        return text if text.isprintable() else text.translate(_CONTROLS).replace("\n", "\n    ")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
+        """As the library does it, but once per second."""
+        second = int(record.created)
+        if second != self._second[0]:
+            self._second = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+        return f"{self._second[1]},{int(record.msecs):03d}"
 
     def _brief(self, record: logging.LogRecord) -> str:
         """Other people's messages may quote what was sent: the first line, and an error's kind, are enough."""

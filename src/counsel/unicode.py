@@ -25,9 +25,10 @@ def is_sound(text: str) -> bool:
 class Mender:
     """`sound` for text that comes in pieces: servers written in JavaScript cut between the halves of an emoji."""
 
-    __slots__ = ("_decoder",)
+    __slots__ = ("_decoder", "waits")
 
     def __init__(self) -> None:
+        self.waits = False  # a half was there: from then on every piece must pass through here
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def feed(self, piece: str) -> str:
@@ -35,6 +36,7 @@ class Mender:
             if is_sound(piece):
                 return piece
             self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+            self.waits = True
         return self._decoder.decode(piece.encode("utf-16-le", "surrogatepass"))
 
     def rest(self) -> str:

@@ -91,7 +91,8 @@ async def _first_answer(
     for number, route in enumerate(candidates, 1):
         try:
             call = await conversation.compose_async(talk.job, history, route, database)
-            call = replace(call, hurry=number < len(candidates))
+            if number < len(candidates):
+                call = replace(call, hurry=True)
             step = _step(talk.job, route)
             reply = await cache.through(talk, step, route, call)
         except CounselError as error:

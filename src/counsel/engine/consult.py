@@ -152,7 +152,7 @@ class Consultation:
         finally:
             await _close(events)
             if rest := fold.mender.rest():
-                self._text(slot, rest, fold)
+                self._said(slot, rest, fold)
         if fold.finished is None:
             raise Internal(
                 "The answer ended without its end.", hint="This is a defect in counsel: please report it."
@@ -160,10 +160,12 @@ class Consultation:
 
     def _hear(self, slot: str, delta: str, fold: Fold) -> None:
         """A client in Rust refuses a whole message for half a character."""
-        if whole := fold.mender.feed(delta):
-            self._text(slot, whole, fold)
+        if fold.mender.waits or not delta.isascii():
+            delta = fold.mender.feed(delta)
+        if delta:
+            self._said(slot, delta, fold)
 
-    def _text(self, slot: str, delta: str, fold: Fold) -> None:
+    def _said(self, slot: str, delta: str, fold: Fold) -> None:
         fold.pieces.append(delta)
         self.live.text(slot, delta)
 

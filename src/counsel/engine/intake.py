@@ -19,7 +19,7 @@ from counsel.engine.task import Job, Task
 from counsel.errors import InvalidArgument, NotFound
 from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.types import Image
-from counsel.unicode import sound
+from counsel.unicode import is_sound, sound
 
 _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
 
@@ -35,7 +35,8 @@ async def receive(
     request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
 ) -> Arrival:
     arguments.check(request)
-    request = replace(request, prompt=sound(request.prompt))  # vendors refuse half a character
+    if not is_sound(request.prompt):  # vendors refuse half a character
+        request = replace(request, prompt=sound(request.prompt))
     models = _models(request, router, caller)
     await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
