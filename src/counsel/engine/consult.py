@@ -152,7 +152,8 @@ class Consultation:
         finally:
             await _close(events)
             if rest := fold.mender.rest():
-                self._said(slot, rest, fold)
+                fold.pieces.append(rest)
+                self.live.text(slot, rest)
         if fold.finished is None:
             raise Internal(
                 "The answer ended without its end.", hint="This is a defect in counsel: please report it."
@@ -163,11 +164,8 @@ class Consultation:
         if fold.mender.waits or not delta.isascii():
             delta = fold.mender.feed(delta)
         if delta:
-            self._said(slot, delta, fold)
-
-    def _said(self, slot: str, delta: str, fold: Fold) -> None:
-        fold.pieces.append(delta)
-        self.live.text(slot, delta)
+            fold.pieces.append(delta)
+            self.live.text(slot, delta)
 
     def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
         if notice.kind == "retry":

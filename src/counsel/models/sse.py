@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 MOST_BYTES = 64 * 1024 * 1024  # of one line: a server that never ends one must not fill the memory
 
 
@@ -66,3 +70,12 @@ class EventParser:
             elif line == b"data":
                 self._data.append("")
         return found
+
+
+def document(data: str) -> Any:
+    """`json.loads` without its layers, which cost a small event more than its reading."""
+    try:
+        value, end = _scan(data, 0)
+    except StopIteration:  # empty, white space, or nonsense
+        return json.loads(data)
+    return value if end == len(data) else json.loads(data)

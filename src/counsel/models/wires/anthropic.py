@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
 from counsel.errors import UpstreamError
+from counsel.models import sse
 from counsel.models.failures import Complained
 from counsel.models.wires.openai_chat import parsed_arguments
 from counsel.models.wires.wishes import given, joined, options, settle
@@ -211,7 +211,7 @@ class MessagesReader:
         }
 
     def feed(self, event: str, data: str) -> list[Event]:
-        said = json.loads(data)
+        said = sse.document(data)
         read = self._reads.get(said.get("type") or event)
         return read(said) if read else []
 

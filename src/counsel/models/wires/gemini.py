@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from counsel.errors import UpstreamError
+from counsel.models import sse
 from counsel.models.failures import Complained
 from counsel.models.wires.wishes import Wishes, given, joined, options, settle
 from counsel.types import (
@@ -146,7 +146,7 @@ class GeminiReader:
         self._usage: Json | None = None
 
     def feed(self, event: str, data: str) -> list[Event]:  # noqa: ARG002 (Google names no events)
-        chunk = json.loads(data)
+        chunk = sse.document(data)
         if "error" in chunk:
             raise Complained(chunk, (chunk["error"] or {}).get("code"))
         self._model = chunk.get("modelVersion") or self._model

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counsel.errors import UpstreamError
+from counsel.models import sse
 from counsel.models.failures import Complained
 from counsel.models.wires.wishes import Wishes, given, joined, options, settle
 from counsel.types import (
@@ -157,7 +158,7 @@ class ChatReader:
         if data == "[DONE]":
             self._done = True
             return []
-        chunk = json.loads(data)
+        chunk = sse.document(data)
         if chunk.get("error") or event == "error":
             raise Complained(chunk, _status(chunk.get("error")))
         self._model = chunk.get("model") or self._model

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counsel.errors import UpstreamError
+from counsel.models import sse
 from counsel.models.failures import Complained
 from counsel.models.wires.openai_chat import bearer, parsed_arguments
 from counsel.models.wires.wishes import given, joined, options, settle
@@ -142,7 +143,7 @@ class ResponsesReader:
     def feed(self, event: str, data: str) -> list[Event]:
         if data == "[DONE]":
             return []
-        said = json.loads(data)
+        said = sse.document(data)
         read = self._reads.get(said.get("type") or event)
         return read(said) if read else []
 
