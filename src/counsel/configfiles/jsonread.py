@@ -5,6 +5,7 @@ The whole text is checked; of large objects only the places of their members are
 
 import gc
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
@@ -167,23 +168,38 @@ class Sparse(Mapping[str, Any]):
         return len(self._places)
 
 
+_COLON = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
+_NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*(?=")')
+
+
 def _sparse(text: str, start: int) -> tuple[Any, int]:
-    if text[start : start + 1] != "{":
+    """A thousand members and more: what is as it should be passes through C alone."""
+    at = skip(text, start + 1)
+    if text[start : start + 1] != "{" or text[at : at + 1] != '"':
         return _scan(text, start)
     places: dict[str, int] = {}
-    at = skip(text, start + 1)
-    while text[at : at + 1] != "}" or places:
-        key, place = _key(text, at)
-        places[key] = place
-        at = skip(text, _scan(text, place)[1])
-        if text[at : at + 1] == "}":
+    while True:
+        key, end = scanstring(text, at + 1)
+        colon = _COLON.match(text, end)
+        place = places[key] = colon.end() if colon else _key(text, at)[1]
+        end = _end(text, place)
+        if found := _NEXT.match(text, end):
+            at = found.end()
+            continue
+        end = skip(text, end)
+        if text[end : end + 1] == "}":
             break
-        if text[at : at + 1] != ",":
-            raise JSONDecodeError("expecting ',' or '}'", text, at)
-        at = skip(text, at + 1)
-    if at - start < _LARGE:
-        return _scan(text, start)
-    return Sparse(text, places), at + 1
+        if text[end : end + 1] != ",":
+            raise JSONDecodeError("expecting ',' or '}'", text, end)
+        raise JSONDecodeError("expecting a name in double quotes", text, skip(text, end + 1))
+    return (Sparse(text, places), end + 1) if end - start >= _LARGE else _scan(text, start)
+
+
+def _end(text: str, start: int) -> int:
+    try:
+        return _SCAN(text, start)[1]
+    except (StopIteration, ValueError, RecursionError):
+        return _scan(text, start)[1]  # says what is wrong, or reads what is huge
 
 
 def _key(text: str, start: int) -> tuple[str, int]:
