@@ -11,9 +11,9 @@ from typing import NamedTuple
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 REFERENCE = re.compile(rf"\$\{{({_NAME})(?::-([^}}]*))?\}}")
 BEARER = re.compile(rf"[Bb]earer \$\{{({_NAME})\}}")
-_BARE = re.compile(rf"\$({_NAME})")
-_BARE_CAPITALS = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
-_PREFIXED = re.compile(rf"\$\{{env:({_NAME})\}}")
+_BARE = rf"\$({_NAME})"  # compiled when first needed, by `re` itself
+_BARE_CAPITALS = r"\$([A-Z_][A-Z0-9_]*)\b"
+_PREFIXED = rf"\$\{{env:({_NAME})\}}"
 # Cursor's own words in `${…}`: they name folders, not variables of the environment.
 _CURSOR_WORDS = frozenset({"userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"})
 
@@ -44,7 +44,7 @@ def whole(text: str) -> str | None:
 
 def from_person(text: str) -> str:
     """What a person types or pastes: any agent's syntax. `$name` in small letters is left alone: it may be text."""
-    return _BARE_CAPITALS.sub(r"${\1}", _PREFIXED.sub(r"${\1}", text))
+    return re.sub(_BARE_CAPITALS, r"${\1}", re.sub(_PREFIXED, r"${\1}", text)) if "$" in text else text
 
 
 def _same(text: str) -> str:
@@ -52,18 +52,18 @@ def _same(text: str) -> str:
 
 
 def _from_gemini(text: str) -> str:
-    return _BARE.sub(r"${\1}", text)
+    return re.sub(_BARE, r"${\1}", text) if "$" in text else text
 
 
 def _to_gemini(text: str) -> str:
     """Gemini CLI expands `$NAME` too: text that only looks like it would change its meaning there."""
-    if found := _BARE.search(text):
+    if "$" in text and (found := re.search(_BARE, text)):
         raise Untranslatable(f"Gemini CLI would read {found[0]} in {shown(text)} as a variable")
     return text
 
 
 def _from_cursor(text: str) -> str:
-    return _PREFIXED.sub(r"${\1}", text)
+    return re.sub(_PREFIXED, r"${\1}", text) if "$" in text else text
 
 
 def _to_cursor(text: str) -> str:

@@ -9,7 +9,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -57,11 +56,10 @@ COMMANDS: dict[str, Row] = {
 COMPLETING = "_COUNSEL_COMPLETE"  # set by the shell when it asks how a command line may go on
 
 
-@dataclass(slots=True)
 class State:
     """What the frame must know after a command has failed."""
 
-    json: bool = False
+    json = False
 
 
 class Lazy(click.Group):

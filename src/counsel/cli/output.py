@@ -20,23 +20,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # What could move a terminal's cursor, change its colours or title; and what turns the order of a line's letters around.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_TRICKS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled when first needed, by `re` itself
+_TRICKS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31}
-_UNESCAPED = re.compile(
-    "[\x7f-\x9f\ud800-\udfff]"
-)  # controls that JSON lets stand as they are; bytes that were no UTF-8
+_UNESCAPED = "[\x7f-\x9f\ud800-\udfff]"  # controls that JSON lets stand as they are; bytes that were no UTF-8
 
 
 def tame(text: str) -> str:
     """For names, titles and messages: what shows is what is there."""
-    return _TRICKS.sub("\ufffd", text)
+    return text if text.isprintable() else re.sub(_TRICKS, "\ufffd", text)
 
 
 def answer(text: str) -> None:
     """What a model said, or a file's text: exact in a pipe, without a terminal's commands on a terminal."""
     if sys.stdout.isatty():
-        text = _CONTROLS.sub("\ufffd", text.replace("\r", ""))
+        text = re.sub(_CONTROLS, "\ufffd", text.replace("\r", ""))
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -57,7 +55,7 @@ def document(value: Any) -> None:
 
 def escaped(document: str) -> str:
     """JSON that does nothing to a terminal and that UTF-8 can hold."""
-    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+    return re.sub(_UNESCAPED, lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 def words(text: str) -> None:

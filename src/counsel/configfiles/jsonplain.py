@@ -5,7 +5,6 @@ from typing import NamedTuple, Self
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NOT_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n\r]*|/\*.*?\*/|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
-_NOT_BLANK = re.compile(r"[^\r\n]")
 
 
 class Plain(NamedTuple):
@@ -28,7 +27,7 @@ class Plain(NamedTuple):
             if found[0][0] != "/":
                 return found[0]
             notes.append(found.span())
-            return _NOT_BLANK.sub(" ", found[0])
+            return re.sub(r"[^\r\n]", " ", found[0])
 
         text = _NOT_PLAIN.sub(blank, text)
         trailing: list[int] = []

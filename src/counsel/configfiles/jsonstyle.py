@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol, Self
 
 _INDENTED = re.compile(r'\n([ \t]+)"')
 _COLON = re.compile(r'"([ \t]*:[ \t]*)')
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Slot(Protocol):
@@ -130,4 +129,6 @@ def _gap(text: str, holder: _Container, colon: str) -> str:
 
 def _string(value: str) -> str:
     shown = json.dumps(value, ensure_ascii=False)
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
+    if value.isascii():
+        return shown
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", shown)

@@ -7,7 +7,6 @@ it holds under the lock: the planned bytes when nothing changed meanwhile, else 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -192,16 +191,16 @@ def _locked(target: Target, home: Path) -> Iterator[locks.StillHeld]:
         yield still_held
 
 
-@dataclass(slots=True)
 class _Staged:
     """The new content beside its file, ready to take its place."""
 
-    planned: Planned
-    seen: disk.Snapshot
-    temporary: Path | None = None
-    synced: bool = False
-    backup: Path | None = None  # where the file as it was is kept
-    folders: list[Path] = field(default_factory=list)  # made for it
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.seen = disk.Snapshot(planned.path, None, None)
+        self.temporary: Path | None = None
+        self.synced = False
+        self.backup: Path | None = None  # where the file as it was is kept
+        self.folders: list[Path] = []  # made for it
 
     def prepare(self) -> None:
         """Look at the file as it is now; write what it shall be next to it."""
@@ -265,7 +264,7 @@ class _Staged:
 
 @contextmanager
 def _staged(planned: Planned) -> Iterator[_Staged]:
-    staged = _Staged(planned, disk.Snapshot(planned.path, None, None))
+    staged = _Staged(planned)
     try:
         staged.prepare()
         yield staged

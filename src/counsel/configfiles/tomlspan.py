@@ -19,7 +19,7 @@ from counsel.configfiles.tomlscan import Member, Statement, Value, scan
 from counsel.configfiles.tomlwrite import block, dotted, indent_of, pair, put_items, render
 from counsel.errors import ConfigInvalid
 
-_AT = re.compile(r"\(at (?:line (\d+), column (\d+)|end of document)\)")
+_AT = r"\(at (?:line (\d+), column (\d+)|end of document)\)"
 _BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
 
 
@@ -63,8 +63,8 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _malformed(words: str, text: str) -> ConfigInvalid:
-    found = _AT.search(words)
-    what = f"This is not valid TOML: {_AT.sub('', words).strip()}"
+    found = re.search(_AT, words)
+    what = f"This is not valid TOML: {re.sub(_AT, '', words).strip()}"
     if found is None or found[1] is None:
         return malformed(what, text, len(text))
     line, column = int(found[1]), int(found[2])

@@ -14,8 +14,8 @@ from counsel.errors import InvalidArgument
 from counsel.servers import secrets
 
 LONGEST = 2_000_000  # seconds; Gemini CLI counts milliseconds in 31 bits
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _LOCAL = ("command", "args", "env", "cwd")
 _REMOTE = ("url", "headers", "token_env")
 
@@ -42,7 +42,7 @@ def _map(value: Any) -> bool:
 
 def _headers(value: Any) -> bool:
     return _map(value) and all(
-        _HEADER.fullmatch(key) and _one_line(item or "") for key, item in value.items()
+        re.fullmatch(_HEADER, key) and _one_line(item or "") for key, item in value.items()
     )
 
 
@@ -56,7 +56,7 @@ def is_url(value: Any) -> bool:
 
 
 def _variable(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and _VARIABLE.fullmatch(value) is not None)
+    return value is None or (isinstance(value, str) and re.fullmatch(_VARIABLE, value) is not None)
 
 
 def _seconds(value: Any) -> bool:

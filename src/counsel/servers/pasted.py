@@ -16,8 +16,8 @@ from counsel.errors import ConfigInvalid, InvalidArgument
 from counsel.servers import fields
 from counsel.servers.formats import FORMATS
 
-_FENCED = re.compile(r"```[\w-]*\n(.*?)\n?```", re.DOTALL)  # as it stands in a README
-_ASKED = re.compile(r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}")
+_FENCED = r"(?s)```[\w-]*\n(.*?)\n?```"  # as it stands in a README
+_ASKED = r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}"
 _TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
 # Keys that only one agent's form has.
@@ -58,7 +58,7 @@ def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
 def _parsed(text: str) -> dict[str, Any]:
     """JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
     stripped = text.strip().lstrip("\ufeff")
-    if fenced := _FENCED.fullmatch(stripped):
+    if fenced := re.fullmatch(_FENCED, stripped):
         stripped = fenced[1].strip()
     if not stripped:
         raise InvalidArgument("The pasted text is empty.")
@@ -141,7 +141,7 @@ def _refuse_doubtful(entry: Any) -> None:
         raise Unreadable("it has a command and a url; take one of them out")
     if urls and entry.get("type") in {None, *TYPES} and not fields.is_url(urls[0]):
         raise Unreadable("its url must start with http:// or https://")
-    if found := _ASKED.search(_text(entry)):
+    if found := re.search(_ASKED, _text(entry)):
         raise Unreadable(
             f"{found[0]} is for another program to fill in; write a value or ${{NAME}} in its place"
         )
