@@ -215,8 +215,7 @@ async def memory(peer: Peer, _: str) -> dict[str, float]:
     client = Client(peer)
     await client.start()
     await client.call(peer.chat("warm"))
-    front, server = client.process.pid, daemon_pid(peer) or client.process.pid
-    start = rss(server)
+    start = rss(daemon_pid(peer) or client.process.pid)
     await client.stop()
     big = Client(with_delay(peer, "d0s2000000"))
     await big.start()
@@ -226,7 +225,6 @@ async def memory(peer: Peer, _: str) -> dict[str, float]:
     added = rss(big_server) - before
     own = rss(big.process.pid) if peer.name == "counsel" else float("nan")
     await big.stop()
-    del front
     return {
         "RSS of the server after a call (MiB)": start,
         "RSS added by a consensus of three 2 MB answers (MiB)": added,

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from doors.window import Window, daemon_pid, gone
+from doors.window import Window
 from fake import FakeProcess
 
 COUNSEL = [sys.executable, "-P", "-m", "counsel", "stdio"]
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Path]:
-    (tmp_path / "home").mkdir()
-    yield tmp_path / "home"
-    if (pid := daemon_pid(tmp_path / "home")) is not None:
-        os.kill(pid, signal.SIGKILL)
-        await gone(tmp_path / "home")
 
 
 def window(home: Path, fake: FakeProcess, *args: str, **env: str) -> Window:

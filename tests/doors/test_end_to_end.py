@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ import pytest
 from counsel.caller import here
 from counsel.doors.client import connect
 from counsel.requests import ChatRequest
-from doors.window import Window, daemon_pid, gone, kill_daemon
+from doors.window import Window, kill_daemon
 from fake import FakeProcess
 
 pytestmark = pytest.mark.slow
@@ -23,15 +20,6 @@ COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
 
 def keys(fake: FakeProcess) -> dict[str, str]:
     return {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1}
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Path]:
-    (tmp_path / "home").mkdir()
-    yield tmp_path / "home"
-    if (pid := daemon_pid(tmp_path / "home")) is not None:
-        os.kill(pid, signal.SIGKILL)
-        await gone(tmp_path / "home")
 
 
 @pytest.mark.parametrize("standalone", [[], ["--standalone"]])

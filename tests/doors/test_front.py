@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,6 @@ from counsel.doors.client import find
 from counsel.doors.mcp import listing
 from counsel.errors import Internal
 from doors.window import FRONT, SHORT_LIVED, Window, daemon_pid, gone, kill_daemon
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Path]:
-    home = tmp_path / "home"
-    home.mkdir()
-    yield home
-    pid = daemon_pid(home)
-    if pid is not None:
-        os.kill(pid, signal.SIGKILL)
-        await gone(home)
 
 
 async def test_the_front_answers_as_the_daemon_would(home: Path) -> None:

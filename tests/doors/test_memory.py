@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from doors.window import Window, daemon_pid, gone
+from doors.window import Window, daemon_pid
 from fake import FakeProcess
 
 pytestmark = pytest.mark.slow
@@ -22,15 +19,6 @@ def resident(pid: int) -> float:
     """MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Path]:
-    (tmp_path / "home").mkdir()
-    yield tmp_path / "home"
-    if (pid := daemon_pid(tmp_path / "home")) is not None:
-        os.kill(pid, signal.SIGKILL)
-        await gone(tmp_path / "home")
 
 
 def keys(fake: FakeProcess) -> dict[str, str]:

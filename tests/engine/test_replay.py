@@ -53,6 +53,7 @@ async def test_each_voice_of_a_finished_consensus_is_told(engine, caller) -> Non
     events = await heard(engine, job)
     refined = [entry["refined_response"] for entry in result["phases"]["refined"]]
     assert [texts(events)[slot] for slot in ("0", "1")] == refined
+    assert {event.data["phase"] for event in events if event.kind == "text"} == {"refined"}
     assert events[-1].kind == "done"
 
 

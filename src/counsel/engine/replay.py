@@ -53,11 +53,12 @@ def _hear(told: dict[str, str], event: JobEvent) -> None:
 
 
 def _untold(database: Database, row: sqlite3.Row, told: dict[str, str], seq: int) -> Iterator[JobEvent]:
-    for slot, text in _texts(database, row).items():
+    for slot, (phase, text) in _said(database, row).items():
         known = told.get(slot, "")
         offset = len(known) if text.startswith(known) else 0
         if len(text) > offset:
-            yield JobEvent(seq, row["finished"], "text", slot, {"text": text[offset:], "offset": offset})
+            data = {"text": text[offset:], "offset": offset, "phase": phase}
+            yield JobEvent(seq, row["finished"], "text", slot, data)
 
 
 def _ending(row: sqlite3.Row, seq: int) -> JobEvent:
@@ -67,13 +68,14 @@ def _ending(row: sqlite3.Row, seq: int) -> JobEvent:
     return JobEvent(seq, row["finished"], kind, "", {"error": json.loads(row["error"] or "{}")})
 
 
-def _texts(database: Database, row: sqlite3.Row) -> dict[str, str]:
-    """What each model said last."""
+def _said(database: Database, row: sqlite3.Row) -> dict[str, tuple[str, str]]:
+    """What each model said last, and in which phase."""
     if not row["result"]:
         return {}
     if row["tool"] != "consensus":
-        return {"0": packing.load(row["result"])["content"]}
-    said: dict[str, str] = {}
+        return {"0": ("answer", packing.load(row["result"])["content"])}
+    said: dict[str, tuple[str, str]] = {}
     for key, reply in sorted(jobs.replies(database, row["id"]).items()):  # "initial:…" before "refined:…"
-        said[key.rpartition(":")[2]] = reply.text
+        phase, _, slot = key.rpartition(":")
+        said[slot] = phase, reply.text
     return said
