@@ -29,9 +29,16 @@ class Document(abc.ABC):
 
     prunes_empty_parents: ClassVar[bool] = False
 
-    def __init__(self, text: str, value: Any) -> None:
-        self.text = text
+    def __init__(self, value: Any) -> None:
         self.value = value
+
+    @property
+    @abc.abstractmethod
+    def text(self) -> str: ...
+
+    def encoded(self, before: bytes) -> bytes:  # noqa: ARG002 - JSON needs it
+        """The text's bytes. `before` are those of the document that was edited."""
+        return self.text.encode()
 
     def get(self, path: Path) -> Any:
         """The value at `path`, or `MISSING`."""
@@ -46,8 +53,7 @@ class Document(abc.ABC):
     def edited(self, edits: Sequence[Edit]) -> Self:
         """The document after the edits; refused unless it then means exactly what was intended."""
         wanted = intended(self.value, edits)
-        text = self.splice([small for edit in edits for small in self._smallest(edit)])
-        after = self.again(text)
+        after = self.spliced([small for edit in edits for small in self._smallest(edit)])
         self._guard(after.value, wanted, edits)
         return after
 
@@ -75,12 +81,8 @@ class Document(abc.ABC):
             )
 
     @abc.abstractmethod
-    def splice(self, edits: Sequence[Edit]) -> str:
-        """The text after the edits, all other bytes as they were."""
-
-    @abc.abstractmethod
-    def again(self, text: str) -> Self:
-        """Another text in the same format."""
+    def spliced(self, edits: Sequence[Edit]) -> Self:
+        """The edits made in the text, all other bytes as they were, and what it then means, read again."""
 
 
 def _exactly(one: Any, other: Any) -> bool:
@@ -98,7 +100,7 @@ def parse(text: str, kind: Kind) -> Document:
     if kind == "toml":
         from counsel.configfiles.tomlspan import TomlDocument  # noqa: PLC0415 - only Codex needs it
 
-        return TomlDocument.read(text)
+        return TomlDocument(text)
     from counsel.configfiles.jsonspan import JsonDocument  # noqa: PLC0415
 
     return JsonDocument.read(text, comments=kind == "jsonc")

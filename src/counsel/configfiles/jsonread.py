@@ -27,6 +27,10 @@ class Slot(NamedTuple):
     key: str | None
     value: Any
 
+    def moved(self, by: int) -> "Slot":
+        comma = None if self.comma is None else self.comma + by
+        return Slot(self.start + by, self.value_start + by, self.end + by, comma, self.key, self.value)
+
 
 class Container(NamedTuple):
     start: int  # of its opening bracket
@@ -56,6 +60,26 @@ class Known(NamedTuple):
         if slot.value_start >= self.end and slot.value_start + self.shift == start:
             return slot.value, slot.end + self.shift
         return None
+
+
+class Patch(NamedTuple):
+    """A text with one span changed."""
+
+    before: str
+    start: int
+    end: int
+    new: str
+
+    def text(self) -> str:
+        return "".join((self.before[: self.start], self.new, self.before[self.end :]))
+
+    def data(self, before: bytes) -> bytes:
+        """The new text's bytes, from those of the text before."""
+        start, end = self.start, self.end
+        if len(before) != len(self.before):  # not ASCII alone
+            start, end = (len(self.before[:at].encode()) for at in (start, end))
+        view = memoryview(before)
+        return b"".join((view[:start], self.new.encode(), view[end:]))
 
 
 @contextmanager
@@ -146,6 +170,26 @@ def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse:
     if comma is None and plain.trailing:
         comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
     return Slot(start, value_start, end, comma, key, value)
+
+
+def patched(root: Container, change: Patch) -> Container:
+    """A text's members after a change inside one of them: only that one is read again."""
+    shift = len(change.new) - (change.end - change.start)
+    before = [slot for slot in root.slots if slot.end <= change.start]
+    held, *after = root.slots[len(before) :]
+    own = (
+        "{",
+        change.before[held.start : change.start],
+        change.new,
+        change.before[change.end : held.end],
+        "}",
+    )
+    found = whole(Plain.of("".join(own), comments=False))
+    slots = [slot.moved(held.start - 1) for slot in found.slots] if found else []
+    if slots and held.comma is not None:
+        slots[-1] = slots[-1]._replace(comma=held.comma + shift)
+    slots = [*before, *slots, *(slot.moved(shift) for slot in after)]
+    return Container(root.start, root.close + shift, tuple(slots))
 
 
 class Sparse(Mapping[str, Any]):

@@ -12,68 +12,100 @@ from counsel.configfiles import overlap
 from counsel.configfiles.document import Document
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
 from counsel.configfiles.jsonplain import Plain, skip
-from counsel.configfiles.jsonread import Container, Known, Slot, container, no_collection, whole
+from counsel.configfiles.jsonread import (
+    Container,
+    Known,
+    Patch,
+    Slot,
+    container,
+    no_collection,
+    patched,
+    whole,
+)
 from counsel.configfiles.jsonstyle import Style, line_indent
 
 
 class JsonDocument(Document):
-    def __init__(self, text: str, plain: Plain, root: Container | None) -> None:
-        super().__init__(text, {slot.key: slot.value for slot in root.slots} if root else {})
-        self._plain = plain
+    """Its text is a string, or another's with one span changed: megabytes are put together only when somebody asks."""
+
+    def __init__(self, text: Plain | Patch, root: Container | None, *, comments: bool) -> None:
+        super().__init__({slot.key: slot.value for slot in root.slots} if root else {})
+        self._comments = comments
+        self._from = text
         self._root = root
 
     @classmethod
-    def read(cls, text: str, *, comments: bool = False) -> Self:
-        return cls._of(Plain.of(text, comments=comments))
-
-    @classmethod
-    def _of(cls, plain: Plain, known: Known | None = None) -> Self:
+    def read(cls, text: str, *, comments: bool = False, known: Known | None = None) -> Self:
+        plain = Plain.of(text, comments=comments)
         with no_collection():
-            return cls(plain.original, plain, whole(plain, known))
+            return cls(plain, whole(plain, known), comments=comments)
 
-    def again(self, text: str) -> Self:
-        plain = Plain.of(text, comments=self._plain.comments)
-        slots = self._root.slots if self._root else ()
-        start, end = overlap.differing(self._plain.text, plain.text)
-        shift = len(plain.text) - len(self._plain.text)
-        return self._of(plain, Known({slot.key: slot for slot in slots}, start, end, shift))
+    @property
+    def text(self) -> str:
+        return self._plain.original
 
-    def splice(self, edits: Sequence[Edit]) -> str:
+    @property
+    def _plain(self) -> Plain:
+        if isinstance(self._from, Patch):
+            self._from = Plain.of(self._from.text(), comments=self._comments)
+        return self._from
+
+    def encoded(self, before: bytes) -> bytes:
+        return self._from.data(before) if isinstance(self._from, Patch) else super().encoded(before)
+
+    def spliced(self, edits: Sequence[Edit]) -> Self:
         if not edits:
-            return self.text
+            return self
         with no_collection():
-            return self._splice(edits)
+            return self._spliced(edits)
 
-    def _splice(self, edits: Sequence[Edit]) -> str:
+    def _spliced(self, edits: Sequence[Edit]) -> Self:
         text, style = self.text, Style.of(self.text)
         if self._root is None:
             text += f"{style.newline}{{}}" if text and text[-1] not in "\n\ufeff" else "{}"
-            shared, start = 0, len(text) - 2
-        else:
-            shared, start, style = _common_container(
-                self._plain, self._root, [edit.path[:-1] for edit in edits], style
-            )
-        for edit in edits:
-            plain = Plain.of(text, comments=self._plain.comments)
-            known = text is self.text and self._root is not None and start == self._root.start
-            holder = self._root if known and self._root is not None else container(plain, start)
-            text = _apply(plain, holder, edit.path[shared:], edit, style)
-        return text
+            plain = Plain.of(text, comments=self._comments)
+            return self._again(_edited(plain, container(plain, len(text) - 2), edits, 0, style))
+        depth, holder, style = _common_container(
+            self._plain, self._root, [edit.path[:-1] for edit in edits], style
+        )
+        if depth == 0 or self._comments:  # a line may start inside a comment
+            return self._again(_edited(self._plain, holder, edits, depth, style))
+        line, end = text.rfind("\n", 0, holder.start) + 1, holder.close + 1
+        near = Plain.of(text[line:end], comments=False)
+        new = _edited(near, container(near, holder.start - line), edits, depth, style)
+        change = Patch(text, holder.start, end, new[holder.start - line :])
+        return type(self)(change, patched(self._root, change), comments=False)
+
+    def _again(self, text: str) -> Self:
+        slots = self._root.slots if self._root else ()
+        start, end = overlap.differing(self.text, text)
+        known = Known({slot.key: slot for slot in slots}, start, end, len(text) - len(self.text))
+        return self.read(text, comments=self._comments, known=known)
 
 
 def _common_container(
     plain: Plain, root: Container, paths: list[Path], style: Style
-) -> tuple[int, int, Style]:
-    """How deep the paths go together through objects that exist, where the deepest of these starts, and its style."""
-    at, depth = root.start, 0
+) -> tuple[int, Container, Style]:
+    """How deep the paths go together through objects that exist, the deepest of these, and its style."""
+    holder, depth = root, 0
     while all(len(path) > depth and path[depth] == paths[0][depth] for path in paths):
-        holder = root if at == root.start else container(plain, at)
         slot = holder.member(paths[0][depth])
         if slot is None or not isinstance(slot.value, Mapping):
             break
         style = style if style.multiline(plain.original, holder) else style.one_line()
-        at, depth = slot.value_start, depth + 1
-    return depth, at, style
+        holder, depth = container(plain, slot.value_start), depth + 1
+    return depth, holder, style
+
+
+def _edited(plain: Plain, holder: Container, edits: Sequence[Edit], depth: int, style: Style) -> str:
+    """The text after edits inside `holder`, which their paths share `depth` keys to."""
+    text = plain.original
+    for number, edit in enumerate(edits):
+        if number:
+            plain = Plain.of(text, comments=plain.comments)
+            holder = container(plain, holder.start)
+        text = _apply(plain, holder, edit.path[depth:], edit, style)
+    return text
 
 
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────────
@@ -101,12 +133,7 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
 
 
 def _spliced(text: str, splices: list[Splice]) -> str:
-    """One new text from all spans. `replace` copies the megabytes around a single one once, `join` twice."""
-    if len(splices) == 1:
-        start, end, new = splices[0]
-        near = text[max(0, start - 64) : end]
-        if near and text.find(near) == end - len(near):
-            return text.replace(near, near[: start - end + len(near)] + new, 1)
+    """One new text from all spans."""
     parts, at = [], 0
     for start, end, new in sorted(splices):
         parts += [text[at:start], new]

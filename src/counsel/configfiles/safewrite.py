@@ -136,7 +136,7 @@ def by_edits(
     def rewrite(data: bytes | None) -> bytes | None:
         before = reader.parsed(data, target)
         wanted = edits(before)
-        return before.edited(wanted).text.encode() if wanted else data
+        return before.edited(wanted).encoded(data or b"") if wanted else data
 
     return Change(target, rewrite)
 

@@ -26,21 +26,22 @@ _BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
 class TomlDocument(Document):
     prunes_empty_parents = True
 
-    @classmethod
-    def read(cls, text: str) -> Self:
-        return cls(text, _parse(text))
+    def __init__(self, text: str) -> None:
+        super().__init__(_parse(text))
+        self._text = text
 
-    def again(self, text: str) -> Self:
-        return type(self).read(text)
+    @property
+    def text(self) -> str:
+        return self._text
 
-    def splice(self, edits: Sequence[Edit]) -> str:
+    def spliced(self, edits: Sequence[Edit]) -> Self:
         text, value = self.text, self.value
         for edit in edits:
             if isinstance(edit, AddItem | DropItem):
                 edit = Put(edit.path, lookup(intended(value, [edit]), edit.path))  # noqa: PLW2901
             text = _Text(text, value).applied(edit)
             value = intended(value, [edit])
-        return text
+        return type(self)(text)
 
 
 class _Float(float):
