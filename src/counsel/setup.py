@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +238,7 @@ def _renewal(wanted: Server) -> Callable[[Server], Server]:
 
     def change(old: Server) -> Server:
         kept = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
-        return replace(old, command=wanted.command, args=wanted.args, env={**kept, **wanted.env})
+        return old.replaced(command=wanted.command, args=wanted.args, env={**kept, **wanted.env})
 
     return change
 

@@ -3,7 +3,9 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from counsel.records import Record
 
 AgentName: TypeAlias = Literal["claude", "codex", "gemini", "cursor"]
 Scope: TypeAlias = Literal["user", "local", "project", "plugin", "system", "managed"]
@@ -13,7 +15,7 @@ OTHERS_SCOPES: tuple[Scope, ...] = ("plugin", "system", "managed")
 ROOT = Path("/")
 
 
-class Agent(NamedTuple):
+class Agent(Record):
     name: AgentName
     label: str
     command: str  # the program on PATH
@@ -66,7 +68,7 @@ AGENTS: dict[str, Agent] = {
 }
 
 
-class Place(NamedTuple):
+class Place(Record):
     """Where an agent's files are looked for: whose home, which environment, which project."""
 
     home: Path

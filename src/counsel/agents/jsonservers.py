@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from counsel.agents.references import BEARER, Syntax
@@ -73,7 +72,7 @@ def with_token(server: Server) -> Server:
     for header, value in server.headers.items():
         if header.lower() == "authorization" and (found := BEARER.fullmatch(value)):
             rest = {key: kept for key, kept in server.headers.items() if key != header}
-            return replace(server, headers=rest, token_env=found[1])
+            return server.replaced(headers=rest, token_env=found[1])
     return server
 
 
@@ -83,7 +82,7 @@ def write_entry(
     """`layout` gives the entry's first fields in the client's own order; the agent's other fields follow."""
     if server.token_env:
         headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}
-        server = replace(server, headers=headers, token_env=None)
+        server = server.replaced(headers=headers, token_env=None)
     entry = layout(translated(server, syntax.write))
     for neutral, key in own.items():
         value = getattr(server, neutral)

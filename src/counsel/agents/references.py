@@ -6,7 +6,8 @@ writes one; what it cannot say is raised as `Untranslatable`, never written as i
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+from counsel.records import Record
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 REFERENCE = re.compile(rf"\$\{{({_NAME})(?::-([^}}]*))?\}}")
@@ -22,7 +23,7 @@ class Untranslatable(ValueError):
     """`str(error)` says which text cannot be said, and why."""
 
 
-class Syntax(NamedTuple):
+class Syntax(Record):
     """How an agent writes references. `read` gives ours, `write` gives the agent's."""
 
     read: Callable[[str], str]

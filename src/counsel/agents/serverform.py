@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeAlias
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.references import Syntax
@@ -13,29 +13,30 @@ from counsel.configfiles.document import Document
 from counsel.configfiles.edits import Edit
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Reader, Target
+from counsel.records import Record
 
 Entry: TypeAlias = Mapping[str, Any]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 TRANSPORTS = ("stdio", "http", "sse")
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(Record):
     """References to variables inside the values are `${NAME}` or `${NAME:-default}` (references.py)."""
 
     name: str
     transport: str = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = NOTHING
     cwd: str | None = None
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = NOTHING
     token_env: str | None = None  # the variable that holds a bearer token
     timeout: float | None = None  # seconds for one tool call
     enabled: bool = True
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict, repr=False)  # one agent's own fields, verbatim
+    extras: Mapping[str, Any] = NOTHING  # one agent's own fields, verbatim
 
     def means(self) -> dict[str, Any]:
         """What is compared between agents: what runs, not how one agent switches or filters it."""
@@ -47,11 +48,14 @@ class Server:
         return {name: getattr(self, name) for name in kept}
 
     def without(self, *names: str) -> Self:
-        blank = {one.name: getattr(Server(""), one.name) for one in fields(Server)}
-        return replace(self, **{name: blank[name] for name in names})
+        """With the defaults in these fields."""
+        return self.replaced(**{name: getattr(Server, name) for name in names})
+
+    def __repr__(self) -> str:  # no values: they may hold secrets
+        return f"Server({self.name}, {self.transport})"
 
 
-class Home(NamedTuple):
+class Home(Record):
     """One place where an agent keeps servers: a file, and the table in it."""
 
     agent: AgentName
@@ -70,7 +74,7 @@ class Home(NamedTuple):
         return not self.kept_by
 
 
-class Switch(NamedTuple):
+class Switch(Record):
     """How an agent turns a server on and off: edits of one file. `note` is said to the user."""
 
     target: Target
@@ -78,7 +82,7 @@ class Switch(NamedTuple):
     note: str = ""
 
 
-class Format(NamedTuple):
+class Format(Record):
     """One agent's way to keep MCP servers."""
 
     agent: AgentName
@@ -183,8 +187,7 @@ def filled(value: Any, words: Mapping[str, str]) -> Any:
 
 
 def translated(server: Server, change: Callable[[str], str]) -> Server:
-    return replace(
-        server,
+    return server.replaced(
         command=change(server.command),
         args=tuple(map(change, server.args)),
         env={key: change(value) for key, value in server.env.items()},

@@ -9,16 +9,17 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from counsel import __version__
 from counsel.cli import output
 from counsel.errors import CounselError, Internal, InvalidArgument
+from counsel.records import Record
 
 
-class Row(NamedTuple):
+class Row(Record):
     target: str  # "module:attribute" of a click command
     words: str  # its line in `counsel --help`
 

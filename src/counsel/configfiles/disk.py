@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge, Internal
+from counsel.records import Record
 
 LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and editing it would take minutes
 _PIECE = 1 << 18
@@ -19,7 +19,7 @@ _SUFFIX = ".counsel-tmp"
 _LEFT = 60.0  # seconds
 
 
-class Snapshot(NamedTuple):
+class Snapshot(Record):
     real: Path  # through symbolic links
     data: bytes | None
     identity: tuple[int, int, int, int] | None

@@ -1,33 +1,35 @@
 """What is to change in a document, as data; and what the document must mean afterwards."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+from counsel.records import Record
 
 Path: TypeAlias = tuple[str, ...]
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
 
 
-class Put(NamedTuple):
+class Put(Record):
     """Set a member; what is missing on the way to it is made."""
 
     path: Path
     value: Any
 
 
-class Drop(NamedTuple):
+class Drop(Record):
     """Take a member out; the object that held it stays."""
 
     path: Path
 
 
-class AddItem(NamedTuple):
+class AddItem(Record):
     """Append to the list at `path`, which is made when missing."""
 
     path: Path
     value: Any
 
 
-class DropItem(NamedTuple):
+class DropItem(Record):
     """Take every item equal to `value` out of the list at `path`."""
 
     path: Path

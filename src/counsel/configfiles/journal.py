@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from counsel import private
 from counsel.configfiles import disk, overlap, safewrite
@@ -22,13 +22,14 @@ from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Change, Planned, Target
 from counsel.errors import Conflict, CounselError, NotFound
+from counsel.records import Record
 
 KEEP = 50  # operations
 _SERVERS = {("mcpServers",), ("mcp_servers",)}  # what holds MCP servers, in any agent's file
 KEEP_BYTES = 256 * 1024 * 1024
 
 
-class Entry(NamedTuple):
+class Entry(Record):
     """One file of an operation."""
 
     target: Target
@@ -38,7 +39,7 @@ class Entry(NamedTuple):
     after_size: int  # only to look quickly: what counts is compared byte by byte; -1: the file was removed
 
 
-class Operation(NamedTuple):
+class Operation(Record):
     id: str
     at: float
     what: str

@@ -1,13 +1,15 @@
 """A JSONC text with what is not JSON blanked out: every offset stays true in the user's text."""
 
 import re
-from typing import NamedTuple, Self
+from typing import Self
+
+from counsel.records import Record
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NOT_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n\r]*|/\*.*?\*/|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
 
 
-class Plain(NamedTuple):
+class Plain(Record):
     """`text` is as long as `original`, with comments and trailing commas blanked out."""
 
     original: str

@@ -9,15 +9,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from counsel.configfiles.document import malformed
 from counsel.configfiles.jsonplain import Plain, skip
+from counsel.records import Record
 
 _LARGE = 1 << 18  # characters: from here on it pays to keep only places
 
 
-class Slot(NamedTuple):
+class Slot(Record):
     """A member of an object or an item of an array."""
 
     start: int
@@ -32,7 +33,7 @@ class Slot(NamedTuple):
         return Slot(self.start + by, self.value_start + by, self.end + by, comma, self.key, self.value)
 
 
-class Container(NamedTuple):
+class Container(Record):
     start: int  # of its opening bracket
     close: int  # of its closing bracket
     slots: tuple[Slot, ...]
@@ -42,7 +43,7 @@ class Container(NamedTuple):
         return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
-class Known(NamedTuple):
+class Known(Record):
     """A text that was read before. What stands in both texts at the same place means the same."""
 
     slots: dict[str | None, Slot]
@@ -62,7 +63,7 @@ class Known(NamedTuple):
         return None
 
 
-class Patch(NamedTuple):
+class Patch(Record):
     """A text with one span changed."""
 
     before: str
@@ -187,7 +188,7 @@ def patched(root: Container, change: Patch) -> Container:
     found = whole(Plain.of("".join(own), comments=False))
     slots = [slot.moved(held.start - 1) for slot in found.slots] if found else []
     if slots and held.comma is not None:
-        slots[-1] = slots[-1]._replace(comma=held.comma + shift)
+        slots[-1] = slots[-1].replaced(comma=held.comma + shift)
     slots = [*before, *slots, *(slot.moved(shift) for slot in after)]
     return Container(root.start, root.close + shift, tuple(slots))
 

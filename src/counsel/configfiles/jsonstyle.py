@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
+
+from counsel.records import Record
 
 _INDENTED = re.compile(r'\n([ \t]+)"')
 _COLON = re.compile(r'"([ \t]*:[ \t]*)')
@@ -44,7 +46,7 @@ def first_indent(text: str) -> str:
     return found[1] if found else "  "
 
 
-class Style(NamedTuple):
+class Style(Record):
     newline: str = "\n"
     unit: str = "  "
     colon: str = ": "
@@ -56,10 +58,10 @@ class Style(NamedTuple):
         return cls(newline="\r\n" if "\r\n" in text[:100_000] else "\n", unit=first_indent(text))
 
     def one_line(self) -> Self:
-        return self._replace(indented=False)
+        return self.replaced(indented=False)
 
     def on_lines(self) -> Self:
-        return self._replace(indented=True)
+        return self.replaced(indented=True)
 
     def multiline(self, text: str, holder: _Container) -> bool:
         """Whether members stand on lines of their own; an empty object is as its parent is."""
@@ -69,13 +71,13 @@ class Style(NamedTuple):
 
     def near(self, text: str, holder: _Container) -> Self:
         """This style as the holder's own members have it."""
-        own = self._replace(indented=self.multiline(text, holder))
+        own = self.replaced(indented=self.multiline(text, holder))
         if not holder.slots:
             return own
         last: _Slot = holder.slots[-1]
         if last.key is not None and (colon := _colon(text[last.start : last.value_start])):
-            own = own._replace(colon=colon)
-        return own._replace(gap=_gap(text, holder, own.colon))
+            own = own.replaced(colon=colon)
+        return own.replaced(gap=_gap(text, holder, own.colon))
 
     def member_indent(self, text: str, holder: _Container) -> str:
         if holder.slots:

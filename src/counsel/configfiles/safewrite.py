@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from counsel.configfiles import disk, locks
 from counsel.configfiles.document import Document, Kind, parse
 from counsel.configfiles.edits import Edit
 from counsel.errors import ConfigInvalid, Conflict, CounselError, Internal
+from counsel.records import Record
 
 _ATTEMPTS = 20
 _FRESH = 2.0  # seconds: a file that was touched this recently and does not parse may be half written
@@ -23,19 +23,19 @@ _PAUSE = 0.05
 Rewrite = Callable[[bytes | None], bytes | None]
 
 
-class Target(NamedTuple):
+class Target(Record):
     path: Path  # as its client names it
     kind: Kind
     mode: int = 0o600  # of a new file
     claude_lock: bool = False
 
 
-class Change(NamedTuple):
+class Change(Record):
     target: Target
     rewrite: Rewrite
 
 
-class Planned(NamedTuple):
+class Planned(Record):
     """A change and what it makes of the file as it is now; `after` is exactly what is written."""
 
     change: Change
@@ -159,20 +159,19 @@ def plan(change: Change, known: bytes | None = None) -> Planned:
 
 
 # Told what is about to be written; says where each file as it was is to be kept.
-Record = Callable[[Sequence[Planned]], Sequence[Path]]
+Recorder = Callable[[Sequence[Planned]], Sequence[Path]]
 
 
-def write(planned: Sequence[Planned], home: Path, record: Record | None = None) -> list[Planned]:
-    """Apply all changes or none; returns what was written. `record` is called when all is ready, before it is visible,
-    and again when a file turned out to have changed."""
+def write(planned: Sequence[Planned], home: Path, record: Recorder | None = None) -> list[Planned]:
+    """Apply all changes or none; returns what was written. `record` is called before anything is visible, and again
+    when a file turned out to have changed."""
     wanted = sorted((one for one in planned if one.changes), key=lambda one: str(one.path))
     if not wanted:
         return []
     with ExitStack() as stack:
         held = [stack.enter_context(_locked(one.change.target, home)) for one in wanted]
         staged = [stack.enter_context(_staged(one)) for one in wanted]
-        _tell(record, staged)
-        disk.together([one.sync for one in staged])
+        disk.together([partial(_tell, record, staged), *(one.put for one in staged)])
         _commit(staged, held, record)
         folders = dict.fromkeys(one.seen.real.parent for one in staged)
         disk.together([partial(disk.sync_folder, folder) for folder in folders])
@@ -198,29 +197,25 @@ class _Staged:
         self.planned = planned
         self.seen = disk.Snapshot(planned.path, None, None)
         self.temporary: Path | None = None
-        self.synced = False
         self.backup: Path | None = None  # where the file as it was is kept
         self.folders: list[Path] = []  # made for it
 
-    def prepare(self) -> None:
-        """Look at the file as it is now; write what it shall be next to it."""
-        self.discard()
+    def look(self) -> None:
+        """What the file is now, and what it shall be."""
         change = self.planned.change
         self.seen = disk.snapshot(change.target.path, self.planned.before)
         if self.seen.data != self.planned.before:
             self.planned = Planned(change, self.seen.data, change.rewrite(self.seen.data))
         disk.refuse_read_only(self.seen, change.target.path)
-        if self.planned.changes and self.planned.after is not None:
-            with disk.explained(change.target.path, "written"):
-                self.folders += disk.made_folders(self.seen.real.parent)
-                self.temporary = disk.put_beside(self.seen, self.planned.after, change.target.mode)
-                self.synced = False
 
-    def sync(self) -> None:
-        if self.temporary is not None and not self.synced:
-            with disk.explained(self.planned.path, "written"):
+    def put(self) -> None:
+        """Write it next to the file, and wait for the disk."""
+        if self.planned.changes and self.planned.after is not None:
+            target = self.planned.change.target
+            with disk.explained(target.path, "written"):
+                self.folders += disk.made_folders(self.seen.real.parent)
+                self.temporary = disk.put_beside(self.seen, self.planned.after, target.mode)
                 disk.sync_file(self.temporary)
-            self.synced = True
 
     def unchanged(self) -> bool:
         try:
@@ -266,7 +261,7 @@ class _Staged:
 def _staged(planned: Planned) -> Iterator[_Staged]:
     staged = _Staged(planned)
     try:
-        staged.prepare()
+        staged.look()
         yield staged
     except BaseException:
         staged.discard()
@@ -276,13 +271,13 @@ def _staged(planned: Planned) -> Iterator[_Staged]:
         staged.discard()
 
 
-def _tell(record: Record | None, staged: Sequence[_Staged]) -> None:
+def _tell(record: Recorder | None, staged: Sequence[_Staged]) -> None:
     if record is not None:
         for one, backup in zip(staged, record([one.planned for one in staged]), strict=True):
             one.backup = backup
 
 
-def _commit(staged: list[_Staged], held: list[locks.StillHeld], record: Record | None) -> None:
+def _commit(staged: list[_Staged], held: list[locks.StillHeld], record: Recorder | None) -> None:
     done: list[_Staged] = []
     try:
         for one, still_held in zip(staged, held, strict=True):
@@ -306,10 +301,11 @@ def _replace(one: _Staged, still_held: locks.StillHeld, changed: Callable[[], No
             raise Conflict(
                 f"The lock of {one.planned.path} was taken over; nothing was written.", hint="Try again."
             )
-        one.sync()
         if one.unchanged():
             return one.replace()
-        one.prepare()  # somebody wrote without a lock: our edit goes on top of theirs
+        one.discard()
+        one.look()  # somebody wrote without a lock: our edit goes on top of theirs
+        one.put()
         changed()
     raise Conflict(f"{one.planned.path} keeps changing, so nothing was written.", hint="Try again.")
 

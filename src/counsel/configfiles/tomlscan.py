@@ -2,7 +2,9 @@
 
 import re
 import tomllib
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from counsel.records import Record
 
 # A path through tables; a number stands for an element of an array of tables, so it equals no path of ours.
 Place: TypeAlias = tuple[str | int, ...]
@@ -19,7 +21,7 @@ _STRING = re.compile(
 _SCALAR = re.compile(r"\d{4}-\d\d-\d\d \d\d:[^\s,\]}#]+|[^\s,\]}#]+")
 
 
-class Value(NamedTuple):
+class Value(Record):
     start: int
     end: int
     kind: Literal["scalar", "array", "inline"]
@@ -27,13 +29,13 @@ class Value(NamedTuple):
     items: "tuple[Item, ...]" = ()  # an array's
 
 
-class Item(NamedTuple):
+class Item(Record):
     start: int
     end: int
     comma: int | None
 
 
-class Member(NamedTuple):
+class Member(Record):
     """`key = value` inside an inline table."""
 
     keys: tuple[str, ...]
@@ -42,7 +44,7 @@ class Member(NamedTuple):
     comma: int | None
 
 
-class Statement(NamedTuple):
+class Statement(Record):
     """A header, or a `key = value`. `start` and `end` are those of its lines, the line break included."""
 
     kind: Literal["table", "array", "pair"]

@@ -38,7 +38,7 @@ class Shared:
 def where(caller: Caller, model: str) -> Place:
     """The caller's place. A counsel that a server starts in its turn finds out who asked whom."""
     seen = place(caller.env, caller.cwd)
-    return seen._replace(env=environment.of(caller, model))
+    return seen.replaced(env=environment.of(caller, model))
 
 
 def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:

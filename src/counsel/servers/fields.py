@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from counsel.agents.jsonservers import with_token
@@ -90,17 +89,17 @@ def patched(server: Server, given: Mapping[str, Any]) -> Server:
     """The server with the fields that were given; names in `env` and `headers` are added to those it has."""
     _refuse_wrong(given)
     if given.get("command") and server.transport != "stdio":
-        server = replace(server.without(*_REMOTE), transport="stdio")
+        server = server.without(*_REMOTE).replaced(transport="stdio")
     elif given.get("url") and server.transport == "stdio":
-        server = replace(server.without(*_LOCAL), transport="http")
+        server = server.without(*_LOCAL).replaced(transport="http")
     _refuse_mixtures(given.get("transport") or server.transport, given)
     values = {name: _value(server, name, value) for name, value in given.items()}
     if "headers" in values and _authorizes(given["headers"]):
         values.setdefault("token_env", None)
-    new = replace(server, **values)
+    new = server.replaced(**values)
     _refuse_incomplete(new, given)
     typed = {name: getattr(translated(new, from_person), name) for name in values}
-    return with_token(replace(new, **typed))
+    return with_token(new.replaced(**typed))
 
 
 def refuse_unusable(server: Server, old: Server | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from counsel.agents.base import AGENTS
@@ -36,7 +35,7 @@ def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> 
         server = server.without("env", "cwd")
     if not server.enabled and form.agent != "codex":
         warnings.append(f"It is switched on in {label}; `counsel servers disable` switches it off.")
-        server = replace(server, enabled=True)
+        server = server.replaced(enabled=True)
     if server.extras and origin != form.agent:
         warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
         server = server.without("extras")

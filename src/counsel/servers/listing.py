@@ -2,27 +2,29 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.serverform import Entry, Home, Server, Unreadable
 from counsel.configfiles.edits import MISSING
 from counsel.configfiles.safewrite import Reader
 from counsel.errors import CounselError
+from counsel.records import Record
 from counsel.servers import layers, secrets
 from counsel.servers.formats import FORMATS, homes
 
 
-@dataclass(slots=True, eq=False)
-class Found:
+class Found(Record):
     """A server where an agent keeps it."""
 
     server: Server
     home: Home
-    entry: Entry = field(repr=False)  # as it stands in the file
+    entry: Entry  # as it stands in the file
     shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
     drift: tuple[str, ...] = ()  # fields that are not the same in all agents that use this name
+
+    def __repr__(self) -> str:  # no entry: it may hold secrets
+        return f"Found({self.server}, {self.home.agent}, {self.home.scope})"
 
     @property
     def agent(self) -> AgentName:
@@ -64,7 +66,7 @@ def server_dict(server: Server) -> dict[str, Any]:
     }
 
 
-class Listing(NamedTuple):
+class Listing(Record):
     servers: tuple[Found, ...]
     problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read: which, why, where
 
@@ -119,7 +121,7 @@ def _at(
         except Unreadable as error:
             problems.append({**about, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
             continue
-        rows.append(Found(replace(server, enabled=server.enabled and not off(name)), home, entry))
+        rows.append(Found(server.replaced(enabled=server.enabled and not off(name)), home, entry))
     return rows
 
 
@@ -133,7 +135,7 @@ def _entries(home: Home, reader: Reader) -> Any:
 def _shadowed(rows: list[Found], precedence: tuple[Scope, ...], alone: Home | None) -> list[Found]:
     """The strongest scope is used; of a project's files, the nearest."""
     if alone is not None:
-        return [row if row.home is alone else replace(row, shadowed_by=alone.scope) for row in rows]
+        return [row if row.home is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
     best: dict[str, Found] = {}
     for row in rows:
         held = best.get(row.server.name)
@@ -142,7 +144,7 @@ def _shadowed(rows: list[Found], precedence: tuple[Scope, ...], alone: Home | No
     if not precedence:
         return rows
     return [
-        row if best[row.server.name] is row else replace(row, shadowed_by=best[row.server.name].scope)
+        row if best[row.server.name] is row else row.replaced(shadowed_by=best[row.server.name].scope)
         for row in rows
     ]
 
@@ -157,7 +159,7 @@ def _drifted(rows: list[Found]) -> list[Found]:
         if row.shadowed_by is None:
             by_name[row.server.name].append(row)
     drift = {name: _differences(same) for name, same in by_name.items()}
-    return [row if row.shadowed_by else replace(row, drift=drift[row.server.name]) for row in rows]
+    return [row if row.shadowed_by else row.replaced(drift=drift[row.server.name]) for row in rows]
 
 
 def _differences(rows: list[Found]) -> tuple[str, ...]:

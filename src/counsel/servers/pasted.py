@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from counsel.agents import references
@@ -129,7 +128,7 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
     if server.extras.get("disabled") is True:  # several programs' way; none of these agents'
         extras = {key: value for key, value in server.extras.items() if key != "disabled"}
-        server = replace(server, enabled=False, extras=extras)
+        server = server.replaced(enabled=False, extras=extras)
     return server
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from counsel.agents.base import AGENTS, AgentName, Place
@@ -24,17 +23,21 @@ from counsel.servers.listing import Found
 EditsOf = Callable[[Document], list[Edit]]
 
 
-@dataclass(slots=True)
 class Result:
     """What happens at one place."""
 
-    agent: str
-    scope: str
-    path: str
-    name: str
-    action: str  # added, replaced, updated, removed, enabled, disabled, unchanged, absent, refused
-    warnings: list[str] = field(default_factory=list)
-    error: CounselError | None = None
+    def __init__(self, home: Home, name: str, action: str, warnings: Sequence[str] = ()) -> None:
+        self.agent: str = home.agent
+        self.scope: str = home.scope
+        self.path = str(home.target.path)
+        self.name = name
+        # added, replaced, updated, removed, enabled, disabled, unchanged, absent, refused
+        self.action = action
+        self.warnings = list(warnings)
+        self.error: CounselError | None = None
+
+    def refuse(self, error: CounselError) -> None:
+        self.action, self.error = "refused", error
 
     def as_dict(self) -> dict[str, Any]:
         shown: dict[str, Any] = {
@@ -48,13 +51,13 @@ class Result:
         return {**shown, "error": self.error.as_dict()} if self.error else shown
 
 
-@dataclass(slots=True)
 class Plan:
     """All of a command: a result per place, and the writes. `what` goes into the journal: no values, only names."""
 
-    what: str
-    results: list[Result]
-    writes: list[Planned]
+    def __init__(self, what: str, results: list[Result], writes: list[Planned]) -> None:
+        self.what = what
+        self.results = results
+        self.writes = writes
 
     def refuse_if_any_refused(self) -> None:
         refused = [result for result in self.results if result.error is not None]
@@ -112,7 +115,7 @@ class Planner:
         warnings: Sequence[str] = (),
     ) -> None:
         """One place's step; its edits are tried at once, so that a refusal is known before anything is written."""
-        result = Result(home.agent, home.scope, str(home.target.path), name, action, list(warnings))
+        result = Result(home, name, action, warnings)
         self._results.append(result)
         first = self._steps.setdefault((os.path.realpath(home.target.path), home.keys, name), home)
         if first is not home and edits.keys() == {home.target}:
@@ -121,7 +124,7 @@ class Planner:
         try:
             changed = [self._try(home, name, target, make) for target, make in edits.items()]
         except CounselError as error:
-            result.action, result.error = "refused", error
+            result.refuse(error)
             return
         if not any(changed):
             result.action = "unchanged"
@@ -141,16 +144,16 @@ class Planner:
         """Once all steps are known: a server may be taken out of two files by one command."""
         for (agent, name), after in self._layers.items():
             error = layers.refusal(FORMATS[agent], self.place, self.reader, name, after)
-            for result in self._results if error else ():
-                if (result.agent, result.name) == (agent, name) and result.path in after:
-                    result.action, result.error = "refused", error
+            for result in self._results:
+                if error and (result.agent, result.name) == (agent, name) and result.path in after:
+                    result.refuse(error)
 
     def refuse(self, home: Home, name: str, error: CounselError) -> None:
-        path = str(home.target.path)
-        self._results.append(Result(home.agent, home.scope, path, name, "refused", error=error))
+        self.note(home, name, "refused")
+        self._results[-1].error = error
 
     def note(self, home: Home, name: str, action: str) -> None:
-        self._results.append(Result(home.agent, home.scope, str(home.target.path), name, action))
+        self._results.append(Result(home, name, action))
 
     def plan(self, what: str) -> Plan:
         self._refuse_broken_layers()
@@ -315,4 +318,4 @@ def readable(found: Found) -> Server:
         server = FORMATS[found.agent].read(found.server.name, found.entry)
     except Unreadable as error:
         raise ConfigInvalid(f"{found.server.name!r} in {found.home.target.path}: {error}.") from None
-    return replace(server, enabled=found.server.enabled)
+    return server.replaced(enabled=found.server.enabled)

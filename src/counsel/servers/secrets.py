@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from counsel.agents.references import REFERENCE
@@ -182,8 +181,7 @@ def masked_any(value: Any, name: str = "") -> Any:
 
 
 def masked_server(server: Server) -> Server:
-    return replace(
-        server,
+    return server.replaced(
         args=masked_args(server.args),
         env=masked_map(server.env),
         url=masked_url(server.url),

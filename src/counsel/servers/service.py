@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from counsel import reach
 from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, Place, place
@@ -16,6 +16,7 @@ from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
 from counsel.errors import InvalidArgument, NotFound
+from counsel.records import Record
 from counsel.servers.formats import FORMATS, format_of, homes
 from counsel.servers.listing import Found, Listing
 from counsel.servers.listing import listing as list_servers
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 EVERY_AGENT: tuple[str, ...] = tuple(FORMATS)
 
 
-class Applied(NamedTuple):
+class Applied(Record):
     """A plan and the id of what was written (None: nothing needed writing, or a dry run)."""
 
     plan: Plan
@@ -100,7 +101,7 @@ class Servers:
         *,
         dry_run: bool = False,
     ) -> Applied:
-        """`change` gets the server as it is and gives it as it shall be; `dataclasses.replace` will do."""
+        """`change` gets the server as it is and gives it as it shall be; `Server.replaced` will do."""
         from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
 
         planner = self._planner()

@@ -74,7 +74,7 @@ def _of(plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], read
             if name not in known
         }
         known |= entries.keys()
-        yield home._replace(entries=shown)
+        yield home.replaced(entries=shown)
 
 
 def _read(target: Target, reader: Reader) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ def _stdio(server: Server) -> dict[str, Any]:
             raise Untranslatable(
                 f"Codex passes variables on under their own name only: {name} cannot be made from ${{{other[0]}}}"
             )
-    plain = translated(replace(server, env=fixed), references.CODEX.write)
+    plain = translated(server.replaced(env=fixed), references.CODEX.write)
     entry: dict[str, Any] = {"command": plain.command}
     if plain.args:
         entry["args"] = list(plain.args)
@@ -154,7 +153,7 @@ def _remote(server: Server) -> dict[str, Any]:
         if (name := references.whole(value)) is not None
     }
     fixed = {header: value for header, value in server.headers.items() if header not in referring}
-    plain = translated(replace(server, headers=fixed), references.CODEX.write)
+    plain = translated(server.replaced(headers=fixed), references.CODEX.write)
     entry: dict[str, Any] = {"url": plain.url}
     if server.token_env:
         entry["bearer_token_env_var"] = server.token_env
