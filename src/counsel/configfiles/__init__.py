@@ -8,6 +8,7 @@ tomlspan.py  TOML: the same, over statements
 locks.py     Claude Code's lock folder, and our own lock files
 safewrite.py lock, read again, new file beside the old one, atomic replace; several files all or none
 disk.py      what the file system does for it: through links, modes and owners kept, synced, errors in words
+content.py   a file's bytes, or what it holds now with one span changed
 overlap.py   what two texts share at their ends
 journal.py   a backup of every write; undo
 """

@@ -6,6 +6,7 @@ import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+from counsel.configfiles.content import Content
 from counsel.configfiles.edits import (
     MISSING,
     AddItem,
@@ -36,7 +37,7 @@ class Document(abc.ABC):
     @abc.abstractmethod
     def text(self) -> str: ...
 
-    def encoded(self, before: bytes) -> bytes:  # noqa: ARG002 - JSON needs it
+    def encoded(self, before: bytes) -> Content:  # noqa: ARG002 - JSON needs it
         """The text's bytes. `before` are those of the document that was edited."""
         return self.text.encode()
 

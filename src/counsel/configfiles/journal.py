@@ -17,6 +17,7 @@ from typing import Any
 
 from counsel import private
 from counsel.configfiles import disk, overlap, safewrite
+from counsel.configfiles.content import difference, size, whole
 from counsel.configfiles.document import Kind
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
 from counsel.configfiles.edits import Path as Keys
@@ -127,7 +128,7 @@ class Journal:
 
         def rewrite(current: bytes | None) -> bytes | None:
             for _, undo in steps:
-                current = undo(current)
+                current = whole(undo(current))
             return current
 
         return safewrite.plan(Change(steps[0][0], rewrite))
@@ -181,9 +182,8 @@ class Journal:
         folder.mkdir(mode=0o700, exist_ok=True)
         entries = []
         for number, one in enumerate(ready):
-            before, after = one.before or b"", one.after or b""
-            start, end = overlap.differing(before, after)
-            _write_private(folder / f"{number}.after", after[start : len(after) - (len(before) - end)])
+            start, end, new = difference(one.before or b"", one.content or b"")
+            _write_private(folder / f"{number}.after", new)
             entries.append(_shown(one, start, end))
         shown = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
         _write_private(folder / "op.json", json.dumps(shown, indent=1).encode())
@@ -246,7 +246,7 @@ def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
         "stamp": _stamp(target.path) if one.before is not None else None,
         "start": start,
         "end": end,
-        "after_size": -1 if one.after is None else len(one.after),
+        "after_size": -1 if one.content is None else size(one.content),
     }
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
+from counsel.configfiles.content import Spliced
 from counsel.configfiles.document import malformed
 from counsel.configfiles.jsonplain import Plain, skip
 from counsel.records import Record
@@ -74,13 +75,12 @@ class Patch(Record):
     def text(self) -> str:
         return "".join((self.before[: self.start], self.new, self.before[self.end :]))
 
-    def data(self, before: bytes) -> bytes:
+    def encoded(self, before: bytes) -> Spliced:
         """The new text's bytes, from those of the text before."""
         start, end = self.start, self.end
         if len(before) != len(self.before):  # not ASCII alone
             start, end = (len(self.before[:at].encode()) for at in (start, end))
-        view = memoryview(before)
-        return b"".join((view[:start], self.new.encode(), view[end:]))
+        return Spliced(before, start, end, self.new.encode())
 
 
 @contextmanager
@@ -213,8 +213,8 @@ class Sparse(Mapping[str, Any]):
         return len(self._places)
 
 
-_COLON = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
-_NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*(?=")')
+# From the end of a member to the value of the next, whose name has no escapes.
+_NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*')
 
 
 def _sparse(text: str, start: int) -> tuple[Any, int]:
@@ -222,29 +222,25 @@ def _sparse(text: str, start: int) -> tuple[Any, int]:
     at = skip(text, start + 1)
     if text[start : start + 1] != "{" or text[at : at + 1] != '"':
         return _scan(text, start)
-    places: dict[str, int] = {}
+    scan, following = _SCAN, _NEXT.match
+    key, place = _key(text, at)
+    places = {key: place}
     while True:
-        key, end = scanstring(text, at + 1)
-        colon = _COLON.match(text, end)
-        place = places[key] = colon.end() if colon else _key(text, at)[1]
-        end = _end(text, place)
-        if found := _NEXT.match(text, end):
-            at = found.end()
+        try:
+            end = scan(text, place)[1]
+        except (StopIteration, ValueError, RecursionError):
+            end = _scan(text, place)[1]  # says what is wrong, or reads what is huge
+        if found := following(text, end):
+            place = places[found[1]] = found.end()
             continue
-        end = skip(text, end)
-        if text[end : end + 1] == "}":
+        at = skip(text, end)
+        if text[at : at + 1] == "}":
             break
-        if text[end : end + 1] != ",":
-            raise JSONDecodeError("expecting ',' or '}'", text, end)
-        raise JSONDecodeError("expecting a name in double quotes", text, skip(text, end + 1))
-    return (Sparse(text, places), end + 1) if end - start >= _LARGE else _scan(text, start)
-
-
-def _end(text: str, start: int) -> int:
-    try:
-        return _SCAN(text, start)[1]
-    except (StopIteration, ValueError, RecursionError):
-        return _scan(text, start)[1]  # says what is wrong, or reads what is huge
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError("expecting ',' or '}'", text, at)
+        key, place = _key(text, skip(text, at + 1))
+        places[key] = place
+    return (Sparse(text, places), at + 1) if at - start >= _LARGE else _scan(text, start)
 
 
 def _key(text: str, start: int) -> tuple[str, int]:

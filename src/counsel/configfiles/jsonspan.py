@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from counsel.configfiles import overlap
+from counsel.configfiles.content import Content
 from counsel.configfiles.document import Document
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
 from counsel.configfiles.jsonplain import Plain, skip
@@ -50,8 +51,8 @@ class JsonDocument(Document):
             self._from = Plain.of(self._from.text(), comments=self._comments)
         return self._from
 
-    def encoded(self, before: bytes) -> bytes:
-        return self._from.data(before) if isinstance(self._from, Patch) else super().encoded(before)
+    def encoded(self, before: bytes) -> Content:
+        return self._from.encoded(before) if isinstance(self._from, Patch) else super().encoded(before)
 
     def spliced(self, edits: Sequence[Edit]) -> Self:
         if not edits:

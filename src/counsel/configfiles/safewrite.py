@@ -1,6 +1,6 @@
 """Writing users' files: locked, read again, complete or not at all, several files all or none.
 
-A change is a function from the file's bytes to new bytes. It is planned on what the file holds now, and applied to what
+A change is a function from the file's bytes to its new content. It is planned on what the file holds now, and applied to what
 it holds under the lock: the planned bytes when nothing changed meanwhile, else the function is asked again.
 """
 
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from counsel.configfiles import disk, locks
+from counsel.configfiles.content import Content, Spliced, pieces, whole
 from counsel.configfiles.document import Document, Kind, parse
 from counsel.configfiles.edits import Edit
 from counsel.errors import ConfigInvalid, Conflict, CounselError, Internal
@@ -20,7 +21,7 @@ _ATTEMPTS = 20
 _FRESH = 2.0  # seconds: a file that was touched this recently and does not parse may be half written
 _PAUSE = 0.05
 
-Rewrite = Callable[[bytes | None], bytes | None]
+Rewrite = Callable[[bytes | None], Content | None]
 
 
 class Target(Record):
@@ -36,11 +37,11 @@ class Change(Record):
 
 
 class Planned(Record):
-    """A change and what it makes of the file as it is now; `after` is exactly what is written."""
+    """A change and what it makes of the file as it is now; `content` is exactly what is written."""
 
     change: Change
     before: bytes | None
-    after: bytes | None
+    content: Content | None
 
     def __repr__(self) -> str:  # no content: it may hold secrets
         return f"Planned({self.path})"
@@ -50,8 +51,14 @@ class Planned(Record):
         return self.change.target.path
 
     @property
+    def after(self) -> bytes | None:
+        return whole(self.content)
+
+    @property
     def changes(self) -> bool:
-        return self.before != self.after
+        if isinstance(self.content, Spliced):
+            return self.content.changes
+        return self.before != self.content
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +140,7 @@ def by_edits(
     """A change made of edits, which are worked out anew when the file turns out to have changed."""
     reader = reader or Reader()
 
-    def rewrite(data: bytes | None) -> bytes | None:
+    def rewrite(data: bytes | None) -> Content | None:
         before = reader.parsed(data, target)
         wanted = edits(before)
         return before.edited(wanted).encoded(data or b"") if wanted else data
@@ -210,11 +217,11 @@ class _Staged:
 
     def put(self) -> None:
         """Write it next to the file, and wait for the disk."""
-        if self.planned.changes and self.planned.after is not None:
+        if self.planned.changes and self.planned.content is not None:
             target = self.planned.change.target
             with disk.explained(target.path, "written"):
                 self.folders += disk.made_folders(self.seen.real.parent)
-                self.temporary = disk.put_beside(self.seen, self.planned.after, target.mode)
+                self.temporary = disk.put_beside(self.seen, pieces(self.planned.content), target.mode)
                 disk.sync_file(self.temporary)
 
     def unchanged(self) -> bool:
@@ -241,7 +248,7 @@ class _Staged:
             self.seen.real.unlink(missing_ok=True)
             self._remove_folders()
         else:
-            old = disk.put_beside(self.seen, self.planned.before, self.seen.mode or 0o600)
+            old = disk.put_beside(self.seen, [self.planned.before], self.seen.mode or 0o600)
             disk.sync_file(old)
             old.replace(self.seen.real)
         disk.sync_folder(self.seen.real.parent)

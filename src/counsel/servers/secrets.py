@@ -151,10 +151,10 @@ def _replaced(text: str, change: Callable[[str], str]) -> str:
 
 def _inside(text: str) -> Iterator[tuple[int, int]]:
     """Where secrets stand in a text: in an address, in pairs (`?key=…`, `Password=…;`), after a header's name."""
-    for found in re.finditer(_PAIR, text):
+    for found in re.finditer(_PAIR, text) if "=" in text else ():
         if looks_secret(found[1], found[2]):
             yield found.span(2)
-    if (header := re.fullmatch(_HEADER, text)) and looks_secret(header[1], header[2]):
+    if ":" in text and (header := re.fullmatch(_HEADER, text)) and looks_secret(header[1], header[2]):
         yield header.span(2)
     if "://" in text:
         for found in re.finditer(_LOGIN, text):

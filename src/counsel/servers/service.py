@@ -12,6 +12,7 @@ from counsel import reach
 from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, Place, place
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles import safewrite
+from counsel.configfiles.content import whole
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
@@ -205,7 +206,7 @@ class Servers:
         paths = [(*home.keys, name) for home in homes if home.target == change.target]
 
         def rewrite(data: bytes | None) -> bytes | None:
-            after = change.rewrite(data)
+            after = whole(change.rewrite(data))
             older = self.journal.origin(change.target.path, data) if data is not None else None
             return (
                 older if older is not None and _same_but_empty(change.target, older, after, paths) else after
