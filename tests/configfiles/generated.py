@@ -74,10 +74,11 @@ class JsonMaker:
 
     def _value(self, path: tuple[str, ...], depth: int) -> Any:
         start = len(self.made.text)
-        kind = self.draw(st.integers(0, 5)) if depth < 4 else 0
-        if kind == 5:
+        objects = 3 if depth < 3 else 1  # of six: what is edited stands two and three objects deep
+        kind = self.draw(st.integers(0, 5)) if depth < 4 else 5
+        if kind < objects:
             value: Any = self._object(path, depth)
-        elif kind == 4:
+        elif kind == objects:
             value = self._array(depth)
         else:
             raw, value = self.draw(JSON_LEAVES)
