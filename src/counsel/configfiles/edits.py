@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from counsel.configfiles.sparse import Sparse
 from counsel.records import Record
 
 Path: TypeAlias = tuple[str, ...]
@@ -72,9 +73,17 @@ def _changed(value: Any, rest: Path, edit: Edit) -> Any:
     if isinstance(edit, Drop | DropItem) and old is MISSING:
         return value
     new = _changed(old, rest[1:], edit)
-    if new is MISSING:
-        return {key: kept for key, kept in held.items() if key != rest[0]}
-    return {**held, rest[0]: new}
+    return _without(held, rest[0]) if new is MISSING else _with(held, rest[0], new)
+
+
+def _with(held: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
+    return held.having(key, value) if isinstance(held, Sparse) else {**held, key: value}
+
+
+def _without(held: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    if isinstance(held, Sparse):
+        return held.lacking(key)
+    return {name: kept for name, kept in held.items() if name != key}
 
 
 def _leaf(value: Any, edit: Edit) -> Any:
@@ -92,7 +101,7 @@ def _leaf(value: Any, edit: Edit) -> Any:
 def alike(one: Any, other: Any) -> bool:
     """Equal in JSON's sense: `1`, `1.0` and `true` are three values."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in unlike(one, other))
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(alike, one, other))
     if isinstance(one, bool) or isinstance(other, bool):
@@ -102,11 +111,18 @@ def alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[str]:
+    """The members that may differ: of two large objects only those that are written otherwise."""
+    if isinstance(one, Sparse) and isinstance(other, Sparse):
+        return one.unlike(other)
+    return {**one, **other}
+
+
 def without_empty_parents(value: Any, path: Path) -> Any:
     """`value` without the tables on the way to `path` that hold nothing: in TOML these need no words."""
     if len(path) < 2 or not isinstance(value, Mapping) or path[0] not in value:
         return value
     inner = without_empty_parents(value[path[0]], path[1:])
     if isinstance(inner, Mapping) and not inner:
-        return {key: kept for key, kept in value.items() if key != path[0]}
-    return {**value, path[0]: inner}
+        return _without(value, path[0])
+    return _with(value, path[0], inner)

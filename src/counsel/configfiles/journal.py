@@ -19,7 +19,7 @@ from counsel import private
 from counsel.configfiles import disk, overlap, safewrite
 from counsel.configfiles.content import difference, size, whole
 from counsel.configfiles.document import Kind
-from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, unlike
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Change, Planned, Target
 from counsel.errors import Conflict, CounselError, NotFound
@@ -324,7 +324,7 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
         old = before or {}
         return [
             edit
-            for key in {**after, **old}
+            for key in unlike(after, old)
             for edit in _reverse(
                 (*path, key), old.get(key, MISSING), after.get(key, MISSING), current.get(key, MISSING), file
             )

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from counsel.configfiles.content import Spliced
 from counsel.configfiles.document import malformed
 from counsel.configfiles.jsonplain import Plain, skip
+from counsel.configfiles.sparse import Span, Sparse
 from counsel.records import Record
 
 _LARGE = 1 << 18  # characters: from here on it pays to keep only places
@@ -29,15 +30,15 @@ class Slot(Record):
     key: str | None
     value: Any
 
-    def moved(self, by: int) -> "Slot":
-        comma = None if self.comma is None else self.comma + by
-        return Slot(self.start + by, self.value_start + by, self.end + by, comma, self.key, self.value)
-
 
 class Container(Record):
     start: int  # of its opening bracket
     close: int  # of its closing bracket
     slots: tuple[Slot, ...]
+
+    @property
+    def value(self) -> dict[str | None, Any]:
+        return {slot.key: slot.value for slot in self.slots}
 
     def member(self, key: str) -> Slot | None:
         """The last of that name: where keys repeat, every client reads the last."""
@@ -142,6 +143,29 @@ def whole(plain: Plain, known: Known | None = None) -> Container | None:
     return found
 
 
+def value_of(text: str) -> Any:
+    """What a text means that is one object and nothing else."""
+    try:
+        value, end = _sparse(text, 0) if len(text) > _LARGE else _scan(text, 0)
+    except JSONDecodeError as error:
+        raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
+    if end != len(text):
+        raise malformed("This is not valid JSON: there is more text after the end", text, end)
+    return value
+
+
+def inner(plain: Plain, slot: Slot, wanted: set[str]) -> Container:
+    """An object that is a member. Of a large one only the wanted members, and so many of the last ones that, whichever
+    of the wanted go, what is then the last is among them."""
+    if not isinstance(slot.value, Sparse):
+        return container(plain, slot.value_start)
+    spans = slot.value.spans
+    last = list(spans)[-len(wanted) - 1 :]
+    starts = sorted({spans[key][0] for key in (*last, *wanted) if key in spans})
+    slots = tuple(_slot(plain, at, named=True, known=None, sparse=True) for at in starts)
+    return Container(slot.value_start, slot.end - 1, slots)
+
+
 def container(plain: Plain, start: int, known: Known | None = None, *, sparse: bool = False) -> Container:
     text = plain.text
     slots: list[Slot] = []
@@ -173,46 +197,6 @@ def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse:
     return Slot(start, value_start, end, comma, key, value)
 
 
-def patched(root: Container, change: Patch) -> Container:
-    """A text's members after a change inside one of them: only that one is read again."""
-    shift = len(change.new) - (change.end - change.start)
-    before = [slot for slot in root.slots if slot.end <= change.start]
-    held, *after = root.slots[len(before) :]
-    own = (
-        "{",
-        change.before[held.start : change.start],
-        change.new,
-        change.before[change.end : held.end],
-        "}",
-    )
-    found = whole(Plain.of("".join(own), comments=False))
-    slots = [slot.moved(held.start - 1) for slot in found.slots] if found else []
-    if slots and held.comma is not None:
-        slots[-1] = slots[-1].replaced(comma=held.comma + shift)
-    slots = [*before, *slots, *(slot.moved(shift) for slot in after)]
-    return Container(root.start, root.close + shift, tuple(slots))
-
-
-class Sparse(Mapping[str, Any]):
-    """A large object, checked once; of its members only the places are kept, and read when somebody asks.
-
-    Claude Code's projects are nearly all of its 6.6 MB: as objects they would take 20 MB, and longer to make than to read.
-    """
-
-    def __init__(self, text: str, places: dict[str, int]) -> None:
-        self._text = text
-        self._places = places
-
-    def __getitem__(self, key: str) -> Any:
-        return _scan(self._text, self._places[key])[0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
 # From the end of a member to the value of the next, whose name has no escapes.
 _NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*')
 
@@ -224,23 +208,32 @@ def _sparse(text: str, start: int) -> tuple[Any, int]:
         return _scan(text, start)
     scan, following = _SCAN, _NEXT.match
     key, place = _key(text, at)
-    places = {key: place}
+    spans: dict[str, Span] = {}
+    members = 0
     while True:
         try:
             end = scan(text, place)[1]
         except (StopIteration, ValueError, RecursionError):
             end = _scan(text, place)[1]  # says what is wrong, or reads what is huge
+        spans[key] = at, end
+        members += 1
         if found := following(text, end):
-            place = places[found[1]] = found.end()
+            key, at, place = found[1], found.start(1) - 1, found.end()
             continue
-        at = skip(text, end)
-        if text[at : at + 1] == "}":
+        end = skip(text, end)
+        if text[end : end + 1] == "}":
             break
-        if text[at : at + 1] != ",":
-            raise JSONDecodeError("expecting ',' or '}'", text, at)
-        key, place = _key(text, skip(text, at + 1))
-        places[key] = place
-    return (Sparse(text, places), at + 1) if at - start >= _LARGE else _scan(text, start)
+        if text[end : end + 1] != ",":
+            raise JSONDecodeError("expecting ',' or '}'", text, end)
+        at = skip(text, end + 1)
+        key, place = _key(text, at)
+    if end - start < _LARGE or members > len(spans):  # where names repeat, all of them must be seen
+        return _scan(text, start)
+    return Sparse(text, spans, _member), end + 1
+
+
+def _member(text: str, start: int) -> Any:
+    return _scan(text, _key(text, start)[1])[0]
 
 
 def _key(text: str, start: int) -> tuple[str, int]:

@@ -6,12 +6,13 @@ of a 6.6 MB file costs about one `json.loads`.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 from counsel.configfiles import overlap
 from counsel.configfiles.content import Content
 from counsel.configfiles.document import Document
-from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike
+from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike, intended
 from counsel.configfiles.jsonplain import Plain, skip
 from counsel.configfiles.jsonread import (
     Container,
@@ -19,8 +20,9 @@ from counsel.configfiles.jsonread import (
     Patch,
     Slot,
     container,
+    inner,
     no_collection,
-    patched,
+    value_of,
     whole,
 )
 from counsel.configfiles.jsonstyle import Style, line_indent
@@ -29,17 +31,19 @@ from counsel.configfiles.jsonstyle import Style, line_indent
 class JsonDocument(Document):
     """Its text is a string, or another's with one span changed: megabytes are put together only when somebody asks."""
 
-    def __init__(self, text: Plain | Patch, root: Container | None, *, comments: bool) -> None:
-        super().__init__({slot.key: slot.value for slot in root.slots} if root else {})
+    def __init__(self, text: Plain | Patch, value: Any, *, comments: bool) -> None:
+        super().__init__(value)
         self._comments = comments
         self._from = text
-        self._root = root
 
     @classmethod
     def read(cls, text: str, *, comments: bool = False, known: Known | None = None) -> Self:
         plain = Plain.of(text, comments=comments)
         with no_collection():
-            return cls(plain, whole(plain, known), comments=comments)
+            root = whole(plain, known)
+        made = cls(plain, root.value if root else {}, comments=comments)
+        made.__dict__["_root"] = root
+        return made
 
     @property
     def text(self) -> str:
@@ -50,6 +54,11 @@ class JsonDocument(Document):
         if isinstance(self._from, Patch):
             self._from = Plain.of(self._from.text(), comments=self._comments)
         return self._from
+
+    @cached_property
+    def _root(self) -> Container | None:
+        with no_collection():
+            return whole(self._plain)
 
     def encoded(self, before: bytes) -> Content:
         return self._from.encoded(before) if isinstance(self._from, Patch) else super().encoded(before)
@@ -65,17 +74,17 @@ class JsonDocument(Document):
         if self._root is None:
             text += f"{style.newline}{{}}" if text and text[-1] not in "\n\ufeff" else "{}"
             plain = Plain.of(text, comments=self._comments)
-            return self._again(_edited(plain, container(plain, len(text) - 2), edits, 0, style))
+            return self._again(_edited(plain, container(plain, len(text) - 2), edits, style))
         depth, holder, style = _common_container(
-            self._plain, self._root, [edit.path[:-1] for edit in edits], style
+            self._plain, self._root, [edit.path for edit in edits], style
         )
+        below = [edit.replaced(path=edit.path[depth:]) for edit in edits]
         if depth == 0 or self._comments:  # a line may start inside a comment
-            return self._again(_edited(self._plain, holder, edits, depth, style))
+            return self._again(_edited(self._plain, holder, below, style))
         line, end = text.rfind("\n", 0, holder.start) + 1, holder.close + 1
-        near = Plain.of(text[line:end], comments=False)
-        new = _edited(near, container(near, holder.start - line), edits, depth, style)
-        change = Patch(text, holder.start, end, new[holder.start - line :])
-        return type(self)(change, patched(self._root, change), comments=False)
+        new = _edited(self._plain, holder, below, style, start=line, end=end)[holder.start - line :]
+        value = intended(self.value, [Put(edits[0].path[:depth], value_of(new))])
+        return type(self)(Patch(text, holder.start, end, new), value, comments=False)
 
     def _again(self, text: str) -> Self:
         slots = self._root.slots if self._root else ()
@@ -89,23 +98,31 @@ def _common_container(
 ) -> tuple[int, Container, Style]:
     """How deep the paths go together through objects that exist, the deepest of these, and its style."""
     holder, depth = root, 0
-    while all(len(path) > depth and path[depth] == paths[0][depth] for path in paths):
+    while all(len(path) - 1 > depth and path[depth] == paths[0][depth] for path in paths):
         slot = holder.member(paths[0][depth])
         if slot is None or not isinstance(slot.value, Mapping):
             break
         style = style if style.multiline(plain.original, holder) else style.one_line()
-        holder, depth = container(plain, slot.value_start), depth + 1
+        depth += 1
+        holder = inner(plain, slot, {path[depth] for path in paths})
     return depth, holder, style
 
 
-def _edited(plain: Plain, holder: Container, edits: Sequence[Edit], depth: int, style: Style) -> str:
-    """The text after edits inside `holder`, which their paths share `depth` keys to."""
-    text = plain.original
-    for number, edit in enumerate(edits):
-        if number:
-            plain = Plain.of(text, comments=plain.comments)
-            holder = container(plain, holder.start)
-        text = _apply(plain, holder, edit.path[depth:], edit, style)
+def _edited(
+    plain: Plain,
+    holder: Container,
+    edits: Sequence[Edit],
+    style: Style,
+    *,
+    start: int = 0,
+    end: int | None = None,
+) -> str:
+    """The text from start to end, all of `holder` in it, after edits whose paths begin in `holder`."""
+    first, *others = edits
+    text = _spliced(plain.original[start:end], _apply(plain, holder, first.path, first, style), -start)
+    for edit in others:
+        near = Plain.of(text, comments=plain.comments)
+        text = _spliced(text, _apply(near, container(near, holder.start - start), edit.path, edit, style))
     return text
 
 
@@ -114,31 +131,30 @@ def _edited(plain: Plain, holder: Container, edits: Sequence[Edit], depth: int, 
 Splice = tuple[int, int, str]
 
 
-def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style) -> str:
+def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style) -> list[Splice]:
     slot = holder.member(path[0])
     if len(path) > 1 and slot is not None and isinstance(slot.value, Mapping):
-        inner = style if style.multiline(plain.original, holder) else style.one_line()
-        return _apply(plain, container(plain, slot.value_start), path[1:], edit, inner)
+        near = style if style.multiline(plain.original, holder) else style.one_line()
+        return _apply(plain, inner(plain, slot, {path[1]}), path[1:], edit, near)
     match edit:
         case Drop():
-            splices = _drop_all(plain, holder, path)
+            return _drop_all(plain, holder, path)
         case DropItem():
-            splices = _drop_items(plain, slot, edit.value)
+            return _drop_items(plain, slot, edit.value)
         case Put():
-            splices = _put(plain, holder, path, edit.value, style)
+            return _put(plain, holder, path, edit.value, style)
         case AddItem() if slot is not None and isinstance(slot.value, list):
-            splices = _insert(plain, container(plain, slot.value_start), [(None, edit.value)], style)
+            return _insert(plain, container(plain, slot.value_start), [(None, edit.value)], style)
         case AddItem():
-            splices = _put(plain, holder, path, [edit.value], style)
-    return _spliced(plain.original, splices)
+            return _put(plain, holder, path, [edit.value], style)
 
 
-def _spliced(text: str, splices: list[Splice]) -> str:
-    """One new text from all spans."""
+def _spliced(text: str, splices: list[Splice], shift: int = 0) -> str:
+    """One new text from all spans, which are so far from where the text has them."""
     parts, at = [], 0
     for start, end, new in sorted(splices):
-        parts += [text[at:start], new]
-        at = max(at, end)
+        parts += [text[at : start + shift], new]
+        at = max(at, end + shift)
     return "".join([*parts, text[at:]])
 
 
