@@ -3,7 +3,8 @@
     python bench/servers.py [RUNS]
 
 add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run, and
-take turns, so that a busy machine slows both; ratios are of medians. Bars: list at most 0.5, add at most 0.15.
+take turns, so that a busy machine slows both; ratios are of medians. Bars: list at most 0.5, add at most 0.15; and any
+edit, of the user's part or of one project's, at most 0.5 seconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,19 @@ from typing import Any
 ADD_MCP = "add-mcp@2.4"
 AGENTS = ("claude-code", "codex", "gemini-cli", "cursor")
 BARS = {"list": 0.5, "add": 0.15}
+# One after the other in one home; `touch` stands for another program that writes the file in between.
+EDITS = {
+    "add": "add one --agent claude -- npx -y a-server",
+    "update": "update one --agent claude -e NAME=value",
+    "add --scope local": "add two --agent claude --scope local -- npx -y a-server",
+    "disable --scope local": "disable two --agent claude --scope local",
+    "remove --scope local": "remove two --agent claude --scope local",
+    "undo": "undo",
+    "touch": "",
+    "undo after another's write": "undo",
+    "remove --everywhere": "remove old --everywhere",
+}
+SECONDS = 0.5
 SCRATCH = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 
 
@@ -101,6 +115,31 @@ def timed(command: list[str], template: Path) -> tuple[float, float]:
     return took, spent
 
 
+def edits(counsel: list[str], template: Path) -> dict[str, float]:
+    """Seconds of every edit in a fresh copy of the home, start-up included."""
+    took: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder, "home")
+        shutil.copytree(template, home)
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], "COUNSEL_HOME": str(home / "counsel")}
+        for what, command in EDITS.items():
+            if what == "touch":
+                file = home / ".claude.json"
+                file.write_text(file.read_text().replace('"numStartups": 100', '"numStartups": 101'))
+                continue
+            began = time.perf_counter()
+            subprocess.run(
+                [*counsel, *command.split()],
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=True,
+            )
+            took[what] = time.perf_counter() - began
+    return took
+
+
 def measure(runs: int = 7) -> dict[str, Any]:
     counsel = [str(Path(sys.executable).with_name("counsel")), "servers"]
     commands = {
@@ -115,10 +154,12 @@ def measure(runs: int = 7) -> dict[str, Any]:
         make_home(Path(folder))
         size = Path(folder, ".claude.json").stat().st_size
         samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        edited: list[dict[str, float]] = []
         for _ in range(runs):
             for what, both in commands.items():
                 for who, command in both.items():
                     samples.setdefault((what, who), []).append(timed(command, Path(folder)))
+            edited.append(edits(counsel, Path(folder)))
     report: dict[str, Any] = {"claude_json_bytes": size, "runs": runs}
     for what, both in commands.items():
         rows: dict[str, Any] = {who: _medians(samples[what, who]) for who in both}
@@ -127,6 +168,9 @@ def measure(runs: int = 7) -> dict[str, Any]:
             for unit in ("seconds", "cpu_seconds"):
                 rows[f"{unit}_ratio"] = round(rows["counsel"][unit] / rows["add-mcp"][unit], 3)
             rows["bar"] = BARS[what]
+    report["edits"] = {
+        what: round(statistics.median(one[what] for one in edited), 3) for what in edited[0]
+    } | {"bar": SECONDS}
     return report
 
 

@@ -57,8 +57,12 @@ def test_removing_keeps_notes_and_the_neighbours_lines() -> None:
     assert after == '{\n  "a": 1, // one\n  // about x\n  // two\n  "b": 3\n}'
 
 
-def test_removing_a_repeated_key_removes_all_of_it() -> None:
+@pytest.mark.parametrize("large", [jsonread._LARGE, -1])
+def test_removing_a_repeated_key_removes_all_of_it(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonread, "_LARGE", large)
     assert parse('{"x": 1, "a": 0, "x": 2}', "json").remove_member(("x",)).text == '{"a": 0}'
+    inside = parse('{"t": {"s": {"b": 1}, "a": 1, "s": 2}}', "json").remove_member(("t", "s"))
+    assert inside.text == '{"t": {"a": 1}}'
 
 
 def test_several_edits_in_one_go_touch_only_their_members() -> None:

@@ -51,8 +51,10 @@ def lookup(value: Any, path: Path) -> Any:
 def patch(path: Path, old: Any, new: Any) -> list[Edit]:
     """The fewest edits that turn `old` at `path` into `new`: what is equal is not touched, nor reordered."""
     if isinstance(old, Mapping) and isinstance(new, Mapping) and old:
-        gone: list[Edit] = [Drop((*path, key)) for key in old if key not in new]
-        return gone + [edit for key in new for edit in patch((*path, key), old.get(key, MISSING), new[key])]
+        keys = list(unlike(old, new))
+        gone: list[Edit] = [Drop((*path, key)) for key in keys if key not in new]
+        there = [key for key in keys if key in new]
+        return gone + [edit for key in there for edit in patch((*path, key), old.get(key, MISSING), new[key])]
     if old is not MISSING and alike(old, new):
         return []
     return [Put(path, new)]
