@@ -42,7 +42,7 @@ class JsonDocument(Document):
         with no_collection():
             root = whole(plain, known)
         made = cls(plain, root.value if root else {}, comments=comments)
-        made.__dict__["_root"] = root
+        made._root = root
         return made
 
     @property
