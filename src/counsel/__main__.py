@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _complete_streams()
+    gc.set_threshold(50_000)  # imports make no garbage; to look for it among them costs a command some 10 ms
     if arguments[:1] == ["stdio"]:
         from counsel.doors import stdio
 
         sys.exit(stdio.main(arguments[1:]))
-    gc.set_threshold(
-        50_000
-    )  # imports make no garbage; to look for it among them costs every start some 10 ms
     from counsel import cli
 
     _leave(cli.run(arguments))
