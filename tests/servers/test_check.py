@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from counsel.servers import check as checking
 from servers.conftest import QUICK, TINY, World
 
 SECRET = "sk-live-abcdefghijklmnop1234"
@@ -81,6 +87,96 @@ def test_nobody_listens(world: World) -> None:
     row = only(world, code=1)
     assert row["status"] == "failed"
     assert SECRET not in str(row)
+
+
+@pytest.fixture
+def refusing() -> Iterator[tuple[str, list[str]]]:
+    """Answers `/401` with 401, and so on; `/page` with a page, `/broken` with half a document. What it was sent."""
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append(str(self.headers.get("Authorization")))
+            status = int(self.path[1:]) if self.path[1:].isdigit() else 200
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html" if self.path == "/page" else "application/json")
+            self.end_headers()
+            self.wfile.write(b"{half")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/401", "it answered HTTP 401 Unauthorized (it wants a token or a login)"),
+        ("/500", "it answered HTTP 500 Internal Server Error"),
+        ("/404", "it answered HTTP 404 Not Found"),
+        ("/page", "Unexpected content type: text/html"),
+        ("/broken", "what it answered is not MCP"),
+    ],
+)
+def test_a_server_that_refuses_is_quoted(
+    path: str, words: str, world: World, refusing: tuple[str, list[str]]
+) -> None:
+    world.counsel("add", "x", "-a", "claude,codex", "--url", refusing[0] + path)
+    assert [row["error"] for row in world.json("check", code=1)["checks"]] == [words, words]
+
+
+def test_the_same_address_in_several_agents_is_called_once(
+    world: World, refusing: tuple[str, list[str]]
+) -> None:
+    world.counsel("add", "x", "-a", "claude", "--url", f"{refusing[0]}/401")
+    world.json("check", code=1)
+    alone = len(refusing[1])
+    world.counsel("add", "x", "-a", "codex,cursor", "--url", f"{refusing[0]}/401")
+    world.json("check", code=1)
+    assert len(refusing[1]) == 2 * alone
+
+
+def test_a_token_that_is_not_set_is_named_and_not_sent(
+    world: World, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TINY_NOT_SET", raising=False)
+    world.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/401", "--token-env", "TINY_NOT_SET")
+    row = only(world, code=1)
+    assert "HTTP 401" in row["error"]
+    assert row["unset"] == ["TINY_NOT_SET"]
+    assert set(refusing[1]) == {"None"}
+
+
+def test_a_server_that_answers_and_will_not_end_is_ok(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = checking.connected
+
+    @asynccontextmanager
+    async def holding(*args: Any) -> AsyncIterator[Any]:
+        async with real(*args) as client:
+            yield client
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(checking, "connected", holding)
+    world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
+    for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered by then
+        rows, _ = checking.chosen(world.servers(), "x", ["claude"], None)
+        (result,) = asyncio.run(checking.check(rows, world.servers().place, float(seconds)))
+        if result.status == "ok":
+            return
+    pytest.fail("it was taken for silent")
+
+
+def test_words_of_a_server_fit_a_line(world: World) -> None:
+    script = "import sys; sys.stderr.write('x' * 5000 + 'the end'); sys.exit(1)"
+    world.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
+    (line,) = only(world, code=1)["stderr"]
+    assert len(line) == 500
+    assert line.endswith("xthe end")
 
 
 def test_several_at_once_and_the_same_server_only_once(world: World) -> None:

@@ -12,7 +12,7 @@ from typing import IO, Any
 from counsel.agents.base import Place
 from counsel.agents.serverform import Server
 from counsel.servers import secrets
-from counsel.servers.connecting import FILTERING, connected, every_tool, expanded, load, reason, tail
+from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, expanded, load, reason, tail
 from counsel.servers.listing import Found
 from counsel.servers.service import Servers
 
@@ -30,6 +30,7 @@ class Checked:
     error: str | None = None
     stderr: list[str] = field(default_factory=list)
     unset: list[str] = field(default_factory=list)  # variables that the entry refers to and nobody has set
+    heard: Heard = field(default_factory=Heard)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -101,7 +102,8 @@ async def check(
 
 def _sameness(row: Found) -> str:
     means = {name: repr(value) for name, value in row.server.means().items()}
-    return repr((row.server.name, sorted(means.items()), row.agent in FILTERING, row.server.enabled))
+    filtered = row.server.transport == "stdio" and row.agent in FILTERING
+    return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled))
 
 
 async def check_one(found: Found, place: Place, timeout: float) -> Checked:  # noqa: ASYNC109
@@ -116,18 +118,22 @@ async def check_one(found: Found, place: Place, timeout: float) -> Checked:  # n
         try:
             await asyncio.wait({asking}, timeout=timeout)
         finally:
-            answered = asking.done()
+            in_time = asking.done()
             await _ended(asking)
-        if not answered:
+        if result.status == "ok":  # how long it takes to end is not asked
+            return result
+        result.latency_ms = _since(started)
+        if not in_time:
             result.status, result.error = "timeout", f"no answer within {timeout:g} s"
-        elif error := _failure(asking):
-            result.error = secrets.redacted(reason(error), server)
         else:
-            result.status = "ok"
-        result.latency_ms = round((time.perf_counter() - started) * 1000)
-        if result.status != "ok":
-            result.stderr = tail(errors, server)
+            error = _failure(asking) or ConnectionError("it said nothing")
+            result.error = secrets.redacted(reason(error, result.heard.status), server)
+        result.stderr = tail(errors, server)
     return result
+
+
+def _since(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)
 
 
 async def _ended(asking: asyncio.Task[None]) -> None:
@@ -149,8 +155,10 @@ def _failure(asking: asyncio.Task[None]) -> BaseException | None:
 
 
 async def _ask(server: Server, found: Found, place: Place, errors: IO[str], result: Checked) -> None:
-    async with connected(server, found.agent, place, errors) as client:
+    started = time.perf_counter()
+    async with connected(server, found.agent, place, errors, result.heard) as client:
         result.protocol_version = client.protocol_version
         if client.server_info is not None:
             result.server_info = {"name": client.server_info.name, "version": client.server_info.version}
         result.tools = [tool.name for tool in await every_tool(client)]
+        result.status, result.latency_ms = "ok", _since(started)

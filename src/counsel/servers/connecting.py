@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any
 
 from counsel import __version__
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 
 TAIL = 10  # lines of a failed server's stderr
+LONGEST = 500  # letters of one line
 # These two hand a server only the variables that its entry names (and the few every program needs).
 FILTERING = frozenset({"codex", "cursor"})
 
@@ -34,14 +36,30 @@ def load() -> None:
         importlib.import_module(f"mcp.client.{name}")
 
 
+class Heard:
+    """What the library does not tell: with which HTTP status the last message was answered."""
+
+    status = 0
+
+    async def note(self, response: Any) -> None:
+        self.status = response.status_code
+
+    async def note_post(self, response: Any) -> None:
+        """Many servers refuse the GET with which a client offers to listen; that is no failure."""
+        if response.request.method == "POST":
+            self.status = response.status_code
+
+
 @asynccontextmanager
-async def connected(server: Server, agent: str, place: Place, errors: IO[str]) -> AsyncIterator[Client]:
+async def connected(
+    server: Server, agent: str, place: Place, errors: IO[str], heard: Heard | None = None
+) -> AsyncIterator[Client]:
     """A client that has shaken hands. `server` is one that `expanded` gave; its stderr goes to `errors`."""
     from mcp import Client  # half a second of import
     from mcp.types import Implementation
 
     async with (
-        _transport(server, agent, place, errors) as transport,
+        _transport(server, agent, place, errors, heard or Heard()) as transport,
         Client(transport, client_info=Implementation(name="counsel", version=__version__)) as client,
     ):
         yield client
@@ -59,23 +77,34 @@ async def every_tool(client: Client) -> list[Tool]:
 
 
 @asynccontextmanager
-async def _transport(server: Server, agent: str, place: Place, errors: IO[str]) -> AsyncIterator[Any]:
+async def _transport(
+    server: Server, agent: str, place: Place, errors: IO[str], heard: Heard
+) -> AsyncIterator[Any]:
     if server.transport == "stdio":
         yield _started(server, agent, place, errors)
         return
     headers = dict(server.headers)
-    if server.token_env:
-        headers["Authorization"] = f"Bearer {place.env.get(server.token_env, '')}"
+    if server.token_env and (token := place.env.get(server.token_env)):
+        headers["Authorization"] = f"Bearer {token}"
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
     if server.transport == "sse":
         from mcp.client.sse import sse_client
 
-        yield sse_client(server.url, headers=headers)
+        def client(*args: Any, **options: Any) -> Any:
+            return _noting(create_mcp_http_client(*args, **options), heard.note)
+
+        yield sse_client(server.url, headers=headers, httpx_client_factory=client)
         return
     from mcp.client.streamable_http import streamable_http_client
-    from mcp.shared._httpx_utils import create_mcp_http_client
 
-    async with create_mcp_http_client(headers=headers) as http:
+    async with _noting(create_mcp_http_client(headers=headers), heard.note_post) as http:
         yield streamable_http_client(server.url, http_client=http)
+
+
+def _noting(http: Any, note: Callable[[Any], Any]) -> Any:
+    http.event_hooks = {**http.event_hooks, "response": [*http.event_hooks["response"], note]}
+    return http
 
 
 def _started(server: Server, agent: str, place: Place, errors: IO[str]) -> Any:
@@ -112,12 +141,37 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
     return filled, list(unset)
 
 
-def reason(error: BaseException) -> str:
+def reason(error: BaseException, status: int = 0) -> str:
+    """Why there is no connection, in one line. `status`: of the last HTTP answer."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    words = " ".join(_words(error).split())
+    if status >= HTTPStatus.BAD_REQUEST:
+        words = _refused(status, words)
+    return words if len(words) < LONGEST else f"{words[: LONGEST - 1]}…"
+
+
+def _refused(status: int, words: str) -> str:
+    phrase = next((one.phrase for one in HTTPStatus if one == status), "")
+    wants = " (it wants a token or a login)" if status in (401, 403) else ""
+    said = "" if words in _NO_WORDS or " for url " in words else f": {words}"
+    return f"it answered HTTP {status} {phrase}".rstrip() + wants + said
+
+
+_NO_WORDS = (
+    "Server returned an error response",
+    "Not Found",
+    "Session terminated",
+)  # the library's, of a bare status
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     words = str(error).strip() or type(error).__name__
-    words = {"Connection closed": "it ended, or closed the connection, before it answered"}.get(words, words)
-    return words if len(words) < 500 else f"{words[:497]}…"
+    if "validation error" in words:  # pydantic's, with an address and the whole input in it
+        return "what it answered is not MCP"
+    return {"Connection closed": "it ended, or closed the connection, before it answered"}.get(words, words)
 
 
 def tail(errors: IO[str], server: Server) -> list[str]:
@@ -125,4 +179,5 @@ def tail(errors: IO[str], server: Server) -> list[str]:
     errors.seek(0, os.SEEK_END)
     errors.seek(max(0, errors.tell() - 20_000))
     lines = [line.rstrip() for line in errors.read().splitlines() if line.strip()]
-    return [secrets.redacted(line, server) for line in lines[-TAIL:]]
+    hidden = [secrets.redacted(line, server) for line in lines[-TAIL:]]
+    return [line if len(line) < LONGEST else f"…{line[1 - LONGEST :]}" for line in hidden]
