@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,28 @@ def test_claude_connects_to_what_we_write(world: World, tiny_port: int) -> None:
     said = clients.ask(world.home, world.project, "claude", "mcp", "list")
     disabled = {line.split(":")[0] for line in said.splitlines() if "Disabled" in line}
     assert disabled == {"user-http", "project-stdio"}
+
+
+@pytest.mark.parametrize("kind", ["bare", "relative"])
+def test_claude_and_we_agree_on_whose_a_worktree_is(kind: str, world: World, tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    subprocess.run([*git, "init", "-q"], cwd=world.project, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=world.project, check=True)
+    subprocess.run([*git, "clone", "-q", "--bare", world.project, "bare"], cwd=tmp_path, check=True)
+    repository, tree = tmp_path / ("bare" if kind == "bare" else "project"), tmp_path / "tree"
+    subprocess.run([*git, "worktree", "add", "-q", tree], cwd=repository, check=True)
+    if kind == "relative":
+        (tree / ".git").write_text("gitdir: ../project/.git/worktrees/tree\n")
+    clients.ask(world.home, tree, "claude", "mcp", "add", "-s", "local", "theirs", "--", "echo")
+    world.counsel("add", "ours", "-a", "claude", "-s", "local", "--project", str(tree), "--", "echo")
+    assert "Scope: Local config" in clients.ask(world.home, tree, "claude", "mcp", "get", "ours")
+    rows = world.json("list", "--project", str(tree))["servers"]
+    assert {row["name"] for row in rows} == {"ours", "theirs"}
+
+
+def test_claude_takes_a_time_limit_of_any_fraction(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--timeout", "1.001", "--", "echo")
+    assert "User config" in clients.ask(world.home, world.project, "claude", "mcp", "get", "x")
 
 
 def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:

@@ -153,6 +153,52 @@ def test_a_local_server_belongs_to_the_git_root(world: World) -> None:
     assert list(json.loads(world.file("claude").read_text())["projects"]) == [str(world.project)]
 
 
+def _git(folder: Path, *args: str) -> None:
+    who = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+    subprocess.run(["git", *who, *args], cwd=folder, check=True)
+
+
+def _repository(folder: Path) -> None:
+    _git(folder, "init", "-q")
+    _git(folder, "commit", "-q", "--allow-empty", "-m", "first")
+
+
+def _local_key(world: World, folder: Path) -> str:
+    """Under which name Claude Code's file has the servers that are local to a folder."""
+    world.counsel("add", "x", "-a", "claude", "-s", "local", "--project", str(folder), "--", "c")
+    (key,) = json.loads(world.file("claude").read_text())["projects"]
+    return str(key)
+
+
+def test_a_worktree_of_a_bare_repository_is_kept_under_the_repository(world: World, tmp_path: Path) -> None:
+    _repository(world.project)
+    _git(tmp_path, "clone", "-q", "--bare", str(world.project), "bare.git")
+    _git(tmp_path / "bare.git", "worktree", "add", "-q", "../tree")
+    assert _local_key(world, tmp_path / "tree") == str(tmp_path / "bare.git")
+
+
+def test_a_worktree_may_be_linked_by_relative_paths(world: World, tmp_path: Path) -> None:
+    """`worktree.useRelativePaths` of newer gits."""
+    _repository(world.project)
+    _git(world.project, "worktree", "add", "-q", "../tree")
+    (tmp_path / "tree" / ".git").write_text("gitdir: ../project/.git/worktrees/tree\n")
+    (world.project / ".git" / "worktrees" / "tree" / "gitdir").write_text("../../../../tree/.git\n")
+    assert _local_key(world, tmp_path / "tree") == str(world.project)
+
+
+@pytest.mark.parametrize(
+    "marker", [b"gitdir: ../project/.git/worktrees/tree\n", b"\xff\xfe", b"", b"gitdir: ../nowhere\n"]
+)
+def test_what_only_says_that_it_is_a_worktree_is_a_folder_of_its_own(
+    marker: bytes, world: World, tmp_path: Path
+) -> None:
+    _repository(world.project)
+    _git(world.project, "worktree", "add", "-q", "../tree")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".git").write_bytes(marker)
+    assert _local_key(world, tmp_path / "other") == str(tmp_path / "other")
+
+
 def test_worktrees_and_links_share_the_repositorys_local_servers(world: World, tmp_path: Path) -> None:
     git = ["git", "-c", "user.email=t@example.com", "-c", "user.name=t"]
     subprocess.run([*git, "init", "-q", "."], cwd=world.project, check=True)

@@ -87,21 +87,33 @@ def _user_file(place: Place) -> Target:
 
 def project_key(folder: Path) -> Path:
     """Claude Code keeps a project's things under its git root, found from any folder inside it, through links; a
-    worktree's under the root of the repository that it belongs to (measured, 2.1.325)."""
+    worktree's under the repository that it belongs to (measured, 2.1.325)."""
     real = Path(os.path.realpath(folder))
     root = next((one for one in (real, *real.parents) if there(one / ".git")), None)
     if root is None:
         return real
-    return _main_worktree(root / ".git") or root
+    return _repository(root) or root
 
 
-def _main_worktree(marker: Path) -> Path | None:
-    """`gitdir: ROOT/.git/worktrees/NAME` in a worktree's `.git` file."""
-    try:
-        linked = Path(marker.read_text().removeprefix("gitdir:").strip())
-    except OSError:
+def _repository(root: Path) -> Path | None:
+    """Of a worktree that the repository knows, too; a bare one has no folder around it, so it is its own."""
+    marker = root / ".git"
+    if not marker.is_file():
         return None  # a folder: this is the repository itself
-    return linked.parents[2] if linked.parent.name == "worktrees" else None
+    try:
+        kept = _followed(root, marker.read_text().removeprefix("gitdir:"))
+        common = _followed(kept, (kept / "commondir").read_text())
+        known = os.path.realpath(_followed(kept, (kept / "gitdir").read_text()))
+    except (OSError, ValueError):
+        return None  # a submodule, or no file of git's
+    if kept.parent != common / "worktrees" or known != str(marker):
+        return None
+    return common.parent if common.name == ".git" else common
+
+
+def _followed(start: Path, text: str) -> Path:
+    """Paths in git's files are absolute, or start at the folder that the file speaks for."""
+    return Path(os.path.normpath(start / text.strip()))
 
 
 # ── on and off: by lists of names, always for one project ────────────────────────────────────────────
