@@ -482,6 +482,38 @@ def test_what_is_text_in_codex_stays_text(world: World, monkeypatch: pytest.Monk
     assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["y"]["args"] == ["-c", "echo $B"]
 
 
+def test_a_switch_in_pasted_json_does_not_make_it_codexs_form(world: World) -> None:
+    entry = {"type": "sse", "url": "http://127.0.0.1:9/sse", "enabled": False, "headers": {"X": "${V}"}}
+    (world.project / "p.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    done = world.json("add", "-a", "claude", "--from", "p.json")
+    assert json.loads(world.file("claude").read_text())["mcpServers"]["a"] == {
+        "type": "sse",
+        "url": "http://127.0.0.1:9/sse",
+        "headers": {"X": "${V}"},
+    }
+    assert any("switched on in Claude Code" in words for words in done["results"][0]["warnings"])
+
+
+def test_pasted_toml_is_codexs_form(world: World) -> None:
+    (world.project / "p.toml").write_text('command = "sh"\nargs = ["-c", "echo $HOME"]\nrequired = true\n')
+    world.counsel("add", "a", "-a", "codex", "--from", "p.toml")
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["a"] == {
+        "command": "sh",
+        "args": ["-c", "echo $HOME"],
+        "required": True,
+    }
+
+
+@pytest.mark.parametrize(("seconds", "milliseconds"), [("1.001", 1001), ("0.0001", 1), ("30", 30000)])
+def test_a_time_limit_is_a_whole_number_of_milliseconds(
+    seconds: str, milliseconds: int, world: World
+) -> None:
+    """Claude Code leaves a server out whose `timeout` is 1000.9999999999999."""
+    world.counsel("add", "x", "-a", "claude,gemini", "--timeout", seconds, "--", "c")
+    for agent in ("claude", "gemini"):
+        assert f'"timeout": {milliseconds}\n' in world.file(agent).read_text()
+
+
 def test_several_pasted_servers_keep_their_names(world: World) -> None:
     (world.project / "p.json").write_text('{"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}}}')
     world.counsel("add", "-a", "codex", "--from", "p.json")

@@ -91,6 +91,6 @@ def write_entry(
     return {**entry, **server.extras}
 
 
-def _milliseconds(seconds: float) -> int | float:
-    value = seconds * 1000
-    return int(value) if value == int(value) else value
+def _milliseconds(seconds: float) -> int:
+    """Whole ones: Claude Code leaves a server out whose `timeout` is none (measured, 2.1.325)."""
+    return max(1, round(seconds * 1000))

@@ -27,12 +27,10 @@ _TELLS: dict[str, frozenset[str]] = {
             "bearer_token_env_var",
             "http_headers",
             "env_http_headers",
-            "enabled",
             "startup_timeout_sec",
             "tool_timeout_sec",
             "enabled_tools",
             "disabled_tools",
-            "required",
         ]
     ),
     "gemini": frozenset({"httpUrl", "includeTools", "excludeTools", "trust", "description"}),
@@ -42,20 +40,20 @@ _TELLS: dict[str, frozenset[str]] = {
 
 def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
     """The servers in a pasted text, and the agent whose form it is. `name` names a bare entry, or picks one."""
-    value = _parsed(text)
+    value, kind = _parsed(text)
     entries = _entries(value, name)
     if not entries:
         raise InvalidArgument(
             "The pasted text holds no server.",
             hint='Expected {"mcpServers": {"NAME": {…}}} or, with a name, one entry.',
         )
-    usual = "codex" if "mcp_servers" in value else "claude"
+    usual = "codex" if kind == "toml" or "mcp_servers" in value else "claude"
     agent = next((_form(entry) for entry in entries.values() if _form(entry)), None) or usual
     return [_read(key, entry, agent) for key, entry in entries.items()], agent
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
+def _parsed(text: str) -> tuple[dict[str, Any], str]:
+    """What it says, and how. JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
     stripped = text.strip().lstrip("\ufeff")
     if fenced := re.fullmatch(_FENCED, stripped):
         stripped = fenced[1].strip()
@@ -73,7 +71,7 @@ def _parsed(text: str) -> dict[str, Any]:
         except ConfigInvalid as error:
             errors.append(error)
         else:
-            return dict(value)
+            return dict(value), kind
     last = errors[-1]
     what = "cannot be read" if len(candidates) == 1 else "is neither JSON nor TOML"
     raise ConfigInvalid(f"The pasted text {what}. {last.message}", **last.fields)
@@ -126,10 +124,14 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
             server = with_token(translated(server, references.from_person))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
-    if server.extras.get("disabled") is True:  # several programs' way; none of these agents'
-        extras = {key: value for key, value in server.extras.items() if key != "disabled"}
-        server = server.replaced(enabled=False, extras=extras)
-    return server
+    return _switched(server)
+
+
+def _switched(server: Server) -> Server:
+    """`disabled` and `enabled` are several programs' way to switch; in JSON, none of these agents'."""
+    off = server.extras.get("disabled") is True or server.extras.get("enabled") is False
+    kept = {key: value for key, value in server.extras.items() if key not in ("disabled", "enabled")}
+    return server.replaced(enabled=server.enabled and not off, extras=kept)
 
 
 def _refuse_doubtful(entry: Any) -> None:
