@@ -8,7 +8,7 @@ import pytest
 
 from counsel.configfiles import jsonread
 from counsel.configfiles.document import parse
-from counsel.configfiles.edits import MISSING, AddItem, Put
+from counsel.configfiles.edits import MISSING, AddItem, Drop, Put
 from counsel.errors import ConfigInvalid
 
 NEW = {"command": "c", "args": []}
@@ -74,9 +74,41 @@ def test_several_edits_in_one_go_touch_only_their_members() -> None:
     )
 
 
+def test_each_edit_starts_from_what_the_one_before_left() -> None:
+    document = parse('{"s": {"x": {"k": 1, "l": 2}}}', "json")
+    again = document.edited([Drop(("s", "x")), Put(("s", "x"), {"k": 1, "l": 2})])
+    assert again.text == '{"s": {"x": {"k": 1, "l": 2}}}'
+    back = document.edited([Put(("s", "x"), {"k": 5}), Put(("s", "x"), {"k": 1, "l": 2})])
+    assert back.text == '{"s": {"x": {"k": 1, "l": 2}}}'
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonc"])
+@pytest.mark.parametrize("first", [("a",), ("b", "c")])
+def test_a_large_object_that_an_edit_moved_can_be_edited(
+    kind: str, first: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonread, "_LARGE", -1)
+    before = '{"a": 1, "b": {"c": 1}, "p": {"x": {"k": 1}, "y": {"k": 2}}}'
+    moved = parse(before, kind).set_member(first, "longer")  # type: ignore[arg-type]
+    assert moved.set_member(("p", "y", "k"), 3).text == moved.text.replace("2", "3")
+
+
+@pytest.mark.parametrize(
+    ("empty", "kind", "made"), [("{}", "json", '{\n  "k": 1\n}'), ("# note\n", "toml", "k = 1\n# note\n")]
+)
+def test_an_empty_document_becomes_another_one(empty: str, kind: str, made: str) -> None:
+    assert parse(empty, kind).set_member((), {"k": 1}).text == made  # type: ignore[arg-type]
+
+
 def test_an_equal_object_is_not_rewritten() -> None:
     before = '{"a" :{"k" : 1 , "l":[ ]}}'
     assert parse(before, "json").set_member(("a",), {"l": [], "k": 1}).text == before
+
+
+def test_numbers_that_python_cannot_hold_are_written_as_numbers() -> None:
+    document = parse(f'{{"n": {"9" * 5000}, "m": -1E400}}', "json")
+    copied = document.edited([Put(("c", name), document.get((name,))) for name in ("n", "m")])
+    assert copied.text.endswith(f'"c": {{"n": {"9" * 5000}, "m": -1e999}}}}')
 
 
 def test_huge_integers_are_kept_and_compared() -> None:

@@ -53,16 +53,13 @@ class Document(abc.ABC):
 
     def edited(self, edits: Sequence[Edit]) -> Self:
         """The document after the edits; refused unless it then means exactly what was intended."""
-        wanted = intended(self.value, edits)
-        after = self.spliced([small for edit in edits for small in self._smallest(edit)])
+        wanted, small = self.value, list[Edit]()
+        for edit in edits:
+            small += _smallest(edit, wanted)
+            wanted = intended(wanted, [edit])
+        after = self.spliced(small)
         self._guard(after.value, wanted, edits)
         return after
-
-    def _smallest(self, edit: Edit) -> list[Edit]:
-        """A `Put` of an object over an object touches only the members that differ."""
-        if not isinstance(edit, Put):
-            return [edit]
-        return patch(edit.path, self.get(edit.path), edit.value)
 
     def _guard(self, after: Any, wanted: Any, edits: Sequence[Edit]) -> None:
         same = after == wanted and all(
@@ -84,6 +81,11 @@ class Document(abc.ABC):
     @abc.abstractmethod
     def spliced(self, edits: Sequence[Edit]) -> Self:
         """The edits made in the text, all other bytes as they were, and what it then means, read again."""
+
+
+def _smallest(edit: Edit, value: Any) -> list[Edit]:
+    """A `Put` of an object over an object touches only the members that differ."""
+    return patch(edit.path, lookup(value, edit.path), edit.value) if isinstance(edit, Put) else [edit]
 
 
 def _exactly(one: Any, other: Any) -> bool:

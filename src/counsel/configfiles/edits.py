@@ -49,8 +49,11 @@ def lookup(value: Any, path: Path) -> Any:
 
 
 def patch(path: Path, old: Any, new: Any) -> list[Edit]:
-    """The fewest edits that turn `old` at `path` into `new`: what is equal is not touched, nor reordered."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping) and old:
+    """The fewest edits that turn `old` at `path` into `new`: what is equal is not touched, nor reordered.
+
+    No edit has an empty path: a document becomes another one member by member.
+    """
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or not path):
         keys = list(unlike(old, new))
         gone: list[Edit] = [Drop((*path, key)) for key in keys if key not in new]
         there = [key for key in keys if key in new]

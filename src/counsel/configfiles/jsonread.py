@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from counsel.configfiles.content import Spliced
 from counsel.configfiles.document import malformed
 from counsel.configfiles.jsonplain import Plain, skip
+from counsel.configfiles.jsonstyle import Digits
 from counsel.configfiles.sparse import Span, Sparse
 from counsel.records import Record
 
@@ -108,7 +109,7 @@ def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
 
 # A C scanner for whole values. The second keeps integers beyond Python's 4,300 digits as they are written.
 _SCAN = _scanner()
-_SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else digits)
+_SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else Digits(digits))
 
 
 def _scan(text: str, start: int) -> tuple[Any, int]:
@@ -157,8 +158,8 @@ def value_of(text: str) -> Any:
 def inner(plain: Plain, slot: Slot, wanted: set[str]) -> Container:
     """An object that is a member. Of a large one only the wanted members, and so many of the last ones that, whichever
     of the wanted go, what is then the last is among them."""
-    if not isinstance(slot.value, Sparse):
-        return container(plain, slot.value_start)
+    if not isinstance(slot.value, Sparse) or slot.value.text is not plain.text:
+        return container(plain, slot.value_start)  # the places are those of a text that was edited since
     spans = slot.value.spans
     last = list(spans)[-len(wanted) - 1 :]
     starts = sorted({spans[key][0] for key in (*last, *wanted) if key in spans})

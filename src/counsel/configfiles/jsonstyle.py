@@ -1,6 +1,7 @@
 """How a JSON file is laid out, read from what stands there, so that inserted text looks like its neighbours."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
@@ -9,6 +10,12 @@ from counsel.records import Record
 
 _INDENTED = re.compile(r'\n([ \t]+)"')
 _COLON = re.compile(r'"([ \t]*:[ \t]*)')
+
+
+class Digits(str):
+    """An integer beyond Python's 4,300 digits, as it is written."""
+
+    __slots__ = ()
 
 
 class _Slot(Protocol):
@@ -96,7 +103,9 @@ class Style(Record):
             items = [self.render(item, indent + self.unit) for item in value]
             return self._brackets("[", items, "]", indent)
         if isinstance(value, str):
-            return _string(value)
+            return str(value) if isinstance(value, Digits) else _string(value)
+        if isinstance(value, float) and math.isinf(value):
+            return "1e999" if value > 0 else "-1e999"  # a number that is too large is read as this
         return json.dumps(value, allow_nan=False)
 
     def _brackets(self, opening: str, parts: list[str], closing: str, indent: str) -> str:
