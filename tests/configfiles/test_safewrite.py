@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -165,7 +167,7 @@ def test_all_or_none(tmp_path: Path, home: Path) -> None:
     planned = [plan(put(path, "a")) for path in (first, second, third)]
 
     def spoil(_: object) -> list[Path]:
-        second.mkdir()
+        second.mkdir(parents=True)  # its folder is being made at the same time
         return [tmp_path / name for name in ("b1", "b2", "b3")]
 
     with pytest.raises(CounselError):
@@ -395,3 +397,220 @@ def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
     document = reader.read(Target(tmp_path / "empty.json", "json"))
     assert document is not None
     assert document.get(("a",)) is MISSING
+
+
+# ── what other programs do meanwhile ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("begun", ["", '{"theirs": '])
+@pytest.mark.parametrize("when", ["planning", "writing"])
+def test_a_file_that_is_being_written_in_place_is_waited_for(
+    begun: str, when: str, tmp_path: Path, home: Path
+) -> None:
+    """Gemini CLI truncates its file and writes: in between it is empty, which is not what its user has."""
+    file = tmp_path / "a.json"
+    file.write_text('{"mine": 1}')
+    planned = plan(put(file, "a")) if when == "writing" else None
+    file.write_text(begun)
+    client = threading.Timer(0.1, file.write_text, ['{"theirs": 1}'])
+    client.start()
+    safewrite.write([planned or plan(put(file, "a"))], home)
+    client.join()
+    assert file.read_text() == '{"theirs": 1, "a": 1}'
+
+
+def test_a_file_that_stays_empty_is_edited(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "a.json").write_text("")
+    write(put(tmp_path / "a.json", "a"), home)
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}'
+
+
+def test_a_file_changed_after_another_was_replaced_spoils_no_record(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the operation is recorded again, the first file as it was and not as it is by then."""
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    for file in (first, second):
+        file.write_text('{"b": 2}')
+    take_place = safewrite._Staged._take_place
+
+    def then_somebody_writes(staged: safewrite._Staged) -> None:
+        take_place(staged)
+        if staged.planned.path == first:
+            second.write_text('{"theirs": true}')
+
+    monkeypatch.setattr(safewrite._Staged, "_take_place", then_somebody_writes)
+    journal = Journal(home)
+    apply(journal, put(first, "a"), put(second, "a"))
+    assert second.read_text() == '{"theirs": true, "a": 1}'
+    journal.undo()
+    assert (first.read_text(), second.read_text()) == ('{"b": 2}', '{"theirs": true}')
+
+
+# ── interrupted, or failed, in the middle ────────────────────────────────────────────────────────────
+
+
+def test_an_interruption_waits_for_what_was_begun(tmp_path: Path, home: Path) -> None:
+    """Ctrl-C while other threads write: nothing of theirs may stay behind."""
+    files = [tmp_path / name / "f.json" for name in "123"]
+
+    def interrupted(_: object) -> list[Path]:
+        signal.raise_signal(signal.SIGINT)
+        return []
+
+    with pytest.raises(KeyboardInterrupt):
+        safewrite.write([plan(put(file, "a")) for file in files], home, interrupted)
+    assert list(tmp_path.iterdir()) == [home]
+
+
+def test_an_interruption_while_waiting_waits_all_the_same() -> None:
+    ended: list[int] = []
+    ready = threading.Event()
+
+    def slow() -> None:
+        ready.set()
+        time.sleep(0.2)
+        ended.append(1)
+
+    def interrupt() -> None:
+        ready.wait()
+        threading.Timer(0.05, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+
+    with pytest.raises(KeyboardInterrupt):
+        disk.together([interrupt, slow])
+    assert ended == [1]
+
+
+def test_without_threads_the_steps_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    taken: list[int] = []
+    disk.together([lambda: taken.append(1), lambda: taken.append(2)])
+    assert sorted(taken) == [1, 2]
+
+
+def test_what_was_written_before_an_interruption_can_be_undone(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "sync_folder", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            apply(journal, put(file, "a"))
+    assert file.read_text() == '{"b": 2, "a": 1}'
+    journal.undo()
+    assert file.read_text() == '{"b": 2}'
+
+
+def test_a_folder_that_cannot_be_read_is_no_failure(tmp_path: Path) -> None:
+    disk.sync_folder(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_write_that_was_killed_just_before_the_replacement_needs_no_undo(
+    exists: bool, tmp_path: Path, home: Path
+) -> None:
+    """It is recorded and the file has its second name, but nothing happened: undo goes on to the change before it."""
+    file, older = tmp_path / "a.json", tmp_path / "older.json"
+    if exists:
+        file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, put(older, "a"))
+    code = f"""
+import os
+from pathlib import Path
+from counsel.configfiles import safewrite
+from counsel.configfiles.edits import Put
+from counsel.configfiles.journal import Journal
+from counsel.configfiles.safewrite import Target, by_edits, plan
+safewrite._Staged._take_place = lambda _: os._exit(9)
+planned = plan(by_edits(Target(Path({str(file)!r}), "json"), lambda _: [Put(("a",), 1)]))
+Journal(Path({str(home)!r})).apply([planned], "test")
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert journal.undo()[1] is None
+    assert file.exists() is exists
+    journal.undo()
+    assert not older.exists()
+
+
+def test_a_replacement_that_fails_keeps_no_second_name(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, kept = tmp_path / "a.json", tmp_path / "kept"
+    file.write_text("{}")
+    planned = plan(put(file, "a"))
+    monkeypatch.setattr(safewrite._Staged, "_take_place", lambda _: file.rmdir())  # not a folder
+    with pytest.raises(CounselError):
+        safewrite.write([planned], home, lambda _: [kept])
+    assert file.stat().st_nlink == 1
+    assert not kept.exists()
+
+
+# ── undo after others' edits ─────────────────────────────────────────────────────────────────────────
+
+
+def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> None:
+    """A person took our server out of one file by hand: the other one is still taken back."""
+    by_hand, untouched, deleted = (tmp_path / name for name in ("1.json", "2.json", "3.json"))
+    for file in (by_hand, untouched, deleted):
+        file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, *(put(file, "a") for file in (by_hand, untouched, deleted)))
+    by_hand.write_text('{"b": 3}')
+    deleted.unlink()
+    journal.undo()
+    assert (by_hand.read_text(), untouched.read_text()) == ('{"b": 3}', '{"b": 2}')
+    assert not deleted.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "path", "since"),
+    [
+        ('{"k": 1}', "json", ("k",), "{ }\n"),
+        ('[mcp_servers.x]\ncommand = "a"\n', "toml", ("mcp_servers", "x"), "# mine\n"),
+    ],
+)
+def test_undo_fills_a_file_that_we_had_emptied(
+    text: str, kind: str, path: tuple[str, ...], since: str, tmp_path: Path, home: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    journal = Journal(home)
+    apply(journal, by_edits(Target(file, kind), lambda _: [Drop(path)]))  # type: ignore[arg-type]
+    file.write_text(since)
+    journal.undo()
+    after = safewrite.document(file.read_bytes(), kind, file)  # type: ignore[arg-type]
+    assert after.get(path) == safewrite.document(text.encode(), kind, file).get(path)  # type: ignore[arg-type]
+    assert "mine" in file.read_text() or kind == "json"
+
+
+def test_undo_finds_its_place_between_edits_on_both_sides(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    text = '{\n  "k": 1,\n  "m": { // mine\n    "x": [1,  2]\n  },\n  "z": 1\n}'
+    file.write_text(text)
+    journal = Journal(home)
+    apply(journal, by_edits(Target(file, "jsonc"), lambda _: [Drop(("m",))]))
+    file.write_text(file.read_text().replace('"k": 1', '"k": 5').replace('"z": 1', '"z": 10'))
+    journal.undo()
+    assert file.read_text() == text.replace('"k": 1', '"k": 5').replace('"z": 1', '"z": 10')
+
+
+def test_undo_in_what_is_nested_too_deeply_is_refused(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"a": 1, "deep": ' + '{"b":' * 600 + "1" + "}" * 601)
+    journal = Journal(home)
+    apply(journal, put(file, "a", 2))
+    mine = f"{file.read_text()}\n"
+    file.write_text(mine)
+    with pytest.raises(ConfigInvalid, match="nested too deeply"):
+        journal.undo()
+    assert file.read_text() == mine

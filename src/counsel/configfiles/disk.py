@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge, Internal
@@ -17,6 +18,8 @@ LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and e
 _PIECE = 1 << 18
 _SUFFIX = ".counsel-tmp"
 _LEFT = 60.0  # seconds
+_MOMENT = 0.25
+_STEP = 0.01
 
 
 class Snapshot(Record):
@@ -35,7 +38,7 @@ def snapshot(path: Path, known: bytes | None = None) -> Snapshot:
     with explained(path, "read"):
         real = _real(path)
         try:
-            found = real.stat()
+            found = _settled(real)
         except FileNotFoundError:
             return Snapshot(real, None, None)
         if not stat.S_ISREG(found.st_mode):
@@ -51,6 +54,17 @@ def snapshot(path: Path, known: bytes | None = None) -> Snapshot:
             )
         data = known if known is not None and _holds(real, known) else real.read_bytes()
     return Snapshot(real, data, identity(found), stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+
+
+def _settled(real: Path) -> os.stat_result:
+    """Gemini CLI truncates and writes in place: what has just become empty is about to be filled."""
+    deadline = time.monotonic() + _MOMENT
+    while True:
+        found = real.stat()
+        young = 0 <= time.time() - found.st_mtime < _MOMENT
+        if found.st_size or not young or time.monotonic() > deadline:
+            return found
+        time.sleep(_STEP)
 
 
 def _real(path: Path) -> Path:
@@ -155,34 +169,50 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError:  # some file systems cannot; the rename itself is done
-        pass
-    finally:
-        os.close(handle)
+    with contextlib.suppress(
+        OSError
+    ):  # some file systems cannot, some folders may not be read; the rename is done
+        sync_file(folder)
 
 
 def together(steps: Sequence[Callable[[], None]]) -> None:
-    """All at once, for the disk takes what waits in one go. A failure is raised when all have ended."""
-    failures: list[BaseException] = []
+    """All at once, for the disk takes what waits in one go. A failure, or Ctrl-C, is raised when all have ended."""
+    taken = _Taken()
+    for step in steps[1:]:
+        taken.take(partial(taken.begin, step))
+    for step in steps[:1]:
+        taken.take(step)
+    for ended in taken.running:
+        while not ended.is_set():
+            taken.take(ended.wait)
+    for failure in sorted(taken.failures, key=lambda one: isinstance(one, Exception)):
+        raise failure
 
-    def take(step: Callable[[], None]) -> None:
+
+class _Taken:
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+        # Not `join`: when that is interrupted, Python 3.11 takes a thread for ended that is not.
+        self.running: list[threading.Event] = []
+
+    def take(self, step: Callable[[], object]) -> None:
         try:
             step()
-        except BaseException as error:  # noqa: BLE001 - raised below, by the caller's own thread
-            failures.append(error)
+        except BaseException as error:  # noqa: BLE001 - raised by the caller's own thread
+            self.failures.append(error)
 
-    threads = [threading.Thread(target=take, args=(step,)) for step in steps[1:]]
-    for thread in threads:
-        thread.start()
-    if steps:
-        take(steps[0])
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    def begin(self, step: Callable[[], None]) -> None:
+        ended = threading.Event()
+        try:
+            threading.Thread(target=self._run, args=(step, ended)).start()
+        except RuntimeError:  # no more threads to be had
+            step()
+        else:
+            self.running.append(ended)
+
+    def _run(self, step: Callable[[], None], ended: threading.Event) -> None:
+        self.take(step)
+        ended.set()
 
 
 _WORDS: dict[int, tuple[type[CounselError], str, str]] = {

@@ -10,7 +10,7 @@ All of it may hold secrets: folders are 0700, files 0600.
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from counsel.configfiles.document import Kind
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, unlike
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Change, Planned, Target
-from counsel.errors import Conflict, CounselError, NotFound
+from counsel.errors import ConfigInvalid, Conflict, CounselError, NotFound
 from counsel.records import Record
 
 KEEP = 50  # operations
@@ -71,9 +71,15 @@ class Journal:
         try:
             written = safewrite.write(planned, self.home, record)
         except BaseException as error:
-            if kept and not (isinstance(error, CounselError) and error.fields.get("written")):
+            told = isinstance(error, CounselError) and error.fields.get("written")
+            if kept and not told and not self._stands(name):
                 _remove(self.folder / name)
             raise
+        if undoes is not None and not written:
+            with disk.explained(self.folder, "written"):
+                self._record(
+                    name, [], what, undoes
+                )  # nothing was left of it: the next undo is of an older one
         for number in range(len(written)):
             with suppress(FileNotFoundError):
                 self._before(name, number).chmod(0o600)  # only now: it was the file that others read
@@ -173,8 +179,25 @@ class Journal:
         return self.folder / name / f"{number}.before"
 
     def _was_written(self, operation: Operation, number: int) -> bool:
-        """False for a file whose turn had not come when the process was killed."""
-        return operation.entries[number].stamp is None or self._before(operation.id, number).exists()
+        """False for a file whose turn had not come, or not quite, when the process was killed."""
+        entry, backup = operation.entries[number], self._before(operation.id, number)
+        return entry.stamp is None or (backup.exists() and not _one_file(backup, entry.target.path))
+
+    def _stands(self, name: str) -> bool:
+        """Whether a file holds what an operation that failed or was interrupted wrote: then its record is needed."""
+        operation = self._load(name)
+        return operation is not None and any(
+            self._was_written(operation, number) and self._holds(operation, number)
+            for number in range(len(operation.entries))
+        )
+
+    def _holds(self, operation: Operation, number: int) -> bool:
+        entry = operation.entries[number]
+        try:
+            current = disk.snapshot(entry.target.path).data
+            return current == (None if entry.after_size < 0 else self.after(operation, number))
+        except (OSError, CounselError):
+            return True  # it cannot be seen
 
     def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:
         folder = self.folder / name
@@ -186,7 +209,10 @@ class Journal:
             _write_private(folder / f"{number}.after", new)
             entries.append(_shown(one, start, end))
         shown = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
-        _write_private(folder / "op.json", json.dumps(shown, indent=1).encode())
+        _write_private(folder / "op.new", json.dumps(shown, indent=1).encode())
+        (folder / "op.new").replace(
+            folder / "op.json"
+        )  # it may be there already, for files that are replaced
 
     def _load(self, name: str) -> Operation | None:
         try:
@@ -217,6 +243,12 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
+def _one_file(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return one.samefile(other)
+    return False
+
+
 def _undone_by(operation: Operation, known: Sequence[Operation]) -> Operation | None:
     """The change that took this one back, unless that was itself taken back."""
     undos = (one for one in known if one.undoes == operation.id)
@@ -243,20 +275,11 @@ def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
         "kind": target.kind,
         "mode": target.mode,
         "claude_lock": target.claude_lock,
-        "stamp": _stamp(target.path) if one.before is not None else None,
+        "stamp": one.stamp,
         "start": start,
         "end": end,
         "after_size": -1 if one.content is None else size(one.content),
     }
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """None: it went away at this moment, and its change will be planned anew."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 def _entry(shown: Mapping[str, Any]) -> Entry:
@@ -278,39 +301,59 @@ def _undo_of(journal: Journal, operation: Operation, number: int) -> safewrite.R
         gone = entry.after_size < 0  # the operation removed the file
         if (current is None and gone) or (current == after and not gone):
             return before
-        return _three_way(entry, before or b"", after, current or b"")
+        return current if current == before else _three_way(entry, before or b"", after, current)
 
     return rewrite
 
 
-def _three_way(entry: Entry, before: bytes, after: bytes, current: bytes) -> bytes:
+def _three_way(entry: Entry, before: bytes, after: bytes, current: bytes | None) -> bytes | None:
     """Our change taken out of a file that was edited since: by its bytes if they still stand, else by its members."""
     kind, path = entry.target.kind, entry.target.path
     now = safewrite.document(current, kind, path)
     was, made = (safewrite.document(data, kind, path).value for data in (before, after))
-    edits = _reverse((), was, made, now.value, path)
-    wanted = now.edited(edits)
-    moved = _moved_bytes(entry, before, after, current)
-    if moved is not None:
+    try:
+        edits = _reverse((), was, made, now.value, path)
+        wanted = now.edited(edits)
+    except RecursionError:
+        raise ConfigInvalid(
+            f"{path} is nested too deeply to be compared; nothing was written.",
+            hint="Change it by hand.",
+            file=str(path),
+        ) from None
+    if current is None or not edits:
+        return current if not edits else wanted.text.encode()
+    for moved in _moved_bytes(entry, before, after, current):
         with suppress(CounselError):
             if safewrite.document(moved, kind, path).value == wanted.value:
                 return moved
     return wanted.text.encode()
 
 
-def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> bytes | None:
+# How many bytes on either side tell where our change stands now: first those that leave the least doubt.
+_AROUND = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (0, 4), (4, 0), (0, 0))
+
+
+def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
+    """The current bytes without our change, wherever that may stand now."""
     stop = len(after) - (len(before) - entry.end)
+    for shift in dict.fromkeys(_shifts(entry.start, stop, after, current)):
+        yield current[: entry.start + shift] + before[entry.start : entry.end] + current[stop + shift :]
+
+
+def _shifts(start: int, stop: int, after: bytes, current: bytes) -> Iterator[int]:
     if stop <= overlap.common_prefix(after, current):
-        shift = 0
-    elif entry.start >= len(after) - overlap.common_suffix(after, current):
-        shift = len(current) - len(after)
-    else:
-        return None
-    return current[: entry.start + shift] + before[entry.start : entry.end] + current[stop + shift :]
+        yield 0
+    if start >= len(after) - overlap.common_suffix(after, current):
+        yield len(current) - len(after)
+    for left, right in _AROUND:
+        piece = after[max(0, start - left) : stop + right]
+        at = current.find(piece)
+        if piece and at >= 0 and current.find(piece, at + 1) < 0:
+            yield at - max(0, start - left)
 
 
 def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> list[Edit]:
-    if _same(before, after):
+    if _same(before, after) or _same(before, current):
         return []
     if _same(current, after):
         return [Drop(path) if before is MISSING else Put(path, before)]

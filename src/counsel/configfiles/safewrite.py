@@ -42,6 +42,7 @@ class Planned(Record):
     change: Change
     before: bytes | None
     content: Content | None
+    stamp: tuple[int, int] | None = None  # size and time of the file that held `before`
 
     def __repr__(self) -> str:  # no content: it may hold secrets
         return f"Planned({self.path})"
@@ -155,10 +156,14 @@ def plan(change: Change, known: bytes | None = None) -> Planned:
     """`known` is what a `Reader` has just read: if it is old by now, the write finds out under the lock."""
     if known is not None:
         return Planned(change, known, change.rewrite(known))
+    return _planned(change)[1]
+
+
+def _planned(change: Change) -> tuple[disk.Snapshot, Planned]:
     while True:
         seen = disk.snapshot(change.target.path)
         try:
-            return Planned(change, seen.data, change.rewrite(seen.data))
+            return seen, Planned(change, seen.data, change.rewrite(seen.data))
         except ConfigInvalid:
             if not _may_be_half_written(seen):
                 raise
@@ -212,7 +217,9 @@ class _Staged:
         change = self.planned.change
         self.seen = disk.snapshot(change.target.path, self.planned.before)
         if self.seen.data != self.planned.before:
-            self.planned = Planned(change, self.seen.data, change.rewrite(self.seen.data))
+            self.seen, self.planned = _planned(change)
+        stamp = self.seen.identity[2:] if self.seen.identity else None
+        self.planned = self.planned.replaced(stamp=stamp)
         disk.refuse_read_only(self.seen, change.target.path)
 
     def put(self) -> None:
@@ -232,13 +239,22 @@ class _Staged:
 
     def replace(self) -> None:
         with disk.explained(self.planned.path, "written"):
-            if self.backup is not None and self.planned.changes and self.seen.data is not None:
-                disk.keep(self.seen, self.backup)
-            if self.temporary is not None:
-                self.temporary.replace(self.seen.real)
-                self.temporary = None
-            elif self.planned.changes:
-                self.seen.real.unlink()
+            kept = self.backup if self.planned.changes and self.seen.data is not None else None
+            if kept is not None:
+                disk.keep(self.seen, kept)
+            try:
+                self._take_place()
+            except OSError:
+                if kept is not None:
+                    kept.unlink(missing_ok=True)  # it is what says that the file was replaced
+                raise
+
+    def _take_place(self) -> None:
+        if self.temporary is not None:
+            self.temporary.replace(self.seen.real)
+            self.temporary = None
+        elif self.planned.changes:
+            self.seen.real.unlink()
 
     def restore(self) -> None:
         """Take back `replace`, if the file is still what it made."""
