@@ -111,6 +111,15 @@ def test_a_failure_with_json_is_one_document_on_stdout(capsys: pytest.CaptureFix
 
 
 @pytest.mark.usefixtures("with_probe")
+@pytest.mark.parametrize("args", [["--json", "--bogus"], ["--bogus", "--json"]])
+def test_bad_usage_with_json_is_a_document_too(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["probe", *args]) == 2
+    assert json.loads(capsys.readouterr().out)["code"] == "INVALID_ARGUMENT"
+    assert cli.run(["probe", "--bogus", "--", "--json"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("with_probe")
 def test_an_interrupt_is_exit_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["probe", "--raise", "interrupt"]) == 130
     assert capsys.readouterr().err == "interrupted\n"

@@ -136,8 +136,15 @@ def run(argv: Sequence[str]) -> int:
             cli.invoke(ctx)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place where one can become words
+        state.json |= isinstance(error, click.UsageError) and _wants_json(argv)
         return _ended(error, state)
     return 0
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Of a line that could not be read to its end: an option that nobody knows, say."""
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    return "--json" in options
 
 
 def _ended(error: BaseException, state: State) -> int:
