@@ -121,6 +121,9 @@ async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient
         Server("x", command="c", timeout=float("inf")),
         Server("x", command="c", args=("a\0",)),
         Server("x", command="c", env={"A": 1}),  # type: ignore[dict-item]
+        Server("x", command="c", env={"A=B": "1"}),
+        Server("x", command="c", env={"": "1"}),
+        Server("x", "http", url="https://"),
     ],
 )
 def test_python_is_refused_the_same(server: Server, world: World) -> None:
@@ -140,6 +143,12 @@ async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:
         {"agents": ["gemini"], "paste": '{"mcpServers": {"a/b": {"command": "c"}}}'},
     )
     assert (await ask(http, "GET", "/api/servers/a%2Fb"))["servers"][0]["command"] == "c"
+
+
+async def test_fields_beside_pasted_text_are_used(http: httpx2.AsyncClient, world: World) -> None:
+    body = {"name": "x", "agents": ["codex"], "paste": '{"command": "c"}', "server": {"env": {"A": "1"}}}
+    await ask(http, "POST", "/api/servers", body)
+    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"]["env"] == {"A": "1"}
 
 
 @pytest.mark.parametrize(

@@ -460,6 +460,11 @@ def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(world: Wor
         ("--timeout", "nan", "--", "c"),
         ("--", "c", "\udcff"),
         ("-e", "A=\udcff", "--", "c"),
+        ("--url", "https://"),
+        ("--url", "https:///path"),
+        ("--url", "http://127.0.0.1/a b"),
+        ("--include-tool", "", "--", "c"),
+        ("--", "  "),
     ],
 )
 def test_what_no_client_could_use_is_refused(flags: tuple[str, ...], world: World) -> None:
@@ -655,3 +660,128 @@ def test_listing_starts_nothing(world: World) -> None:
     world.counsel("list")
     world.counsel("show", "x")
     assert not flag.exists()
+
+
+# ── what a stranger tried ────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_refusal_is_told(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--", "c")
+    words = world.json(
+        "add", "x", "-a", "claude,codex,gemini", "-t", "sse", "--url", "http://127.0.0.1:9/", code=1
+    )
+    assert "Claude Code already has" in words["error"]
+    assert "Codex does not speak sse" in words["error"]
+    assert words["hint"].endswith("--agent gemini.")
+
+
+def test_drift_is_marked_beside_a_shadowed_server(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--", "first")
+    world.counsel("add", "x", "-a", "claude", "-s", "local", "--", "second")
+    world.counsel("add", "x", "-a", "gemini", "--", "third")
+    user = next(line for line in world.counsel("list").splitlines() if line.startswith("x "))
+    assert "stdio third" in user
+    assert "differs: command" in user
+    assert "claude: shadowed by local" in user
+
+
+@pytest.mark.parametrize("entry", [{"type": "http"}, {"type": "http", "command": "c"}, {"type": "stdio"}])
+def test_what_claude_leaves_out_is_a_problem(entry: dict[str, str], world: World) -> None:
+    world.write("claude", json.dumps({"mcpServers": {"x": entry, "y": {"command": "c"}}}))
+    found = world.json("list")
+    assert [row["name"] for row in found["servers"]] == ["y"]
+    assert [
+        (row["name"], "leaves it out" in row["error"] or "neither" in row["error"])
+        for row in found["problems"]
+    ] == [("x", True)]
+
+
+def test_gemini_starts_a_command_whatever_the_type_says(world: World) -> None:
+    world.write("gemini", '{"mcpServers": {"x": {"type": "http", "command": "c"}}}')
+    assert world.json("show", "x")["servers"][0]["transport"] == "stdio"
+
+
+@pytest.mark.parametrize("command", [("remove",), ("disable",), ("update", "-e", "A=1")])
+def test_everywhere_is_all_or_none_beside_a_file_that_cannot_be_read(
+    command: tuple[str, ...], world: World
+) -> None:
+    world.counsel("add", "x", "-a", "claude,codex", "--", "c")
+    before = world.file("codex").read_bytes()
+    broken = world.write("cursor", "{ bad")
+    os.utime(broken, (1, 1))
+    shown = world.json(command[0], "x", "--everywhere", *command[1:], code=1)
+    assert (shown["code"], str(broken) in shown["error"]) == ("CONFIG_INVALID", True)
+    assert "--agent claude,codex" in shown["hint"]
+    assert world.file("codex").read_bytes() == before
+    world.counsel(command[0], "x", "-a", "claude,codex", *command[1:])
+    assert world.file("codex").read_bytes() != before
+
+
+def test_a_hint_names_a_broken_file_once(world: World) -> None:
+    broken = world.write("cursor", "{ bad")
+    os.utime(broken, (1, 1))
+    assert world.json("show", "x", code=1)["hint"].count(str(broken)) == 1
+
+
+def test_a_server_whose_name_is_switched_off_is_added_and_that_is_said(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude,gemini", "--", "c")
+    world.counsel("disable", "x", "-a", "claude,gemini")
+    world.counsel("remove", "x", "-a", "claude,gemini")
+    done = world.json("add", "x", "-a", "claude,gemini", "--", "c")
+    for row in done["results"]:
+        assert f"counsel servers enable x --agent {row['agent']}" in row["warnings"][0]
+    assert not any(row["enabled"] for row in world.json("list")["servers"])
+
+
+def test_a_copy_of_what_is_off_says_how_it_is_switched_there(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex,gemini", "--", "c")
+    world.counsel("disable", "x", "-a", "codex,gemini")
+    done = world.json("copy", "x", "--from", "codex", "--to", "claude,cursor,gemini:project")
+    claude, cursor, gemini = (row["warnings"] for row in done["results"])
+    assert "counsel servers disable x --agent claude" in claude[0]
+    assert "inside the application" in cursor[0]
+    assert not any("switched" in words for words in gemini)  # off there, too, by its name
+
+
+def test_headers_are_the_same_in_capitals_or_not(world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "--url", "http://127.0.0.1:9/", "-H", "X-A: 1", "-H", "B: 1")
+    world.counsel("update", "x", "-H", "x-a: 2", "--remove-header", "b")
+    assert world.json("show", "x")["servers"][0]["headers"] == {"X-A": "2"}
+
+
+def test_fields_are_taken_out(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex", "--", "c")
+    before = world.file("codex").read_bytes()
+    tools = ("--include-tool", "a", "--exclude-tool", "b")
+    world.counsel("update", "x", "--timeout", "5", "--cwd", "/srv", *tools, "--", "c", "arg")
+    fields = ("timeout", "cwd", "include-tool", "exclude-tool", "args")
+    world.counsel("update", "x", *(word for name in fields for word in ("--unset", name)))
+    assert world.file("codex").read_bytes() == before
+
+
+def test_an_empty_list_of_agents_is_not_every_agent(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex", "--", "c")
+    world.json("remove", "x", "--agent", "", code=2)
+    assert world.json("list")["servers"]
+
+
+def test_a_relative_folder_in_a_variable_starts_at_the_project(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.setenv(name, "moved")
+    done = world.json("add", "x", "-a", "claude,codex,gemini", "--", "c")
+    moved = world.project / "moved"
+    assert [row["path"] for row in done["results"]] == [
+        str(moved / name) for name in (".claude.json", "config.toml", ".gemini/settings.json")
+    ]
+    monkeypatch.chdir(world.home)
+    world.counsel("undo")
+    assert not (moved / ".claude.json").exists()
+
+
+def test_show_tells_words_apart(world: World) -> None:
+    world.counsel("add", "x", "-a", "codex", "-e", "A=one\ntwo", "--", "c", "a b", "", "plain")
+    shown = world.counsel("show", "x")
+    assert '  args: "a b" "" plain\n' in shown
+    assert '  env: A="one\\ntwo"\n' in shown

@@ -69,7 +69,10 @@ AGENTS: dict[str, Agent] = {
 
 
 class Place(Record):
-    """Where an agent's files are looked for: whose home, which environment, which project."""
+    """Where an agent's files are looked for: whose home, which environment, which project.
+
+    A relative folder in a variable starts at the project, where the agent is started.
+    """
 
     home: Path
     env: Mapping[str, str]
@@ -77,11 +80,11 @@ class Place(Record):
 
     def claude_json(self) -> Path:
         moved = self.env.get("CLAUDE_CONFIG_DIR")
-        return Path(moved) / ".claude.json" if moved else self.home / ".claude.json"
+        return self.project / moved / ".claude.json" if moved else self.home / ".claude.json"
 
     def claude_dir(self) -> Path:
         moved = self.env.get("CLAUDE_CONFIG_DIR")
-        return Path(moved) if moved else self.home / ".claude"
+        return self.project / moved if moved else self.home / ".claude"
 
     def claude_settings(self) -> list[Path]:
         """User, project and local settings: later ones win. The project's are those of the folder itself."""
@@ -91,10 +94,11 @@ class Place(Record):
 
     def codex_dir(self) -> Path:
         moved = self.env.get("CODEX_HOME")
-        return Path(moved) if moved else self.home / ".codex"
+        return self.project / moved if moved else self.home / ".codex"
 
     def gemini_dir(self) -> Path:
-        return Path(self.env.get("GEMINI_CLI_HOME") or self.home) / ".gemini"
+        moved = self.env.get("GEMINI_CLI_HOME")
+        return (self.project / moved if moved else self.home) / ".gemini"
 
     def cursor_dir(self) -> Path:
         return self.home / ".cursor"

@@ -45,13 +45,15 @@ def read_entry(name: str, entry: Entry, syntax: Syntax, own: Mapping[str, str]) 
 
 
 def transport_of(entry: Entry) -> str:
-    """stdio by `command`, else by `type`; a bare `url` is streamable HTTP for those that accept it."""
+    """By `type`, if what it needs is there; else stdio by `command`, or streamable HTTP by a bare `url`."""
     kind = entry.get("type") or entry.get("transport")
-    if kind is not None:
-        return TYPES.get(str(kind), str(kind))
+    named = None if kind is None else TYPES.get(str(kind), str(kind))
+    remote = any(entry.get(key) for key in _URLS)
+    if named is not None and (named not in TYPES.values() or (remote and named != "stdio")):
+        return named
     if entry.get("command"):
         return "stdio"
-    if any(entry.get(key) for key in _URLS):
+    if remote:
         return "http"
     raise Unreadable("it has neither a command nor a url")
 

@@ -113,6 +113,7 @@ def add(
 @option.server_fields
 @click.option("--remove-env", multiple=True, metavar="NAME", help="Take a variable out.")
 @click.option("--remove-header", multiple=True, metavar="NAME", help="Take a header out.")
+@click.option("--unset", multiple=True, type=click.Choice(option.UNSET), help="Take a field out.")
 @option.dry_run
 @json_option
 def update(
@@ -123,6 +124,7 @@ def update(
     project: Path | None,
     remove_env: tuple[str, ...],
     remove_header: tuple[str, ...],
+    unset: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
     **flags: Any,
@@ -132,6 +134,7 @@ def update(
     for name_of, gone in (("env", remove_env), ("headers", remove_header)):
         if gone:
             given[name_of] = {**dict.fromkeys(gone), **given.get(name_of, {})}
+    given = {**dict.fromkeys(option.UNSET[name] for name in unset), **given}
     if not given:
         raise click.UsageError("Say what to change, such as --url or -e NAME=value.")
 

@@ -16,6 +16,15 @@ from counsel.servers.service import EVERY_AGENT
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 EVERY_SCOPE = (*SCOPES, *OTHERS_SCOPES)
+# What `update --unset` takes out, as the flags have it and as the fields are called.
+UNSET = {
+    "args": "args",
+    "cwd": "cwd",
+    "token-env": "token_env",
+    "timeout": "timeout",
+    "include-tool": "include_tools",
+    "exclude-tool": "exclude_tools",
+}
 
 
 def _agents(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -23,6 +32,8 @@ def _agents(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]
     for name in names:
         if name not in AGENTS:
             raise click.BadParameter(f"{name!r} is no agent; agents are {', '.join(AGENTS)}.")
+    if value and not names:  # a script's empty variable must not mean every agent
+        raise click.BadParameter(f"it names none; agents are {', '.join(AGENTS)}.")
     return names
 
 

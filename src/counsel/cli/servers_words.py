@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import AGENTS
 from counsel.cli import output
 from counsel.cli.servers_options import EVERY_SCOPE
-from counsel.servers.listing import Found, Listing
+from counsel.servers.listing import Found, Listing, problem_words
 from counsel.servers.service import Applied, Servers
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ def _matrix(rows: list[Found], *, reveal: bool) -> list[list[str]]:
 
 
 def _row(name: str, same: list[Found], *, reveal: bool) -> list[str]:
-    first = same[0].as_dict(reveal=reveal)
+    used = next((one for one in same if one.shadowed_by is None), same[0])
+    first = used.as_dict(reveal=reveal)
     what = first["url"] or " ".join([first["command"] or "", *first["args"]])
     cells = [" ".join(_cell(one) for one in same if one.agent == agent) for agent in AGENTS]
-    notes = [f"differs: {', '.join(same[0].drift)}"] if same[0].drift else []
+    notes = [f"differs: {', '.join(used.drift)}"] if used.drift else []
     notes += [f"{one.agent}: shadowed by {one.shadowed_by}" for one in same if one.shadowed_by]
     return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
 
@@ -53,9 +55,7 @@ def _cell(one: Found) -> str:
 
 def _print_problems(found: Listing) -> None:
     for problem in found.problems:
-        name = f"{problem['name']}:" if "name" in problem else ""
-        where = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
-        output.words(" ".join(filter(None, ("problem:", where, name, problem["error"]))))
+        output.words(f"problem: {problem_words(problem)}")
 
 
 def print_applied(done: Applied, *, as_json: bool) -> None:
@@ -99,7 +99,14 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return " ".join(map(str, value))
+        return " ".join(map(_word, value))
     if isinstance(value, dict):
-        return ", ".join(f"{key}={item}" for key, item in value.items())
+        return ", ".join(f"{key}={_word(item)}" for key, item in value.items())
     return str(value)
+
+
+def _word(value: Any) -> str:
+    """In quotes where it would be taken for several words, or for none."""
+    if isinstance(value, str) and value and value.isprintable() and not any(map(value.__contains__, " \"',")):
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -138,11 +138,12 @@ async def _show(request: Request, servers: Servers, given: Mapping[str, Any]) ->
 
 
 async def _add(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    """`{"name", "server": {…}}`, or `{"paste": "JSON or TOML of any agent", "name"?}`."""
+    """`{"name", "server": {…}}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
     _only(given, "name", "server", "paste", "replace")
     name, text = _text(given, "name"), _text(given, "paste")
     if text is not None:
         found, origin = pasted.servers(text, name)
+        found = [fields.patched(server, _fields(given)) for server in found]
     elif name:
         found, origin = [fields.made(name, _fields(given))], None
     else:

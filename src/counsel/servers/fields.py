@@ -15,6 +15,7 @@ from counsel.servers import secrets
 LONGEST = 2_000_000  # seconds; Gemini CLI counts milliseconds in 31 bits
 _HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_URL = r"(?i)https?://[^\s/?#]\S*|\$\S+"  # an address with a host, or a reference to one
 _LOCAL = ("command", "args", "env", "cwd")
 _REMOTE = ("url", "headers", "token_env")
 
@@ -28,8 +29,16 @@ def sayable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
+def _command(value: Any) -> bool:
+    return _text(value) and (not value or bool(value.strip()))
+
+
 def _texts(value: Any) -> bool:
     return value is None or (isinstance(value, list | tuple) and all(map(_text, value)) and None not in value)
+
+
+def _tools(value: Any) -> bool:
+    return _texts(value) and all(value or ())
 
 
 def _map(value: Any) -> bool:
@@ -37,6 +46,10 @@ def _map(value: Any) -> bool:
     return isinstance(value, Mapping) and all(
         isinstance(key, str) and _text(item) for key, item in value.items()
     )
+
+
+def _env(value: Any) -> bool:
+    return _map(value) and all(name and "=" not in name and sayable(name) for name in value)
 
 
 def _headers(value: Any) -> bool:
@@ -50,8 +63,7 @@ def _one_line(text: str) -> bool:
 
 
 def is_url(value: Any) -> bool:
-    """An address, or a reference to one."""
-    return _text(value) and (not value or value.startswith(("http://", "https://", "$")))
+    return _text(value) and (not value or re.fullmatch(_URL, value) is not None)
 
 
 def _variable(value: Any) -> bool:
@@ -65,16 +77,16 @@ def _seconds(value: Any) -> bool:
 
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "transport": (lambda value: value in TRANSPORTS, f"one of {', '.join(TRANSPORTS)}"),
-    "command": (_text, "text (UTF-8)"),
+    "command": (_command, "a program (UTF-8)"),
     "args": (_texts, "a list of texts (UTF-8)"),
-    "env": (_map, "an object of texts (UTF-8)"),
+    "env": (_env, "names and values of variables (UTF-8)"),
     "cwd": (_text, "text (UTF-8)"),
-    "url": (is_url, "an address that starts with http:// or https://"),
+    "url": (is_url, "an address such as https://host/mcp"),
     "headers": (_headers, "names and values of HTTP headers"),
     "token_env": (_variable, "the name of a variable"),
     "timeout": (_seconds, f"seconds, more than 0 and at most {LONGEST:,}"),
-    "include_tools": (_texts, "a list of texts"),
-    "exclude_tools": (_texts, "a list of texts"),
+    "include_tools": (_tools, "a list of names"),
+    "exclude_tools": (_tools, "a list of names"),
 }
 
 
@@ -121,8 +133,10 @@ def _authorizes(headers: Mapping[str, Any]) -> bool:
 
 
 def _value(server: Server, name: str, value: Any) -> Any:
-    if name in {"env", "headers"}:
-        return _merged(getattr(server, name), value)
+    if name == "env":
+        return _merged(server.env, value)
+    if name == "headers":
+        return _merged(server.headers, _spelled(value, server.headers))
     if value is None:
         return getattr(Server(""), name)
     if name == "url":
@@ -131,6 +145,12 @@ def _value(server: Server, name: str, value: Any) -> Any:
         shown = dict(zip(secrets.masked_args(server.args), server.args, strict=True))
         return tuple(shown.get(arg, arg) for arg in value)
     return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _spelled(given: Mapping[str, str | None], old: Mapping[str, str]) -> dict[str, str | None]:
+    """Headers are the same in capitals or not: one that is there keeps its spelling."""
+    known = {name.lower(): name for name in old}
+    return {known.setdefault(name.lower(), name): value for name, value in given.items()}
 
 
 def _merged(old: Mapping[str, str], given: Mapping[str, str | None]) -> dict[str, str]:

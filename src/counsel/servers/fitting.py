@@ -33,9 +33,6 @@ def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> 
     if server.transport != "stdio" and (server.env or server.cwd):
         warnings.append(f"{label}: env and cwd are for servers that are started; left out.")
         server = server.without("env", "cwd")
-    if not server.enabled and form.agent != "codex":
-        warnings.append(f"It is switched on in {label}; `counsel servers disable` switches it off.")
-        server = server.replaced(enabled=True)
     if server.extras and origin != form.agent:
         warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
         server = server.without("extras")

@@ -77,6 +77,13 @@ class Listing(Record):
         }
 
 
+def problem_words(problem: Mapping[str, Any]) -> str:
+    """In one line: the file, the server, what is wrong. Some errors name their file themselves."""
+    path = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
+    name = f"{problem['name']}:" if "name" in problem else ""
+    return " ".join(filter(None, (path, name, problem["error"])))
+
+
 def listing(
     place: Place, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
 ) -> Listing:

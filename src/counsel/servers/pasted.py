@@ -141,7 +141,7 @@ def _refuse_doubtful(entry: Any) -> None:
     if entry.get("command") and urls:
         raise Unreadable("it has a command and a url; take one of them out")
     if urls and entry.get("type") in {None, *TYPES} and not fields.is_url(urls[0]):
-        raise Unreadable("its url must start with http:// or https://")
+        raise Unreadable("its url must be an address such as https://host/mcp")
     if found := re.search(_ASKED, _text(entry)):
         raise Unreadable(
             f"{found[0]} is for another program to fill in; write a value or ${{NAME}} in its place"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from counsel.agents.base import AGENTS, AgentName, Place
@@ -69,10 +69,11 @@ class Plan:
         if len(self.results) == 1:
             raise first
         names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refused}))
-        hints = [first.hint, self._without({result.agent for result in refused})]
+        errors = [result.error for result in refused if result.error is not None]
+        hints = [*(error.hint for error in errors), self._without({result.agent for result in refused})]
         raise type(first)(
-            f"Nothing was written: {names} cannot take it. {first.message}",
-            hint=" ".join(filter(None, hints)) or None,
+            f"Nothing was written: it cannot be done for {names}. {_once(error.message for error in errors)}",
+            hint=_once(hints) or None,
             results=shown,
         )
 
@@ -92,6 +93,10 @@ class Plan:
             "results": [one.as_dict() for one in self.results],
         }
         return {**shown, "diffs": self.diffs()} if dry_run else shown
+
+
+def _once(sentences: Iterable[str | None]) -> str:
+    return " ".join(dict.fromkeys(filter(None, sentences)))
 
 
 class Planner:
@@ -192,11 +197,26 @@ def add(
     except CounselError as error:
         planner.refuse(home, server.name, error)
         return
-    warnings += form.notes(planner.place, home, planner.reader)
+    off = form.off(planner.place, home, planner.reader)(server.name)
+    on = form.read(server.name, entry).enabled and not off
+    warnings += _switch_words(form, server, on=on) + form.notes(planner.place, home, planner.reader)
     present = _entry_at(planner, home, server.name)
     action = "added" if present is MISSING else "replaced"
     edits = {home.target: _adder(home, server.name, entry, replaces=replaces)}
     planner.step(home, server.name, action, edits, warnings)
+
+
+def _switch_words(form: Format, server: Server, *, on: bool) -> list[str]:
+    label, command = AGENTS[form.agent].label, f"{server.name} --agent {form.agent}"
+    if on == server.enabled:
+        return []
+    if not on:
+        return [
+            f"It is switched off in {label}, by its name; `counsel servers enable {command}` switches it on."
+        ]
+    if form.no_switch:
+        return [f"It is switched on in {label}. {form.no_switch}."]
+    return [f"It is switched on in {label}; `counsel servers disable {command}` switches it off."]
 
 
 def _entry_at(planner: Planner, home: Home, name: str) -> Any:

@@ -16,10 +16,10 @@ from counsel.configfiles.content import whole
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
-from counsel.errors import InvalidArgument, NotFound
+from counsel.errors import CounselError, InvalidArgument, NotFound
 from counsel.records import Record
 from counsel.servers.formats import FORMATS, format_of, homes
-from counsel.servers.listing import Found, Listing
+from counsel.servers.listing import Found, Listing, problem_words
 from counsel.servers.listing import listing as list_servers
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Servers:
         planner = self._planner()
         for found in self._chosen(planner.reader, name, agents, scope):
             planning.update(planner, found, change)
+        self._refuse_unreadable(planner, name, agents, scope)
         return self._apply(planner, f"update {name}", dry_run=dry_run)
 
     def remove(
@@ -124,6 +125,7 @@ class Servers:
         held = self._removable(planner.reader, name, agents, scope)
         for home in held:
             planning.remove(planner, home, name)
+        self._refuse_unreadable(planner, name, agents, scope)
         plan = planner.plan(f"remove {name}")
         plan.writes = [self._as_before(one, held, name) for one in plan.writes]
         return self._applied(plan, dry_run=dry_run)
@@ -162,6 +164,7 @@ class Servers:
         planner = self._planner()
         for found in self._chosen(planner.reader, name, agents, scope, self._switchable):
             planning.switch(planner, found, enabled=enabled)
+        self._refuse_unreadable(planner, name, agents, scope)
         return self._apply(planner, f"{'enable' if enabled else 'disable'} {name}", dry_run=dry_run)
 
     def history(self) -> Sequence[Operation]:
@@ -242,7 +245,7 @@ class Servers:
         if found:
             return found
         broken = [one for one in seen.problems if one.get("name") in (None, name)]
-        hint = f"{broken[0]['path']}: {broken[0]['error']}" if broken else "`counsel servers list` shows all."
+        hint = problem_words(broken[0]) if broken else "`counsel servers list` shows all."
         raise NotFound(_nobody_has(name, agents, scope), hint=hint)
 
     def _chosen(
@@ -264,6 +267,18 @@ class Servers:
                 f"{name!r} is in several places: {places}.", hint="Say --agent and --scope, or --everywhere."
             )
         return found
+
+    def _refuse_unreadable(
+        self, planner: Planner, name: str, agents: Sequence[str] | None, scope: str | None
+    ) -> None:
+        """Whoever names agents means all their places: a file that cannot be read may have the server, too."""
+        kept = [home for agent in agents or () for home in homes(format_of(agent), self.place)]
+        files = {home.target.path: home for home in kept if scope in (None, home.scope)}
+        for home in files.values():
+            try:
+                planner.reader.read(home.target)
+            except CounselError as error:
+                planner.refuse(home, name, error)
 
     def _switchable(self, home: Home) -> bool:
         """A server that somebody else keeps can be switched where the agent notes that in the user's own files."""

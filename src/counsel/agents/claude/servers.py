@@ -10,7 +10,7 @@ from typing import Any
 
 from counsel.agents import references
 from counsel.agents.base import Place
-from counsel.agents.jsonservers import read_entry, write_entry
+from counsel.agents.jsonservers import TYPES, read_entry, write_entry
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable, there
 from counsel.configfiles.document import Document
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
@@ -34,6 +34,9 @@ def read(name: str, entry: Entry) -> Server:
     server = read_entry(name, entry, references.CLAUDE, _OWN)
     if server.transport != "stdio" and not entry.get("type"):
         raise Unreadable("Claude Code refuses a url without a type")
+    needed = "command" if TYPES.get(str(entry.get("type") or "stdio")) == "stdio" else "url"
+    if not entry.get(needed):
+        raise Unreadable(f"Claude Code leaves it out: it has no {needed}")
     return server
 
 
