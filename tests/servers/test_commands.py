@@ -145,6 +145,25 @@ def test_local_is_claudes_alone(world: World) -> None:
     assert "has no scope 'local'" in shown["error"]
 
 
+def test_two_servers_of_one_command_are_both_there_in_a_new_project(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The project's own object is made for the first, and must not be made again for the second."""
+    pasted = {"mcpServers": {"one": {"command": "1"}, "two": {"command": "2"}}}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(pasted)))
+    world.counsel("add", "--agent", "claude", "--scope", "local", "--from", "-")
+    listed = world.json("list", "--agent", "claude")["servers"]
+    assert [(one["name"], one["scope"]) for one in listed] == [("one", "local"), ("two", "local")]
+
+
+def test_a_server_of_two_scopes_is_switched_off_once(world: World) -> None:
+    for scope in ("user", "local"):
+        world.counsel("add", "x", "--agent", "claude", "--scope", scope, "--", "c")
+    world.counsel("disable", "x", "--agent", "claude")
+    held = json.loads(world.file("claude").read_text())["projects"][str(world.project)]
+    assert held["disabledMcpServers"] == ["x"]
+
+
 def test_a_local_server_belongs_to_the_git_root(world: World) -> None:
     (world.project / ".git").mkdir()
     below = world.project / "deep" / "er"

@@ -83,6 +83,17 @@ class Document(abc.ABC):
         """The edits made in the text, all other bytes as they were, and what it then means, read again."""
 
 
+class Supposed(Document):
+    """What a document will mean, for whoever works out further edits; it has no text yet."""
+
+    @property
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def spliced(self, edits: Sequence[Edit]) -> Self:
+        raise NotImplementedError
+
+
 def _smallest(edit: Edit, value: Any) -> list[Edit]:
     """A `Put` of an object over an object touches only the members that differ."""
     return patch(edit.path, lookup(value, edit.path), edit.value) if isinstance(edit, Put) else [edit]

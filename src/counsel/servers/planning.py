@@ -10,7 +10,7 @@ from counsel.agents.base import AGENTS, AgentName, Place
 from counsel.agents.references import Untranslatable
 from counsel.agents.serverform import Entry, Format, Home, Server, Unreadable
 from counsel.configfiles import safewrite
-from counsel.configfiles.document import Document
+from counsel.configfiles.document import Document, Supposed
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended, lookup, patch
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
@@ -169,7 +169,12 @@ class Planner:
 
     def _write(self, target: Target, makers: list[EditsOf]) -> Planned:
         def edits(document: Document) -> list[Edit]:
-            return [edit for make in makers for edit in make(document)]
+            found: list[Edit] = []
+            for make in makers:
+                more = make(document)
+                found += more
+                document = Supposed(intended(document.value, more))
+            return found
 
         return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
 
