@@ -281,6 +281,18 @@ def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None
     assert file.read_text() == '{"b": 4}'
 
 
+@pytest.mark.parametrize("empty", ["null", "[]", '""', "false"])
+def test_what_was_no_object_does_not_become_an_empty_one(empty: str, tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(f'{{"b": {empty}}}')
+    journal = Journal(home)
+    apply(journal, put(file, "b", {"k": 1}))
+    file.write_text('{"b": {"k": 1, "theirs": 2}}')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert file.read_text() == '{"b": {"k": 1, "theirs": 2}}'
+
+
 def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
     """Codex adds `tools` when a person approves one for good; what is left without a command stops it altogether."""
     file = tmp_path / "config.toml"

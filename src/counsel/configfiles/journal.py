@@ -358,13 +358,8 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
     if _same(current, after):
         return [Drop(path) if before is MISSING else Put(path, before)]
     added_server = before is MISSING and path[-2:-1] in _SERVERS  # half of one breaks every command of Codex
-    if (
-        not added_server
-        and isinstance(after, Mapping)
-        and isinstance(current, Mapping)
-        and isinstance(before or {}, Mapping)
-    ):
-        old = before or {}
+    old = {} if before is MISSING else before
+    if not added_server and all(isinstance(one, Mapping) for one in (old, after, current)):
         return [
             edit
             for key in unlike(after, old)
