@@ -55,8 +55,8 @@ Request: TypeAlias = ChatRequest | ConsensusRequest
 class JobEvent:
     """One line of a job's journal. `slot` tells the models of a consensus apart (`0`, `1` …).
 
-    kinds: started, model_started, text, thinking, tool, notice, usage, model_finished, model_failed,
-    phase, title, summary, and last one of done, failed, cancelled.
+    kinds: started, model_started, text, restarted, thinking, tool, notice, usage, model_finished, model_failed,
+    phase, title, summary, and last one of done, failed, cancelled. `restarted`: what was told from `offset` on is void.
     """
 
     seq: int

@@ -202,6 +202,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The last that was said, `text`, is void: its author lost the thread and says it anew."""
+
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Thinking:
     delta: str
 
@@ -248,7 +256,7 @@ class Finished:
     session: str | None = None  # an agent's own session, to go on with
 
 
-Event: TypeAlias = Text | Thinking | ToolUse | ToolRan | UsageReport | Notice | Finished
+Event: TypeAlias = Text | Withdrawn | Thinking | ToolUse | ToolRan | UsageReport | Notice | Finished
 
 
 class Wire(Protocol):

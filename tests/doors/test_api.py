@@ -125,6 +125,33 @@ async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: Fake
         assert [event["seq"] async for event in coming] == [again[-1]["seq"]]
 
 
+async def test_void_words_are_told_to_be_void(api: Api, fake_process: FakeProcess) -> None:
+    fake_process.script(
+        text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
+    )
+    fake_process.script(text="good1 good2 good3")
+    job = (await api.ask("count", model="auto", **{"async": True}))["job_id"]
+    seen, text = [], ""
+    async with api.events(job) as coming:
+        async for event in coming:
+            if event["kind"] in {"text", "restarted"}:
+                text = text[: event["data"]["offset"]] + event["data"].get("text", "")
+                seen.append(text)
+                fake_process.open_gate("fail")
+            if event["kind"] == "restarted":
+                told = event["data"]
+    assert seen[:3] == ["void1 ", "void1 void2 ", ""]
+    assert text == "good1 good2 good3"
+    first, second = [call["model"] for call in fake_process.calls][:2]
+    assert (told["model"], told["next"], told["reason"]) == (first, second, "failed")
+    assert told["code"] == "PROVIDER_UNAVAILABLE"
+    async with api.events(job) as coming:  # when all is over
+        again = [event async for event in coming]
+    assert [event["data"]["text"] for event in again if event["kind"] == "text"] == [text]
+    _, shown = await api.get(f"/api/jobs/{job}", history="1")
+    assert [message["content"] for message in shown["history"]] == ["count", text]
+
+
 async def test_a_running_job_is_cancelled(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(hang_after=1)
     job = (await api.ask("wait", **{"async": True}))["job_id"]

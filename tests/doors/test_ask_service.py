@@ -120,6 +120,23 @@ async def test_partial_text_comes_in_pieces_that_make_the_answer(engine, fake_ap
         wire.close()
 
 
+async def test_void_words_are_told_to_be_void(engine, fake_api, home) -> None:
+    fake_api.script(text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1)
+    fake_api.script(text="good1 good2 good3")
+    async with service(engine, fake_api, home) as served:
+        wire = await Wire.to(served.path)
+        wire.send("r", model="auto", stream=True)
+        said, told = "", []
+        while "partial" in (got := await wire.line()):
+            said = said[: got["offset"]] + got["partial"]
+            told += [got["restarted"]] if "restarted" in got else []
+            fake_api.open_gate("fail")
+        assert said == got["text"] == "good1 good2 good3"
+        first, second = [call.model for call in fake_api.calls][:2]
+        assert [(each["model"], each["next"], each["reason"]) for each in told] == [(first, second, "failed")]
+        wire.close()
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -430,6 +447,19 @@ def test_the_command_and_its_client(serve: Serve, fake_process: FakeProcess) -> 
     answer = client.ask("gpt-5", "hello", session_tag="t", on_partial=lambda piece, _: pieces.append(piece))
     assert (answer.text, answer.session_tag) == ("gpt-5 says: hello", "t")
     assert "".join(pieces) == answer.text
+    fake_process.script(
+        text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
+    )
+    fake_process.script(text="good1 good2 good3")
+    told: list[str] = []
+
+    def hear(piece: str, at: int) -> None:
+        pieces[:] = ["".join(pieces)[:at], piece]
+        fake_process.open_gate("fail")
+
+    pieces.clear()
+    again = client.ask("auto", "hello", on_partial=hear, on_restart=lambda why: told.append(why["reason"]))
+    assert ("".join(pieces), again.text, told) == (again.text, "good1 good2 good3", ["failed"])
     with pytest.raises(AskError) as raised:
         client.ask("no-such-model", "hello")
     assert raised.value.code == "MODEL_NOT_FOUND"

@@ -75,6 +75,39 @@ async def test_cancelling_closes_the_upstream_connection(
         await asyncio.to_thread(fake_process.wait_for, state="disconnected")
 
 
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_progress_says_which_words_are_void(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    fake_process.script(
+        text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
+    )
+    fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "x", "model": "auto"}}
+        call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
+        told: list[tuple[float, str]] = []
+        await heard(window, told, "void1 ")
+        fake_process.open_gate("fail")
+        await heard(window, told, "]\n\ngood1 ")
+        fake_process.open_gate("answer")
+        answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
+    first, second = [request["model"] for request in fake_process.calls][:2]
+    assert told[0][1] == "void1 "
+    assert told[-1][1].startswith(f"[{second} is asked now, and what {first} had said is void: ")
+    assert "void1" not in told[-1][1]
+    assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
+    assert answer["content"] == "good1 good2 good3"
+
+
+async def heard(window: Window, told: list[tuple[float, str]], words: str) -> None:
+    """Progress comes a few times per second: until it says these."""
+    while not told or not told[-1][1].endswith(words):
+        note = await asyncio.wait_for(window.notes.get(), 20)
+        told.append((note["params"]["progress"], note["params"]["message"]))
+
+
 async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(gate="first", times=1)
     async with Window(home, command=COUNSEL, **keys(fake_process)) as window:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import protocol
+from counsel.doors import calls, protocol
 from counsel.doors.lines import McpLines
 from counsel.doors.mcp import Session, listing
 from counsel.doors.visitor import Visitor
+from counsel.requests import JobEvent
 from doors.engine import FakeEngine
 
 
@@ -303,3 +304,17 @@ async def test_lists_without_entries(client: Client) -> None:
     assert (await client.ask("resources/read", {"uri": "counsel://jobs/none/text"}))["error"][
         "code"
     ] == -32002
+
+
+def test_progress_keeps_what_was_said_before_the_void() -> None:
+    growing = calls.Growing()
+    growing.add(JobEvent(1, 0.0, "model_started", "0", {"model": "claude"}))
+    growing.add(JobEvent(1, 0.0, "text", "0", {"text": "x" * calls.REPORT_TEXT + "void", "offset": 0}))
+    about = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke."}
+    growing.add(JobEvent(2, 0.0, "restarted", "0", {**about, "offset": calls.REPORT_TEXT}))
+    before = growing.size
+    growing.add(JobEvent(2, 0.0, "text", "0", {"text": "good", "offset": calls.REPORT_TEXT}))
+    note, text = growing.shown().split("\n\n")
+    assert note == "[claude begins again, and the end of what it had said is void: It broke.]"
+    assert text.removeprefix("…").strip("x") == "good"
+    assert growing.size > before > calls.REPORT_TEXT

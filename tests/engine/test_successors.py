@@ -43,3 +43,13 @@ async def test_a_named_model_that_is_gone_is_an_error(counsel: Counsel, fake_api
     fake_api.script(error="not_found", model="gpt-5", times=None)
     with pytest.raises(ModelNotFound):
         await counsel.ask("hello", model="gpt-5")
+
+
+async def test_a_model_that_is_gone_in_the_middle_of_its_answer_has_no_successor(
+    counsel: Counsel, fake_api: FakeAPI
+) -> None:
+    """Half of one model's answer and the whole of another's are not one answer."""
+    fake_api.script(text="half of it", error="not_found", error_after=1, model="gemini-3-pro-preview")
+    with pytest.raises(ModelNotFound) as failed:
+        await counsel.ask("hello", model="pro")
+    assert failed.value.partial == "half"

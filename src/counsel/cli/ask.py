@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import connect, json_option, output, question
+from counsel.cli import connect, json_option, output, question, telling
 from counsel.requests import ChatRequest
 
 
@@ -26,12 +26,14 @@ from counsel.requests import ChatRequest
     type=click.Choice(["LOW", "MEDIUM", "HIGH", "UNSPECIFIED"], case_sensitive=False),
     help="How closely images are looked at (Gemini 3).",
 )
+@telling.stream_option
 @connect.standalone_option
 @json_option
 def ask(
     prompt: str | None,
     model: str,
     media_resolution: str | None,
+    stream: bool,
     standalone: bool,
     as_json: bool,
     **given: Any,
@@ -49,21 +51,22 @@ def ask(
         **question.common(given),
     )
     who = connect.caller(given["cwd"], question.export_roots(given))
-    connect.run(_ask(request, who, standalone=standalone, background=given["background"], as_json=as_json))
+    ways = {"standalone": standalone, "background": given["background"], "stream": stream}
+    connect.run(_ask(request, who, **ways, as_json=as_json))
 
 
-async def _ask(request: ChatRequest, who: Any, *, standalone: bool, background: bool, as_json: bool) -> None:
+async def _ask(
+    request: ChatRequest, who: Any, *, standalone: bool, background: bool, stream: bool, as_json: bool
+) -> None:
     async with connect.engine(who, standalone=standalone) as engine:
         submitted = await engine.submit(request, who, background=background)
         if background:
             output.accepted(await engine.accepted(submitted), as_json=as_json)
             return
         async with question.job(engine, submitted):
-            printed = 0 if as_json else await question.stream_text(engine.follow(submitted))
-            result = await engine.wait(submitted)
-    if as_json:
-        output.document(result)
-        return
-    output.answer(result["content"][printed:] + "\n")
+            if as_json:
+                output.document(await engine.wait(submitted))
+                return
+            result = await question.tell(engine, submitted, stream=stream)
     question.notes(result)
     output.words(question.footer(result))

@@ -107,6 +107,10 @@ class Board:
         elif event.kind == "text":
             column = self.columns[event.slot]
             column.text = column.text[: event.data["offset"]] + event.data["text"]
+        elif event.kind == "restarted":
+            column = self.columns[event.slot]
+            column.text, column.state = column.text[: event.data["offset"]], _again(event.data)
+            return True
         elif event.kind in {"model_finished", "model_failed"}:
             self.columns[event.slot].state = "done" if event.kind == "model_finished" else _failed(event.data)
             return True
@@ -148,6 +152,10 @@ def _panel(column: Column, width: int, lines: int) -> RenderableType:
 
 _NARROWEST = 36  # characters of a column that can still be read
 _PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering"}
+
+
+def _again(data: Json) -> str:
+    return f"begins again: {data['error']}"
 
 
 def _failed(data: Json) -> str:

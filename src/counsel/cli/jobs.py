@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import connect, json_option, output, question
+from counsel.cli import connect, json_option, output, question, telling
 from counsel.cli.consensus import show, watch
 from counsel.errors import CounselError, from_dict
 from counsel.requests import Engine
@@ -16,15 +16,26 @@ from counsel.types import Json
 
 @click.command()
 @click.argument("job_id", required=False, metavar="[ID]")
-@click.option("--follow", is_flag=True, help="Show the text as it comes, to the end.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Show the text as it comes, to the end; in a pipe, the answer when it is there.",
+)
 @click.option("--history", is_flag=True, help="With ID: the whole conversation.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many to list."
 )
+@telling.stream_option
 @connect.standalone_option
 @json_option
 def jobs(
-    job_id: str | None, follow: bool, history: bool, limit: int, standalone: bool, as_json: bool
+    job_id: str | None,
+    follow: bool,
+    history: bool,
+    limit: int,
+    stream: bool,
+    standalone: bool,
+    as_json: bool,
 ) -> None:
     """List the newest jobs, or show one with its text so far or its result."""
     if follow and not job_id:
@@ -32,20 +43,35 @@ def jobs(
     who = connect.caller()
     connect.run(
         _jobs(
-            job_id, who, follow=follow, history=history, limit=limit, standalone=standalone, as_json=as_json
+            job_id,
+            who,
+            follow=follow,
+            history=history,
+            limit=limit,
+            stream=stream,
+            standalone=standalone,
+            as_json=as_json,
         )
     )
 
 
 async def _jobs(
-    job_id: str | None, who: Any, *, follow: bool, history: bool, limit: int, standalone: bool, as_json: bool
+    job_id: str | None,
+    who: Any,
+    *,
+    follow: bool,
+    history: bool,
+    limit: int,
+    stream: bool,
+    standalone: bool,
+    as_json: bool,
 ) -> None:
     async with connect.engine(who, standalone=standalone) as engine:
         if job_id is None:
             _list(await engine.recent(limit), as_json=as_json)
             return
         if follow:
-            await _follow_or_leave(engine, job_id, as_json=as_json)
+            await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
         found = await engine.status(job_id, full_history=history)
     if as_json:
         output.document(found)
@@ -74,15 +100,15 @@ def _list(found: Json, *, as_json: bool) -> None:
         output.words("No jobs yet. `counsel ask … --background` starts one.")
 
 
-async def _follow_or_leave(engine: Engine, job_id: str, *, as_json: bool) -> None:
+async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
     try:
-        await _follow(engine, job_id, as_json=as_json)
+        await _follow(engine, job_id, stream=stream, as_json=as_json)
     except asyncio.CancelledError:  # Ctrl-C
         output.words(f"\nThe job goes on: counsel jobs {job_id} shows it, counsel cancel {job_id} stops it.")
         raise
 
 
-async def _follow(engine: Engine, job_id: str, *, as_json: bool) -> None:
+async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
     now = (await engine.status(job_id))["content"]
     if as_json:
         await _until_done(engine, now["job_id"])
@@ -92,10 +118,7 @@ async def _follow(engine: Engine, job_id: str, *, as_json: bool) -> None:
         await watch(engine, now["job_id"])
         show(await engine.wait(now["job_id"]))
     else:
-        printed = await question.stream_text(engine.follow(now["job_id"]))
-        result = await engine.wait(now["job_id"])
-        output.answer(result["content"][printed:] + "\n")
-        output.words(question.footer(result))
+        output.words(question.footer(await question.tell(engine, now["job_id"], stream=stream)))
 
 
 async def _until_done(engine: Engine, job_id: str) -> None:
@@ -113,8 +136,8 @@ def _show(job: Json) -> None:
         output.answer(f"── {message['role']}\n{message['content']}\n\n")
     if "result" in job and "history" not in job:
         output.answer(job["result"]["content"] + "\n")
-    elif job.get("partial"):
-        output.answer(job["partial"] + "\n")
+    elif partial := job.get("partial") or job.get("error", {}).get("partial"):
+        output.answer(partial + "\n")
     if "error" in job and job["status"] == "failed":
         raise from_dict(job["error"])
 

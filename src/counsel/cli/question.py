@@ -10,12 +10,14 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import click
 
 from counsel.cli import output
-from counsel.requests import Engine, JobEvent
+from counsel.cli.telling import Telling
+from counsel.errors import CounselError
+from counsel.requests import Engine
 from counsel.types import EFFORTS, Json
 
 Decorated = Callable[..., Any]
@@ -140,58 +142,17 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
         raise
 
 
-async def stream_text(events: AsyncIterator[JobEvent]) -> int:
-    """Print text as it comes; how much was printed. A wait of more than a second is shown on a terminal."""
-    printed = 0
-    with Waiting() as waiting:
-        async for event in events:
-            if event.kind == "text":
-                waiting.over()
-                if event.data["offset"] == 0 and printed:
-                    output.words("\n(the call was repeated)")
-                    printed = 0
-                piece = event.data["text"][max(0, printed - event.data["offset"]) :]
-                output.answer(piece)
-                printed += len(piece)
-            elif event.kind == "notice" and event.data.get("kind_of") in {"retry", "passed_over", "warning"}:
-                waiting.over()
-                output.words(f"… {event.data['text']}")
-            elif event.kind == "model_started":
-                waiting.begin(event.data["model"])
-    return printed
-
-
-class Waiting:
-    """`waiting for gpt-5 … 3 s` on a terminal's stderr, until the first word."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over()
-
-    def begin(self, model: str) -> None:
-        self.over()
-        if sys.stderr.isatty():
-            self._task = asyncio.create_task(self._count(model))
-
-    def over(self) -> None:
-        if self._task:
-            self._task.cancel()
-            self._task = None
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
-
-    async def _count(self, model: str) -> None:
-        seconds = 0
-        while True:
-            await asyncio.sleep(1)
-            seconds += 1
-            sys.stderr.write(f"\r\x1b[2Kwaiting for {output.tame(model)} … {seconds} s")
-            sys.stderr.flush()
+async def tell(engine: Engine, job_id: str, *, stream: bool) -> Json:
+    """The job's answer on stdout, live where a person watches; its result."""
+    telling = Telling(stream=stream)
+    await telling.hear(engine.follow(job_id))
+    try:
+        result = await engine.wait(job_id)
+    except CounselError as error:
+        telling.arrived(error.fields.get("partial"), job_id)
+        raise
+    telling.end(result["content"])
+    return result
 
 
 def footer(result: Json) -> str:

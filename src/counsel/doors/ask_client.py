@@ -57,8 +57,12 @@ class AskClient:
         *,
         session_tag: str | None = None,
         on_partial: Callable[[str, int], None] | None = None,
+        on_restart: Callable[[dict[str, Any]], None] | None = None,
     ) -> Answer:
-        """The answer, or `AskError`. `on_partial` gets each piece and its place; place 0 again: it starts over."""
+        """The answer, or `AskError`. `on_partial` gets each piece and its place: what stood behind that place is void.
+
+        `on_restart` is told why something became void, and who speaks now; an empty piece follows.
+        """
         request = {
             "requestId": f"askmodel_{uuid.uuid4().hex}",
             "model": model,
@@ -70,7 +74,7 @@ class AskClient:
         until = time.monotonic() + self.timeout
         for attempt in range(1, self.attempts + 1):
             try:
-                return self._try(request, until, on_partial)
+                return self._try(request, until, on_partial, on_restart)
             except TimeoutError:
                 raise AskError(f"No answer within {self.timeout:g} s.", "TIMEOUT") from None
             except OSError as error:
@@ -80,7 +84,11 @@ class AskClient:
         raise AssertionError("attempts must be at least 1")
 
     def _try(
-        self, request: dict[str, Any], until: float, on_partial: Callable[[str, int], None] | None
+        self,
+        request: dict[str, Any],
+        until: float,
+        on_partial: Callable[[str, int], None] | None,
+        on_restart: Callable[[dict[str, Any]], None] | None,
     ) -> Answer:
         with self._connected(until) as connection:
             connection.settimeout(_left(until))
@@ -90,6 +98,8 @@ class AskClient:
                     if line.get("requestId") is None and line.get("error"):  # it could not read our line
                         raise AskError(line["error"], line.get("code", "INTERNAL"), line.get("details"))
                 elif "partial" in line:
+                    if on_restart is not None and "restarted" in line:
+                        on_restart(line["restarted"])
                     if on_partial is not None:
                         on_partial(line["partial"], line.get("offset", 0))
                 elif line.get("error") is not None:

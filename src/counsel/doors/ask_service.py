@@ -5,6 +5,7 @@ Lines of JSON, any number of requests at once on one connection:
     in    {"requestId", "model", "prompt", "sessionTag"?, "timestamp"?, "stream"?, "tools"?}
           {"requestId", "cancel": true}
     out   {"requestId", "partial", "offset"}            while it is being said, when `stream` is true
+          {"requestId", "partial": "", "offset", "restarted": {…}}   what was said from there on is void
           {"requestId", "text", "error": null, …}       the answer
           {"requestId", "text": null, "error": "what happened, what to do", "code", …}
 
@@ -30,7 +31,7 @@ from counsel.doors.lines import Splitter, encode
 from counsel.doors.socket import peer_uid
 from counsel.doors.visitor import Visitor
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument
-from counsel.requests import ChatRequest, Engine
+from counsel.requests import ChatRequest, Engine, JobEvent
 from counsel.types import Json
 
 CLIENT = "askModel service"
@@ -195,10 +196,8 @@ class Connection:
     async def _tell(self, identity: str, job: str) -> None:
         """Slower than the model when the reader is: nothing is dropped, and only this request waits."""
         async for event in self._service.engine.follow(job):
-            if event.kind == "text":
-                self._send(
-                    {"requestId": identity, "partial": event.data["text"], "offset": event.data["offset"]}
-                )
+            if event.kind in {"text", "restarted"}:
+                self._send({"requestId": identity, **_piece(event)})
                 await self._writer.drain()
 
     @staticmethod
@@ -253,6 +252,14 @@ def _request(service: AskService, message: Json) -> ChatRequest:
         session=service.session,
         tools=tuple(message.get("tools", ())),
     )
+
+
+def _piece(event: JobEvent) -> Json:
+    """A reader that knows pieces and places only is right, too: an empty piece, and what stood behind is gone."""
+    if event.kind == "text":
+        return {"partial": event.data["text"], "offset": event.data["offset"]}
+    about = {name: value for name, value in event.data.items() if name not in {"offset", "phase"}}
+    return {"partial": "", "offset": event.data["offset"], "restarted": about}
 
 
 def _answered(identity: str, result: Json) -> Json:

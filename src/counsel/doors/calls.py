@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from counsel.caller import Caller
+from counsel.doors import words
 from counsel.errors import CounselError
 from counsel.requests import Engine, JobEvent, Request
 from counsel.types import Json
@@ -150,22 +151,43 @@ class Growing:
         self.size = 0
         self._names: dict[str, str] = {}
         self._tails: dict[str, str] = {}
+        self._lengths: dict[str, int] = {}
+        self._notes: dict[str, str] = {}
 
     def add(self, event: JobEvent) -> None:
         if event.kind == "model_started":
             self._names[event.slot] = str(event.data.get("model", event.slot))
-            self._tails[event.slot] = ""
+            self._cut(event.slot, 0)
+        elif event.kind == "phase":
+            self._notes.clear()
+        elif event.kind == "restarted":
+            self._cut(event.slot, event.data["offset"])
+            self._notes[event.slot] = f"[{words.restarted(event.data)}]"
+            self._grow(1)  # a client may drop a notification whose number is no greater than the last one's
         elif event.kind == "text":
             delta = str(event.data["text"])
-            before = self._tails.get(event.slot, "") if event.data["offset"] else ""
-            self.size += len(delta)
-            self._tails[event.slot] = (before + delta)[-REPORT_TEXT:]
-            self.grown.set()
+            self._cut(event.slot, event.data["offset"])
+            self._tails[event.slot] = (self._tails[event.slot] + delta)[-REPORT_TEXT:]
+            self._lengths[event.slot] += len(delta)
+            self._grow(len(delta))
+
+    def _cut(self, slot: str, offset: int) -> None:
+        tail, length = self._tails.get(slot, ""), self._lengths.get(slot, 0)
+        kept = max(0, len(tail) - max(0, length - offset)) if offset else 0
+        self._tails[slot], self._lengths[slot] = tail[:kept], offset
+
+    def _grow(self, by: int) -> None:
+        self.size += by
+        self.grown.set()
 
     def shown(self) -> str:
         if len(self._tails) <= 1:
-            text = "".join(self._tails.values())
-            return text if self.size <= REPORT_TEXT else f"…{text}"
+            return "\n\n".join(self._part(slot) for slot in self._tails)
         each = REPORT_TEXT // len(self._tails)
-        parts = ((self._names.get(slot, slot), tail[-each:]) for slot, tail in self._tails.items() if tail)
-        return "\n\n".join(f"{name}: {tail}" for name, tail in parts)
+        parts = ((self._names.get(slot, slot), slot) for slot in self._tails)
+        return "\n\n".join(f"{name}: {part}" for name, slot in parts if (part := self._part(slot, each)))
+
+    def _part(self, slot: str, most: int = REPORT_TEXT) -> str:
+        tail = self._tails[slot][-most:]
+        cut = "…" if most == REPORT_TEXT and self._lengths[slot] > most else ""
+        return "\n\n".join(part for part in (self._notes.get(slot), cut + tail) if part)

@@ -34,6 +34,17 @@ def consensus(result: Json) -> str:
     return _paragraphs(*head, *(_section(entry) for entry in answers), _footer(result))
 
 
+def restarted(data: Json) -> str:
+    """A `restarted` event in one line: whose words are void, why, and who speaks now."""
+    model, after = data.get("model"), data.get("next")
+    if data.get("reason") == "interrupted":
+        return f"{model} is asked again, and what it had said is void: {data.get('error')}"
+    if data.get("reason") == "retried":
+        part = "the end of what it had said" if data.get("offset") else "what it had said"
+        return f"{model} begins again, and {part} is void: {data.get('error')}"
+    return f"{after} is asked now, and what {model} had said is void: {data.get('code')}: {data.get('error')}"
+
+
 def status(result: Json) -> str:
     content = result["content"]
     if "jobs" in content:

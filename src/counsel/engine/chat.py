@@ -99,10 +99,17 @@ async def _first_answer(
             if number == len(candidates) or not _another_may_answer(error):
                 raise
             passed_over.append({"model": route.name, "code": error.code, "error": error.message})
-            talk.live.emit("notice", SLOT, kind_of="passed_over", text=f"{route.name}: {error.message}")
+            _say(talk, route, error, candidates[number])
         else:
             return reply, passed_over
     raise AssertionError("auto never gives an empty list")
+
+
+def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) -> None:
+    if talk.live.slots[SLOT].length:
+        talk.live.restart(SLOT, "failed", error.message, after=next_.name, model=route.name, code=error.code)
+    else:
+        talk.live.emit("notice", SLOT, kind_of="passed_over", text=f"{route.name}: {error.message}")
 
 
 def _another_may_answer(error: CounselError) -> bool:

@@ -29,6 +29,7 @@ from counsel.types import (
     ToolUse,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 from counsel.unicode import Mender
 
@@ -58,6 +59,11 @@ class Fold:
     tools: list[Json] = field(default_factory=list)
     finished: Finished | None = None
     mender: Mender = field(default_factory=Mender)
+
+    def withdraw(self, void: str) -> None:
+        """Take back what was said last, mended as it was when it came."""
+        kept = "".join(self.pieces).removesuffix(Mender().feed(void))
+        self.pieces, self.mender = [kept] if kept else [], Mender()
 
     def notice(self, notice: Notice) -> None:
         if notice.kind == "left_out":
@@ -92,7 +98,7 @@ class Consultation:
             place = self._gate.place(self.job.caller, route.provider, route.name)
             async with place, asyncio.timeout(limit):
                 self._mark_attempt()
-                await self._listen(slot, self._events(route, call), fold)
+                await self._listen(slot, route, self._events(route, call), fold)
         except BaseException as error:
             failure = self._failure(error, route, step, fold)
             lost = ledger.entry(self.job, route, began, fold.usage, code=failure.code)
@@ -136,9 +142,10 @@ class Consultation:
         self.live.settle(step.slot, "completed", **_told(reply))
         return reply
 
-    async def _listen(self, slot: str, events: AsyncIterator[Event], fold: Fold) -> None:
+    async def _listen(self, slot: str, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
         handlers: dict[type, Callable[[Any], None]] = {
             Text: lambda event: self._hear(slot, event.delta, fold),
+            Withdrawn: lambda event: self._withdraw(slot, route, event, fold),
             Thinking: lambda event: self.live.thinking(slot, event.delta),
             UsageReport: lambda event: setattr(fold, "usage", event.usage),
             Notice: lambda event: self._notice(slot, event, fold),
@@ -166,6 +173,12 @@ class Consultation:
         if delta:
             fold.pieces.append(delta)
             self.live.text(slot, delta)
+
+    def _withdraw(self, slot: str, route: Route, void: Withdrawn, fold: Fold) -> None:
+        fold.withdraw(void.text)
+        kept = sum(map(len, fold.pieces))
+        name = self.live.slots[slot].model if self.job.tool == "consensus" else route.name
+        self.live.restart(slot, "retried", void.why, after=name, keep=kept, model=name)
 
     def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
         if notice.kind == "retry":

@@ -178,12 +178,15 @@ class Engine:
                 event.slot, {"slot": event.slot, "model": "", "status": "waiting", "text": ""}
             )
             if event.kind == "model_started":
+                slot.pop("error", None)
                 slot |= {
                     "model": event.data["model"],
                     "status": "processing",
                     "phase": event.data["phase"],
                     "text": "",
                 }
+            elif event.kind == "restarted":
+                slot["text"] = slot["text"][: event.data["offset"]]
             elif event.kind == "text":
                 slot["text"] = slot["text"][: event.data["offset"]] + event.data["text"]
             elif event.kind in {"model_finished", "model_failed"}:

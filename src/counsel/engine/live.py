@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from counsel.requests import JobEvent
 from counsel.types import Json
 
+# A model failed and another is asked; it tries again by itself; the job goes on in another process.
+Restart: TypeAlias = Literal["failed", "retried", "interrupted"]
 LAST_KINDS = frozenset({"done", "failed", "cancelled"})
 
 
@@ -75,6 +77,26 @@ class Live:
                     {"text": delta, "offset": offset, "phase": state.phase},
                 )
             )
+
+    def restart(
+        self, slot: str, reason: Restart, error: str, *, after: str, keep: int = 0, **data: Any
+    ) -> None:
+        """What was told behind `keep` is void. `after` is who says it anew; nothing is told where nothing was void."""
+        state = self.slots[slot]
+        if state.length > keep:
+            kept = state.text()[:keep]
+            state.pieces, state.length, state.flushed = [kept], keep, min(state.flushed, keep)
+            self._restarted(slot, reason=reason, error=error, next=after, offset=keep, **data)
+
+    def resume(self, slots: Iterable[str]) -> None:
+        """These had spoken in a process that has ended: nobody goes on from there."""
+        for slot in slots:
+            error = "The process that ran this job ended."
+            self._restarted(slot, reason="interrupted", error=error, next=self.slots[slot].model, offset=0)
+
+    def _restarted(self, slot: str, **data: Any) -> None:
+        state = self.slots[slot]
+        self.emit("restarted", slot, **{"model": state.model, "phase": state.phase, **data})
 
     def thinking(self, slot: str, delta: str) -> None:
         if self._listeners:

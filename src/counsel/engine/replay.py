@@ -48,6 +48,8 @@ async def follow(
 def _hear(told: dict[str, str], event: JobEvent) -> None:
     if event.kind == "model_started":
         told[event.slot] = ""
+    elif event.kind == "restarted":
+        told[event.slot] = told.get(event.slot, "")[: event.data["offset"]]
     elif event.kind == "text":
         told[event.slot] = told.get(event.slot, "")[: event.data["offset"]] + event.data["text"]
 

@@ -17,7 +17,7 @@ from counsel.models import prices, select
 from counsel.models.catalog import Catalog, Target
 from counsel.models.transport import Transport
 from counsel.settings import Settings
-from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Usage
+from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Text, Usage
 
 _MOST = 64  # callers whose catalog is kept ready, and routes in each
 
@@ -113,11 +113,15 @@ class Router:
         self, call: Call, target: Target, successor: Target, limits: Limits
     ) -> AsyncGenerator[Event]:
         """A vendor that has retired a model answers 404 before anything else: its successor is asked, and it is said."""
+        spoke = False
         try:
             async with aclosing(self._stream(call, target, limits)) as events:
                 async for event in events:
+                    spoke = spoke or type(event) is Text
                     yield event
         except ModelNotFound:
+            if spoke:
+                raise
             gone, now = target.model.id, successor.model.id
             told = {"model": gone, "successor": now}
             yield Notice("warning", f"The provider no longer has {gone}: {now} was asked instead.", told)

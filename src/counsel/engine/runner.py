@@ -139,6 +139,8 @@ class Runner:
         try:
             async with self._turn(job) if continues else contextlib.nullcontext():
                 running.live.emit("started", tool=job.tool, models=list(job.task.models), **_names(job))
+                if job.attempt > 1:
+                    running.live.resume(jobs.spoken(self._database, job.id))
                 running.titling = self.describer.entitle(running)
                 talk = Consultation(job, fence, self._database, running.live, self.gate)
                 outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)

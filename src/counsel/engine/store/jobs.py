@@ -323,6 +323,12 @@ def events(db: Database, job_id: str, after: int) -> list[JobEvent]:
     return [JobEvent(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
 
+def spoken(db: Database, job_id: str) -> list[str]:
+    """Slots whose text stands in the journal: they had begun, and had not finished."""
+    rows = db.rows("SELECT DISTINCT slot FROM events WHERE job = ? AND kind = 'text' ORDER BY slot", job_id)
+    return [row[0] for row in rows]
+
+
 def last_seq(db: Database, job_id: str) -> int:
     row = db.row("SELECT MAX(seq) FROM events WHERE job = ?", job_id)
     return int(row[0] or 0) if row else 0

@@ -1,0 +1,191 @@
+"""A model that has begun to speak fails, and what it said is void: everyone who heard it is told so."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from counsel.engine import replay
+from counsel.engine.consult import Fold
+from counsel.engine.engine import open_engine
+from counsel.engine.live import Live
+from counsel.errors import CounselError
+from counsel.requests import ChatRequest, JobEvent
+from counsel.types import Json
+
+ORDER = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
+SONNET = "claude-sonnet-4-5-20250929"
+AUTO = ChatRequest(prompt="hello", model="auto")
+
+
+def breaks_off(fake, **more) -> None:
+    """gpt-5 says two of three words, then that it is overloaded; Claude says all of its own."""
+    fake.script(text="void1 void2 void3", error="overloaded", error_after=2, model="gpt-5", **more)
+    fake.script(text="good1 good2 good3", model="claude", gate="answer", gate_after=1)
+
+
+def folded(events: list[JobEvent]) -> list[str]:
+    """The text as a follower has it after each event that changes it."""
+    text, seen = "", []
+    for event in events:
+        if event.kind in {"text", "restarted"}:
+            text = text[: event.data["offset"]] + event.data.get("text", "")
+            seen.append(text)
+    return seen
+
+
+async def followed(engine, job: str) -> list[JobEvent]:
+    return [event async for event in engine.follow(job)]
+
+
+async def until(engine, job: str, kind: str) -> list[JobEvent]:
+    events = []
+    async for event in engine.follow(job):
+        events.append(event)
+        if event.kind == kind:
+            break
+    return events
+
+
+async def said(engine, job: str, text: str) -> Json:
+    while True:
+        shown: Json = (await engine.status(job))["content"]
+        if shown["partial"] == text:
+            return shown
+        await asyncio.sleep(0.01)
+
+
+async def test_a_follower_is_told_whose_words_are_void_and_who_speaks_now(engine, caller, fake_api) -> None:
+    breaks_off(fake_api, gate="fail", gate_after=1)
+    job = await engine.submit(AUTO, caller(**ORDER))
+    following = asyncio.create_task(followed(engine, job))
+    await until(engine, job, "text")
+    fake_api.open_gate("fail")
+    fake_api.open_gate("answer")
+    events = await following
+    (told,) = [event for event in events if event.kind == "restarted"]
+    assert told.data | {"error": ""} == {
+        "model": "gpt-5",
+        "next": SONNET,
+        "reason": "failed",
+        "code": "PROVIDER_UNAVAILABLE",
+        "error": "",
+        "offset": 0,
+        "phase": "answer",
+    }
+    kinds = [event.kind for event in events if event.kind != "text"]
+    assert kinds.index("model_failed") < kinds.index("restarted")
+    assert kinds[kinds.index("restarted") + 1] == "model_started"
+    assert folded(events)[:3] == ["void1 ", "void1 void2 ", ""]
+    assert folded(events)[-1] == "good1 good2 good3"
+
+
+async def test_the_answer_that_is_kept_has_no_void_words(engine, home, caller, fake_api) -> None:
+    breaks_off(fake_api)
+    fake_api.open_gate("answer")
+    job = await engine.submit(AUTO, caller(**ORDER))
+    result = await engine.wait(job)
+    assert result["content"] == "good1 good2 good3"
+    assert result["metadata"]["passed_over"][0]["model"] == "gpt-5"
+    shown = (await engine.status(job, full_history=True))["content"]
+    assert [message["content"] for message in shown["history"]] == ["hello", "good1 good2 good3"]
+    await engine.close()
+    with closing(sqlite3.connect(home / "counsel.db")) as db:
+        kept = [
+            *db.execute("SELECT text FROM messages"),
+            *db.execute("SELECT data FROM events WHERE kind = 'text'"),
+        ]
+    assert not [row for row in kept if "void" in str(row)]
+
+
+async def test_who_comes_late_or_from_another_process_has_the_same(engine, home, caller, fake_api) -> None:
+    breaks_off(fake_api, gate="fail", gate_after=1)
+    job = await engine.submit(AUTO, caller(**ORDER), background=True)
+    other = await open_engine(home)
+    await until(other, job, "text")
+    elsewhere = asyncio.create_task(followed(other, job))
+    await asyncio.sleep(0)
+    fake_api.open_gate("fail")
+    there = await said(other, job, "good1 ")  # from the journal
+    assert "error" not in there["models_status"][0]  # the first one's
+    assert (await engine.status(job))["content"]["partial"] == "good1 "
+    late = asyncio.create_task(followed(engine, job))
+    await asyncio.sleep(0)
+    fake_api.open_gate("answer")
+    events = await elsewhere
+    assert folded(events)[0] == "void1 "
+    assert "" in folded(events)
+    assert folded(events)[-1] == "good1 good2 good3"
+    latecomer = await late
+    assert "void" not in "".join(str(event.data) for event in latecomer if event.kind == "text")
+    assert folded(latecomer)[-1] == "good1 good2 good3"
+    over = await followed(other, job)
+    await other.close()
+    for told in (events, latecomer, over):
+        assert [event.data["next"] for event in told if event.kind == "restarted"] == [SONNET]
+    assert folded(over)[-1] == "good1 good2 good3"
+
+
+async def test_where_nothing_was_said_nothing_is_void(engine, caller, fake_api) -> None:
+    fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
+    fake_api.script(text="good", model="claude")
+    job = await engine.submit(AUTO, caller(**ORDER))
+    events = await followed(engine, job)
+    assert "restarted" not in [event.kind for event in events]
+    assert "passed_over" in [event.data.get("kind_of") for event in events]
+
+
+async def test_a_stream_that_breaks_with_nobody_left_keeps_what_had_arrived(engine, caller, fake_api) -> None:
+    fake_api.script(text="half of it", cut_after=1, model="gpt-5")
+    job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
+    events = await followed(engine, job)
+    with pytest.raises(CounselError) as failed:
+        await engine.wait(job)
+    assert failed.value.partial == "half"
+    assert [event.kind for event in events if event.kind in {"restarted", "failed"}] == ["failed"]
+
+
+async def test_a_job_that_another_process_takes_over_begins_again_and_says_so(home, caller, fake_api) -> None:
+    fake_api.script(text="void1 void2", hang_after=1, times=1)
+    fake_api.script(text="good1 good2 good3", times=1)
+    request = ChatRequest(prompt="hello", model="gpt-5")
+    dead = await open_engine(home)
+    job = await dead.submit(request, caller(), background=True, key="k")
+    other = await open_engine(home)
+    await until(other, job, "text")  # it stands in the journal
+    await other.close()
+    await dead.close()
+    engine = await open_engine(home)
+    assert await engine.submit(request, caller(), key="k") == job
+    events = await followed(engine, job)
+    await engine.close()
+    assert [event.data["reason"] for event in events if event.kind == "restarted"] == ["interrupted"]
+    assert folded(events)[-1] == "good1 good2 good3"
+
+
+def test_what_was_said_before_stays_when_only_the_end_is_void() -> None:
+    live = Live("job_x", ("claude",))
+    live.begin("0", "answer")
+    live.text("0", "I look.")
+    journal = live.unwritten()
+    live.text("0", "\n\nIt sa")
+    journal += live.unwritten()
+    live.restart("0", "retried", "It broke.", after="claude", keep=7)
+    live.text("0", "\n\nIt says so.")
+    told: dict[str, str] = {}
+    for event in [*journal, *live.unwritten()]:
+        replay._hear(told, event)
+    assert live.slots["0"].text() == "I look.\n\nIt says so."
+    assert told == {"0": "I look.\n\nIt says so."}
+
+
+def test_words_are_taken_back_as_they_were_mended() -> None:
+    fold = Fold()
+    for piece in ("kept", "\ud83d", "\ude00 and hal"):
+        if mended := fold.mender.feed(piece):
+            fold.pieces.append(mended)
+    fold.withdraw("\ud83d\ude00 and hal")
+    assert fold.pieces == ["kept"]
