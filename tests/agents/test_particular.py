@@ -13,6 +13,9 @@ from agents.rigs import KEY, LIMITS, RIGS, marked, real, script
 from counsel.agents.images import keep
 from counsel.agents.registry import resolve
 from counsel.caller import Caller, here
+from counsel.engine.engine import open_engine
+from counsel.errors import CounselError
+from counsel.requests import ChatRequest
 from counsel.types import Call, Event, Finished, Image, Knobs, Text, ToolUse
 from fake import FakeAPI
 
@@ -128,3 +131,56 @@ async def test_claude_uses_its_login_before_a_key_that_was_meant_for_counsel(
     assert rig.env["ANTHROPIC_API_KEY"] == KEY
     assert "ANTHROPIC_API_KEY" not in environment(rig.caller())  # a gateway's address goes with its key
     assert environment(rig.caller(ANTHROPIC_BASE_URL=""))["ANTHROPIC_API_KEY"] is None
+
+
+@pytest.mark.parametrize("how", [{"cut_after": 2, "cut": "end"}, {"error_after": 2, "error": "overloaded"}])
+@pytest.mark.parametrize("name", ["claude", "codex"])
+async def test_words_of_a_stream_that_broke_are_taken_back(
+    fake_api: FakeAPI, tmp_path: Path, name: str, how: dict[str, object]
+) -> None:
+    """The agent asks its model again: what came before the break is no part of the answer, what came before that is."""
+    rig = RIGS[name](fake_api, tmp_path)
+    config = rig.home / ".codex" / "config.toml"
+    if name == "codex":
+        config.write_text(config.read_text().replace("stream_max_retries = 0", "stream_max_retries = 3"))
+    (rig.project / "note").write_text("x")
+    looks = {
+        "claude": {"name": "Read", "arguments": {"file_path": str(rig.project / "note")}},
+        "codex": {"name": "exec_command", "arguments": {"cmd": "ls"}},
+    }
+    fake_api.script(text="I look.", tool_calls=[looks[name]], vendor=rig.vendor)
+    fake_api.script(text="void1 void2 void3", vendor=rig.vendor, **how)
+    fake_api.script(text="good1 good2 good3", vendor=rig.vendor)
+    caller = rig.caller(COUNSEL_MAX_ATTEMPTS="3")
+    request = ChatRequest(prompt="look", model=name)
+    engine = await open_engine(rig.home / "counsel")
+    try:
+        job = await engine.submit(request, replace(caller, client="test"))
+        text, seen, told = "", [], []
+        async for event in engine.follow(job):
+            if event.kind in {"text", "restarted"}:
+                text = text[: event.data["offset"]] + event.data.get("text", "")
+                seen.append(text)
+            if event.kind == "restarted":
+                told.append((event.data["model"], event.data["next"], event.data["reason"]))
+        result = await engine.wait(job)
+    finally:
+        await engine.close()
+    assert result["content"] == text == "I look.\n\ngood1 good2 good3"
+    assert told == [(name, name, "retried")]
+    assert any(words.endswith("void1 ") for words in seen)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+async def test_words_that_are_never_said_anew_are_what_had_arrived(
+    fake_api: FakeAPI, tmp_path: Path, name: str
+) -> None:
+    rig = RIGS[name](fake_api, tmp_path)
+    config = rig.home / ".codex" / "config.toml"
+    if name == "codex":
+        config.write_text(config.read_text().replace("stream_max_retries = 0", "stream_max_retries = 1"))
+    fake_api.script(text="half of it", cut_after=1, cut="end", vendor=rig.vendor)
+    fake_api.script(status=400, times=None, vendor=rig.vendor)
+    with pytest.raises(CounselError) as failed:
+        await told(name, rig.call("look"), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
+    assert failed.value.partial == "half"

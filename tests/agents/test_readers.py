@@ -20,7 +20,18 @@ from counsel.agents.gemini import run as gemini
 from counsel.agents.process import Exit
 from counsel.caller import Caller
 from counsel.errors import AgentUnavailable, AuthenticationFailed, RateLimited, UpstreamError
-from counsel.types import Call, Finished, Limits, Notice, Text, Thinking, ToolUse, Turn, UsageReport
+from counsel.types import (
+    Call,
+    Finished,
+    Limits,
+    Notice,
+    Text,
+    Thinking,
+    ToolUse,
+    Turn,
+    UsageReport,
+    Withdrawn,
+)
 
 STREAMS = Path(__file__).resolve().parents[1] / "golden" / "streams"
 CLEAN = Exit(0)
@@ -245,3 +256,53 @@ def test_a_prompt_that_an_agent_finds_too_long() -> None:
     """Codex's own limit, as it says it; the vendors' words are read the same way."""
     failure = asked("codex").fail("Input exceeds the maximum length of 1048576 characters.")
     assert failure.code == "CONTEXT_LENGTH_EXCEEDED"
+
+
+def _claude_piece(message: str, block: int, words: str) -> dict[str, Any]:
+    delta = {"type": "text_delta", "text": words}
+    event = {"type": "content_block_delta", "index": block, "delta": delta}
+    return {"type": "stream_event", "event": event, "api_message_id": message}
+
+
+def _claude_event(kind: str, message: str, **more: Any) -> dict[str, Any]:
+    return {"type": "stream_event", "event": {"type": kind, "message": {"id": message}}, **more}
+
+
+@pytest.mark.parametrize(("first", "void", "again"), [(0, "One. Tw", "Two."), (1, "Tw", "\n\nTwo.")])
+def test_claude_takes_back_the_blocks_that_it_abandons(first: int, void: str, again: str) -> None:
+    """As 2.x says it when a stream breaks: from this block on the message is asked for again, as another one."""
+    reader = claude.Reader(asked("claude"))
+    lost = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
+    lines = [
+        _claude_event("message_start", "m1"),
+        _claude_piece("m1", 0, "One. "),
+        _claude_piece("m1", 1, "Tw"),
+        _claude_event("message_stop", "m1", **lost),
+        _claude_event("message_start", "m2"),
+        _claude_piece("m2", 0, "Two."),
+    ]
+    steps = [step for line in lines for step in reader.feed(line)]
+    said = [step.text if isinstance(step, Withdrawn) else step.delta for step in steps]  # type: ignore[union-attr]
+    assert said == ["One. ", "Tw", void, again]
+    assert isinstance(steps[2], Withdrawn)
+
+
+def _codex(method: str, item: str = "", **params: Any) -> dict[str, Any]:
+    held = {"item": {"type": "agentMessage", "id": item}} if method.startswith("item/") else {}
+    return {"method": method, "params": {"itemId": item, **held, **params}}
+
+
+@pytest.mark.parametrize(("whole", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])
+def test_codex_takes_back_a_message_that_was_not_complete(whole: bool, void: list[str], again: str) -> None:
+    reader = codex.Reader(asked("codex"))
+    lines = [
+        _codex("item/started", "m1"),
+        _codex("item/agentMessage/delta", "m1", delta="One."),
+        *([_codex("item/completed", "m1")] if whole else []),
+        _codex("error", error={"message": "Reconnecting... 1/3"}, willRetry=True),
+        _codex("item/started", "m2"),
+        _codex("item/agentMessage/delta", "m2", delta="Two."),
+    ]
+    steps = [step for line in lines for step in reader.feed(line)]
+    assert [step.text for step in steps if isinstance(step, Withdrawn)] == void
+    assert [step.delta for step in steps if isinstance(step, Text)] == ["One.", again]

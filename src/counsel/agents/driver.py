@@ -24,7 +24,7 @@ from counsel.agents.installed import Installed
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
 from counsel.caller import Caller
 from counsel.errors import CounselError, NotFound, UpstreamError
-from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text
+from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 
 _SESSION = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII).fullmatch  # never an option on a command line
 _PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before an agent that was busy is started again
@@ -208,6 +208,7 @@ async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
 
 async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
     said: list[str] = []
+    voids: list[Withdrawn] = []
     try:
         left = max(0.0, ask.deadline - asyncio.get_running_loop().time())
         limits = replace(ask.limits, total=left)
@@ -216,9 +217,8 @@ async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
             yield Notice("warning", words)
         async with aclosing(_events(command, road.reader(ask), limits)) as events:
             async for event in events:
-                if isinstance(event, Text):
-                    said.append(event.delta)
-                yield event
+                for known in _heard(event, said, voids):
+                    yield known
     except UpstreamError as error:
         if room.login(ask.caller)[0] is False:
             raise _with(said, failures.not_logged_in(ask.agent, error.message)) from None
@@ -232,6 +232,22 @@ async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
         raise _with(said, failures.upstream(ask.agent, words)) from None
     except CounselError as error:
         raise _with(said, error) from None
+
+
+def _heard(event: Event, said: list[str], voids: list[Withdrawn]) -> list[Event]:
+    """Words that are taken back count until they are said anew: if they never are, they are what had arrived."""
+    if isinstance(event, Withdrawn):
+        voids.append(event)
+        return []
+    if not isinstance(event, Text | Finished):
+        return [event]
+    known: list[Event] = [*voids, event]
+    for void in voids:
+        said[:] = ["".join(said).removesuffix(void.text)]
+    voids.clear()
+    if isinstance(event, Text):
+        said.append(event.delta)
+    return known
 
 
 async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGenerator[Event]:

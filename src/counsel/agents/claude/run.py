@@ -42,6 +42,7 @@ from counsel.types import (
     ToolUse,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 
 # `dontAsk` refuses what would need a question. The list of tools bounds what the user's own settings may allow.
@@ -126,8 +127,9 @@ class Reader(driver.Reader):
         self._finished: Finished | None = None
         self._streamed: set[str] = set()  # messages whose text came in pieces
         self._message = ""
+        self._pieces: list[tuple[int, str]] = []  # of this message: the block, and what was said
         self._model: str | None = None
-        self._spoke = False
+        self._spoke = 0  # characters
 
     def feed(self, line: Json) -> list[Step]:
         handle = {
@@ -157,19 +159,31 @@ class Reader(driver.Reader):
         event = line.get("event") or {}
         if event.get("type") == "message_start":
             self._message = str((event.get("message") or {}).get("id"))
+            self._pieces = []
+        if lost := line.get("abandoned_blocks"):
+            return self._abandon(int(lost.get("from_block_index") or 0))
         delta = event.get("delta") or {}
         if delta.get("type") == "text_delta":
-            return self._text(str(delta.get("text", "")))
+            steps = self._text(str(delta.get("text", "")))
+            self._pieces += [(int(event.get("index") or 0), step.delta) for step in steps]
+            return [*steps]
         if delta.get("type") == "thinking_delta":
             return [Thinking(str(delta.get("thinking", "")))]
         return []
 
-    def _text(self, words: str) -> list[Step]:
+    def _text(self, words: str) -> list[Text]:
         """A new message after another is set off, since tools were used in between."""
         gap = "\n\n" if self._spoke and self._message not in self._streamed else ""
         self._streamed.add(self._message)
-        self._spoke = True
+        self._spoke += len(gap + words)
         return [Text(gap + words)] if words else []
+
+    def _abandon(self, first: int) -> list[Step]:
+        """The stream of this message broke: it is asked for again from this block on, under another id."""
+        void = "".join(words for block, words in self._pieces if block >= first)
+        self._pieces = []
+        self._spoke -= len(void)
+        return [Withdrawn(void, "Claude Code lost the model's stream and asks again.")] if void else []
 
     def _whole(self, line: Json) -> list[Step]:
         message = line.get("message") or {}

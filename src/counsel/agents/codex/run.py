@@ -43,6 +43,7 @@ from counsel.types import (
     ToolUse,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
@@ -112,6 +113,8 @@ class Reader(driver.Reader):
         self._model: str | None = None
         self._greeted = False
         self._item = ""  # the message that text was last added to
+        self._unsure: list[str] = []  # what was said of it, until it is complete
+        self._whole = ""  # the last message that is
         self._aside: dict[str, list[str]] = {}  # messages that only comment on the work
         self._usage = Usage()
         self._total: Json | None = None
@@ -207,6 +210,7 @@ class Reader(driver.Reader):
             return []
         handle = {
             "item/started": self._started,
+            "item/completed": self._completed,
             "item/agentMessage/delta": self._text,
             "item/reasoning/summaryTextDelta": _thought,
             "item/reasoning/textDelta": _thought,
@@ -219,11 +223,20 @@ class Reader(driver.Reader):
     def _started(self, params: Json) -> list[Step]:
         item = params.get("item") or {}
         kind, number = str(item.get("type")), str(item.get("id"))
+        self._close()
         if kind == "agentMessage" and item.get("phase") == "commentary":
             self._aside[number] = []
         if kind in TOOLS:
             return [ToolUse(ToolCall(number, kind, {TOOLS[kind]: item.get(TOOLS[kind])}))]
         return []
+
+    def _completed(self, params: Json) -> list[Step]:
+        if str((params.get("item") or {}).get("id")) == self._item:
+            self._close()
+        return []
+
+    def _close(self) -> None:
+        self._whole, self._unsure = self._item, []
 
     def _text(self, params: Json) -> list[Step]:
         words, item = str(params.get("delta", "")), str(params.get("itemId"))
@@ -232,6 +245,7 @@ class Reader(driver.Reader):
             return [Thinking(words)]
         gap = "\n\n" if self._item and self._item != item else ""
         self._item = item
+        self._unsure.append(gap + words)
         return [Text(gap + words)]
 
     def _used(self, params: Json) -> list[Step]:
@@ -258,7 +272,12 @@ class Reader(driver.Reader):
             self._waits += 1
         if self._waits >= self.ask.limits.attempts:
             raise self.ask.fail(str(error.get("additionalDetails") or error.get("message")))
-        return [Notice("retry", f"Codex tries again: {self._words(error)}")]
+        return [*self._lost(), Notice("retry", f"Codex tries again: {self._words(error)}")]
+
+    def _lost(self) -> list[Step]:
+        """A message whose stream broke is asked for again, as another item."""
+        void, self._unsure, self._item = "".join(self._unsure), [], self._whole
+        return [Withdrawn(void, "Codex lost the model's stream and asks again.")] if void else []
 
     def _ended(self, params: Json) -> list[Step]:
         turn = params.get("turn") or {}
