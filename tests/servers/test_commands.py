@@ -804,3 +804,30 @@ def test_show_tells_words_apart(world: World) -> None:
     shown = world.counsel("show", "x")
     assert '  args: "a b" "" plain\n' in shown
     assert '  env: A="one\\ntwo"\n' in shown
+
+
+def test_what_an_item_of_env_vars_says_stays(world: World) -> None:
+    text = '[mcp_servers.x]\ncommand = "c"\nenv_vars = ["Z", { name = "A", source = "remote" }] # mine\n'
+    world.write("codex", text)
+    world.counsel("update", "x", "-e", "B=$B", "--remove-env", "Z")
+    assert world.file("codex").read_text() == text.replace('"Z", ', "").replace("}]", '}, "B"]')
+    world.counsel("copy", "x", "--from", "codex", "--to", "codex:project")
+    assert 'env_vars = [{ name = "A", source = "remote" }, "B"]' in world.file("codex project").read_text()
+    world.counsel("copy", "x", "--from", "codex", "--to", "claude")
+    (row,) = world.json("show", "x", "-a", "claude")["servers"]
+    assert row["env"] == {"A": "${A}", "B": "${B}"}
+
+
+@pytest.mark.parametrize(
+    "file", ["home/settings.json", "project/settings.json", "project/settings.local.json"]
+)
+def test_a_projects_server_that_claudes_settings_switch_off(file: str, world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "-s", "project", "--", "c")
+    folder, name = file.split("/")
+    settings = (world.home if folder == "home" else world.project) / ".claude" / name
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('{"disabledMcpjsonServers": ["x", "y"], "mine": 1}')
+    assert world.json("show", "x")["servers"][0]["enabled"] is False
+    world.counsel("enable", "x")
+    assert settings.read_text() == '{"disabledMcpjsonServers": ["y"], "mine": 1}'
+    assert world.json("show", "x")["servers"][0]["enabled"] is True

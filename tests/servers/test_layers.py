@@ -48,6 +48,11 @@ def test_what_together_would_break_codex_is_refused(world: World) -> None:
         'command = "c"\nenv = { A = 1 }',
         'command = "c"\ntool_timeout_sec = inf',
         'command = "c"\nstartup_timeout_sec = "5"',
+        'command = "c"\nenabled = "no"',
+        'command = "c"\nrequired = 1',
+        'command = "c"\nenv_vars = [{ other = "A" }]',
+        'command = "c"\nenv_vars = [{ name = "A", source = "moon" }]',
+        'url = "http://127.0.0.1:9/"\nhttp_headers = { A = 1 }',
     ],
 )
 @pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])

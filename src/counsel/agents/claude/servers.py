@@ -132,7 +132,8 @@ def _switches(place: Place, home: Home) -> list[Switch]:
 
     note = f"Claude Code switches servers per project: this is about {key}."
     found = [Switch(_user_file(place), edits, note)]
-    return [*found, Switch(_local_settings(place), _switch_settings)] if home.scope == "project" else found
+    settings = [Switch(target, _switch_settings) for target in _settings(place)]
+    return [*found, *settings] if home.scope == "project" else found
 
 
 def _on(document: Document, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
@@ -154,8 +155,9 @@ def _switch_settings(document: Document, name: str, enabled: bool) -> list[Edit]
     return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []
 
 
-def _local_settings(place: Place) -> Target:
-    return Target(place.project / ".claude" / "settings.local.json", "json", 0o644)
+def _settings(place: Place) -> list[Target]:
+    """The user's, the project's and the local settings: what one of them switches off is off."""
+    return [Target(path, "json", 0o644) for path in place.claude_settings()]
 
 
 def _off_here(place: Place, home: Home, reader: Reader) -> Callable[[str], bool]:
@@ -165,8 +167,9 @@ def _off_here(place: Place, home: Home, reader: Reader) -> Callable[[str], bool]
         found |= _names(document.get((*project, "disabledMcpServers")))
         if home.scope == "project":
             found |= _names(document.get((*project, "disabledMcpjsonServers")))
-    if home.scope == "project" and (settings := reader.quiet(_local_settings(place))):
-        found |= _names(settings.get(("disabledMcpjsonServers",)))
+    for target in _settings(place) if home.scope == "project" else ():
+        if settings := reader.quiet(target):
+            found |= _names(settings.get(("disabledMcpjsonServers",)))
     return found.__contains__
 
 

@@ -74,7 +74,7 @@ def read(name: str, entry: Entry) -> Server:
         enabled=entry.get("enabled") is not False,
         include_tools=optional_texts(entry, "enabled_tools"),
         exclude_tools=optional_texts(entry, "disabled_tools"),
-        extras={key: value for key, value in entry.items() if key not in _KNOWN},
+        extras={key: value for key, value in entry.items() if key not in _KNOWN} | _described(entry),
     )
 
 
@@ -85,8 +85,12 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
     kind, other = ("command", _WITH_URL) if "command" in entry else ("url", _WITH_COMMAND)
     if wrong := [f"`{key}`" for key in other if key in entry]:
         raise Unreadable(f"{', '.join(wrong)} with a {kind} breaks every codex command")
-    if not all(isinstance(value, str) for value in _table(entry, "env").values()):
-        raise Unreadable("a value in `env` that is no text breaks every codex command")
+    for key in ("env", "http_headers", "env_http_headers"):
+        if not all(isinstance(value, str) for value in _table(entry, key).values()):
+            raise Unreadable(f"a value in `{key}` that is no text breaks every codex command")
+    for key in ("enabled", "required"):
+        if not isinstance(entry.get(key, True), bool):
+            raise Unreadable(f"a `{key}` that is neither true nor false breaks every codex command")
     for key in ("tool_timeout_sec", "startup_timeout_sec"):
         if not 0 <= (number(entry.get(key), key) or 0) < _LONGEST:
             raise Unreadable(f"a `{key}` that is negative or endless breaks every codex command")
@@ -104,8 +108,17 @@ def _forwarded(value: Any) -> dict[str, str]:
         return {}
     if not isinstance(value, list):
         raise Unreadable("env_vars must be a list")
-    names = [item.get("name") if isinstance(item, Mapping) else item for item in value]
-    return {name: f"${{{name}}}" for name in names if isinstance(name, str)}
+    names: list[Any] = [item.get("name") if isinstance(item, Mapping) else item for item in value]
+    sources = {item.get("source", "local") for item in value if isinstance(item, Mapping)}
+    if not all(isinstance(name, str) for name in names) or not sources <= {"local", "remote"}:
+        raise Unreadable("an item of `env_vars` that is no name breaks every codex command")
+    return {name: f"${{{name}}}" for name in names}
+
+
+def _described(entry: Entry) -> dict[str, Any]:
+    """Items of `env_vars` that say more than a name (`{name, source}`)."""
+    found = [item for item in entry.get("env_vars") or () if isinstance(item, Mapping)]
+    return {"env_vars": found} if found else {}
 
 
 def _header_references(entry: Entry) -> dict[str, str]:
@@ -124,7 +137,7 @@ def write(server: Server) -> dict[str, Any]:
         entry["enabled_tools"] = list(server.include_tools)
     if server.exclude_tools is not None:
         entry["disabled_tools"] = list(server.exclude_tools)
-    return {**entry, **server.extras}
+    return {**entry, **{key: value for key, value in server.extras.items() if key != "env_vars"}}
 
 
 def _stdio(server: Server) -> dict[str, Any]:
@@ -142,7 +155,8 @@ def _stdio(server: Server) -> dict[str, Any]:
     if fixed:
         entry["env"] = dict(sorted(fixed.items()))
     if forwarded:
-        entry["env_vars"] = forwarded
+        described = {item.get("name"): item for item in server.extras.get("env_vars", ())}
+        entry["env_vars"] = [described.get(name, name) for name in forwarded]
     return {**entry, "cwd": plain.cwd} if plain.cwd else entry
 
 
