@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import stat
@@ -565,6 +567,32 @@ def test_a_replacement_that_fails_keeps_no_second_name(
         safewrite.write([planned], home, lambda _: [kept])
     assert file.stat().st_nlink == 1
     assert not kept.exists()
+
+
+def test_a_backup_that_does_not_fit_leaves_nothing(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """COUNSEL_HOME is on another file system, so the file is copied, and that one is full."""
+    file, journal = tmp_path / "a.json", Journal(home)
+    file.write_text('{"b": 2}')
+
+    def elsewhere(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another file system")
+
+    write_all = disk._write_all
+
+    def full(file: io.FileIO, data: bytes | memoryview) -> None:
+        write_all(file, data[:4])
+        if data == b'{"b": 2}':
+            raise OSError(errno.ENOSPC, "no space")
+        write_all(file, data[4:])
+
+    monkeypatch.setattr(os, "link", elsewhere)
+    monkeypatch.setattr(disk, "_write_all", full)
+    with pytest.raises(CounselError, match=r"backups.*the disk is full"):
+        apply(journal, put(file, "a"))
+    assert file.read_text() == '{"b": 2}'
+    assert list((home / "backups").iterdir()) == []
 
 
 # ── undo after others' edits ─────────────────────────────────────────────────────────────────────────

@@ -155,9 +155,13 @@ def keep(seen: Snapshot, backup: Path) -> None:
             os.link(seen.real, backup)
             return
     handle = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb", buffering=0) as file:
-        _write_all(file, seen.data or b"")
-    os.utime(backup, ns=(found.st_atime_ns, found.st_mtime_ns))
+    try:
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            _write_all(file, seen.data or b"")
+        os.utime(backup, ns=(found.st_atime_ns, found.st_mtime_ns))
+    except BaseException:
+        backup.unlink(missing_ok=True)
+        raise
 
 
 def sync_file(path: Path) -> None:

@@ -241,7 +241,8 @@ class _Staged:
         with disk.explained(self.planned.path, "written"):
             kept = self.backup if self.planned.changes and self.seen.data is not None else None
             if kept is not None:
-                disk.keep(self.seen, kept)
+                with disk.explained(kept.parent, "written"):
+                    disk.keep(self.seen, kept)
             try:
                 self._take_place()
             except OSError:
