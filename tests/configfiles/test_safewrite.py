@@ -612,6 +612,26 @@ def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> 
     assert not deleted.exists()
 
 
+@pytest.mark.parametrize("since", ["m = 2\n", "[mcp_servers.other]\ncommand = 'o'\n"])
+def test_undo_of_what_went_with_its_table_is_nothing(since: str, tmp_path: Path, home: Path) -> None:
+    file, journal = tmp_path / "config.toml", Journal(home)
+    file.write_text("[mcp_servers.a]\ncommand = 'a'\n")
+    apply(journal, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "b"), {"command": "b"})]))
+    file.write_text(since)
+    journal.undo()
+    assert file.read_text() == since
+
+
+def test_undo_gives_no_field_back_to_a_server_that_is_gone(tmp_path: Path, home: Path) -> None:
+    file, journal = tmp_path / "a.json", Journal(home)
+    file.write_text('{"mcpServers": {"s": {"command": "c", "cwd": "d"}}}')
+    apply(journal, by_edits(Target(file, "json"), lambda _: [Drop(("mcpServers", "s", "cwd"))]))
+    file.write_text('{"mcpServers": {}}')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert file.read_text() == '{"mcpServers": {}}'
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "path", "since"),
     [

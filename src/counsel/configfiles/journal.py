@@ -353,7 +353,7 @@ def _shifts(start: int, stop: int, after: bytes, current: bytes) -> Iterator[int
 
 
 def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> list[Edit]:
-    if _same(before, after) or _same(before, current):
+    if _same(before, after) or _same(before, current) or (current is MISSING and _only_adds(before, after)):
         return []
     if _same(current, after):
         return [Drop(path) if before is MISSING else Put(path, before)]
@@ -375,6 +375,14 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
         else "Change it by hand, or undo the later change first.",
         file=str(file),
     )
+
+
+def _only_adds(before: Any, after: Any) -> bool:
+    """Whether the change only brought members: when all of it is gone, they are."""
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return False
+    both = ((before[key], after.get(key, MISSING)) for key in before)
+    return all(_same(old, new) or _only_adds(old, new) for old, new in both)
 
 
 def _same(one: Any, other: Any) -> bool:
