@@ -16,7 +16,7 @@ from counsel.caller import Caller, here
 from counsel.engine.engine import open_engine
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
-from counsel.types import Call, Event, Finished, Image, Knobs, Text, ToolUse
+from counsel.types import Call, Event, Finished, Image, Knobs, Text, ToolUse, Withdrawn
 from fake import FakeAPI
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("agents")]
@@ -184,3 +184,23 @@ async def test_words_that_are_never_said_anew_are_what_had_arrived(
     with pytest.raises(CounselError) as failed:
         await told(name, rig.call("look"), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
     assert failed.value.partial == "half"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["new", "resumed"])
+async def test_gemini_says_nothing_of_a_stream_that_broke_but_writes_down_what_counts(
+    fake_api: FakeAPI, tmp_path: Path, again: bool
+) -> None:
+    rig = RIGS["gemini"](fake_api, tmp_path)
+    session = None
+    if again:
+        _, before = await told("gemini", rig.call("one"), rig.caller())
+        session = before[-1].session  # type: ignore[union-attr]
+    fake_api.script(text="void1 void2 void3", cut_after=2, cut="end", vendor="gemini")
+    fake_api.script(text="good1 good2 good3", vendor="gemini")
+    said = ("one", "1", "two") if again else ("one",)
+    _, seen = await told("gemini", rig.call(*said, session=session), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
+    void, right = seen[-3:-1]
+    assert void == Withdrawn(
+        "void1 void2 good1 good2 good3", "Gemini CLI lost the model's stream and asked again."
+    )
+    assert right == Text("good1 good2 good3")

@@ -306,3 +306,55 @@ def test_codex_takes_back_a_message_that_was_not_complete(whole: bool, void: lis
     steps = [step for line in lines for step in reader.feed(line)]
     assert [step.text for step in steps if isinstance(step, Withdrawn)] == void
     assert [step.delta for step in steps if isinstance(step, Text)] == ["One.", again]
+
+
+RECORD = [
+    {
+        "type": "gemini",
+        "id": "0",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "content": "good",
+    },  # an earlier turn's
+    {"type": "user", "id": "1", "timestamp": "2026-01-02T00:00:01.000Z", "content": [{"text": "look"}]},
+    {"type": "gemini", "id": "2", "timestamp": "2026-01-02T00:00:02.000Z", "content": "I look."},
+    {
+        "type": "gemini",
+        "id": "2",
+        "timestamp": "2026-01-02T00:00:02.000Z",
+        "content": "I look.",
+        "toolCalls": [],
+    },
+    {"type": "gemini", "id": "3", "timestamp": "2026-01-02T00:00:03.000Z", "content": ""},
+    {"type": "gemini", "id": "4", "timestamp": "2026-01-02T00:00:04.000Z", "content": "good"},
+]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "right"),
+    [
+        (["I look.", None, "void ", "good\n"], "I look.\n\ngood\n"),
+        (["I lo", "I look.", None, "good"], "I look.\n\ngood"),
+        (["I look.", None, " good "], None),  # as it was
+        (["I look.", None, "void ", "another"], None),  # the record tells another story
+        (["void ", "good"], None),
+    ],
+)
+@pytest.mark.parametrize("half", [b"", b'{"type": "gem', b"[1]\n\xff"])
+def test_gemini_is_corrected_by_its_own_record(
+    tmp_path: Path, pieces, right: str | None, half: bytes
+) -> None:
+    chats = tmp_path / ".gemini" / "tmp" / "project" / "chats"
+    chats.mkdir(parents=True)
+    (chats / "session-2026-01-02T00-00-other000.jsonl").write_text(json.dumps(RECORD[0]))
+    lines = b"\n".join(json.dumps(entry).encode() for entry in RECORD)
+    (chats / "session-2026-01-02T00-00-abcdef01.jsonl").write_bytes(lines + b"\n" + half)
+    reader = gemini.Reader(asked("gemini", env={"HOME": str(tmp_path)}, cwd=tmp_path))
+    session = {"session_id": "abcdef01-0000", "timestamp": "2026-01-02T00:00:00.500Z"}
+    reader.feed({"type": "init", **session})
+    for piece in pieces:
+        kind = {"type": "message", "role": "assistant", "content": piece} if piece else {"type": "tool_use"}
+        reader.feed(kind)
+    reader.feed({"type": "result", "status": "success"})
+    steps = reader.finish(CLEAN)
+    assert [step.delta for step in steps if isinstance(step, Text)] == ([right] if right else [])
+    assert len([step for step in steps if isinstance(step, Withdrawn)]) == bool(right)

@@ -78,7 +78,7 @@ Step: TypeAlias = Event | Send
 
 
 class Reader(Protocol):
-    """A fold over an agent's lines; no I/O inside. `done`: the answer is complete, whatever still follows.
+    """A fold over an agent's lines; no I/O inside, but `finish` may look at the agent's own files. `done`: the answer is complete, whatever still follows.
 
     Raises `CounselError` for a failure and `LostSession` when the session is gone.
     """
@@ -260,7 +260,8 @@ async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGene
                     yield step
             if reader.done:
                 break
-        for step in reader.finish(await process.ended()):
+        ended = await process.ended()
+        for step in await asyncio.to_thread(reader.finish, ended):  # it may look at what the agent wrote down
             if not isinstance(step, Send):
                 yield step
 

@@ -23,6 +23,7 @@ from counsel.agents import driver, failures, images, prompt
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
+from counsel.agents.gemini import record
 from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
@@ -39,6 +40,7 @@ from counsel.types import (
     ToolUse,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 
 _POLICY = str(Path(__file__).with_name("read_only.toml"))
@@ -48,6 +50,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "danger-full-access": ("--approval-mode", "yolo"),
 }
 NO_LOGIN, BAD_INPUT = 41, 42
+_GAP = "\n\n"
 _ASSIGNED = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", re.ASCII).match  # as dotenv reads it
 _RETRY = re.compile(
     r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?[:.]?\s*(?:Retrying with backoff\.\.\.)?\s*(?:_ApiError:)?\s*(.*)"
@@ -113,7 +116,9 @@ class Reader(driver.Reader):
         self._finished: Finished | None = None
         self._error: str | None = None
         self._status: int | None = None
-        self._spoke = self._worked = False
+        self._began = ""  # when, as Gemini writes it
+        self._said: list[list[str]] = []  # a text for each stretch between its tools' work
+        self._worked = False
 
     def heard(self, line: str) -> bool:
         found = _RETRY(line)
@@ -127,6 +132,7 @@ class Reader(driver.Reader):
         kind = line.get("type")
         if kind == "init":
             self._session, self._model = line.get("session_id"), line.get("model")
+            self._began = str(line.get("timestamp") or "")
         elif kind == "message" and line.get("role") == "assistant":
             return self._text(str(line.get("content") or ""))
         elif kind == "tool_use":
@@ -149,13 +155,32 @@ class Reader(driver.Reader):
             raise self.ask.fail(self._error, status)
         if ended.code == NO_LOGIN:
             raise failures.not_logged_in(self.ask.agent)
-        return finished_or_fail(self.ask, self._finished if ended.code == 0 else None, ended)
+        last = finished_or_fail(self.ask, self._finished if ended.code == 0 else None, ended)
+        return [*self._corrected(), *last]
 
     def _text(self, words: str) -> list[Step]:
         """Words after a tool's work are set off from those before it."""
-        gap = "\n\n" if self._spoke and self._worked else ""
-        self._spoke, self._worked = True, False
-        return [Text(gap + words)] if words else []
+        if not words:
+            return []
+        new, self._worked = self._worked or not self._said, False
+        gap = _GAP if new and self._said else ""
+        if new:
+            self._said.append([])
+        self._said[-1].append(words)
+        return [Text(gap + words)]
+
+    def _corrected(self) -> list[Step]:
+        """All of the answer once more, from where Gemini had its model begin again without a sign."""
+        if not (self._began and self._session and self._said):
+            return []
+        home = place(self.ask.env, self.ask.cwd).gemini_dir()
+        said = ["".join(pieces) for pieces in self._said]
+        void = record.voids(said, record.messages(home, self._session, self._began))
+        if void is None:
+            return []
+        right = [text[length:] for text, length in zip(said, void, strict=True)]
+        why = "Gemini CLI lost the model's stream and asked again."
+        return [Withdrawn(_GAP.join(said), why), Text(_GAP.join(right))]
 
     def _result(self, line: Json) -> list[Step]:
         if line.get("status") != "success":
