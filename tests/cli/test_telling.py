@@ -15,6 +15,7 @@ import pytest
 from counsel.cli.consensus import Board
 from counsel.cli.telling import Telling
 from counsel.requests import JobEvent
+from doors.window import SHORT_LIVED, kill_daemon
 from fake import FakeProcess
 
 ANSWER = "good1 good2 good3"
@@ -29,6 +30,7 @@ def start(tmp_path: Path, fake_process: FakeProcess) -> Start:
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "COUNSEL_HOME": str(tmp_path / "home"),
+        **SHORT_LIVED,
         "COUNSEL_AUTO_ORDER": "gpt-5,sonnet",
         "OPENAI_API_KEY": "sk-test-000000000000000000000000",
         "OPENAI_BASE_URL": fake_process.v1,
@@ -39,8 +41,10 @@ def start(tmp_path: Path, fake_process: FakeProcess) -> Start:
     fake_process.script(**broken, gate="fail", gate_after=1, model="gpt-5")
     fake_process.script(text=ANSWER, model="claude")
 
-    def run(*arguments: str, **streams: int) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-m", "counsel", *arguments, "--standalone"]
+    def run(
+        *arguments: str, way: tuple[str, ...] = ("--standalone",), **streams: int
+    ) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", "counsel", *arguments, *way]
         return subprocess.Popen(argv, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, **streams)
 
     return run
@@ -101,6 +105,27 @@ def test_on_a_terminal_a_line_marks_what_is_void(start: Start, fake_process, els
     assert len(marks) == 1
     assert lines[marks[0] - 1].strip() == "void1 void2"
     assert lines[marks[0] + 1] == ANSWER
+
+
+@pytest.mark.slow
+def test_words_of_a_daemon_that_was_killed_are_marked_and_nothing_is_wiped_away(
+    start: Start, fake_process: FakeProcess, tmp_path: Path
+) -> None:
+    fake_process.reset()
+    fake_process.script(text="void1 void2 void3", hang_after=2)
+    fake_process.script(text=ANSWER)
+    master, slave = pty.openpty()
+    asked = start("ask", "hello", "-m", "gpt-5", way=(), stdout=slave, stderr=slave)
+    os.close(slave)
+    seen = until(master, b"void2")
+    kill_daemon(tmp_path / "home")
+    lines = (seen + rest(master)).decode().split("void1", 1)[1].split("\r\n")
+    asked.communicate(timeout=60)
+    os.close(master)
+    assert asked.returncode == 0
+    assert lines[0] == " void2 "
+    assert "is void" in lines[1]
+    assert lines[2].endswith(ANSWER)
 
 
 def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(start: Start, fake_process) -> None:

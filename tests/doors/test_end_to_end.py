@@ -101,6 +101,23 @@ async def test_progress_says_which_words_are_void(
     assert answer["content"] == "good1 good2 good3"
 
 
+async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_process: FakeProcess) -> None:
+    fake_process.script(text="void1 void2 void3", hang_after=2)
+    fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "x", "model": "gpt-5-mini"}}
+        call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
+        told: list[tuple[float, str]] = []
+        await heard(window, told, "void1 void2 ")
+        kill_daemon(home)
+        await heard(window, told, "good1 ")
+        fake_process.open_gate("answer")
+        answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
+    assert answer["content"] == "good1 good2 good3"
+    assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
+
+
 async def heard(window: Window, told: list[tuple[float, str]], words: str) -> None:
     """Progress comes a few times per second: until it says these."""
     while not told or not told[-1][1].endswith(words):

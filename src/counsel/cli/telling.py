@@ -45,7 +45,7 @@ class Telling:
                     self._restarted(event.data, waiting)
                 elif event.kind == "notice" and event.data.get("kind_of") in _NOTICES:
                     waiting.say(f"… {event.data['text']}")
-                elif event.kind == "model_started":
+                elif event.kind == "model_started" and not self._length:
                     waiting.begin(event.data["model"])
 
     def end(self, answer: str) -> None:
@@ -109,6 +109,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
+        self._shown = False
 
     def __enter__(self) -> Self:
         return self
@@ -123,25 +124,27 @@ class Waiting:
 
     def say(self, line: str) -> None:
         """A line for the person; the count goes on below it."""
-        if self._task:
-            _wipe()
+        self._wipe()
         output.words(line)
 
     def over(self) -> None:
         if self._task:
             self._task.cancel()
             self._task = None
-            _wipe()
+            self._wipe()
 
     async def _count(self, model: str) -> None:
         seconds = 0
         while True:
             await asyncio.sleep(1)
             seconds += 1
+            self._shown = True
             sys.stderr.write(f"\r\x1b[2Kwaiting for {output.tame(model)} … {seconds} s")
             sys.stderr.flush()
 
-
-def _wipe() -> None:
-    sys.stderr.write("\r\x1b[2K")
-    sys.stderr.flush()
+    def _wipe(self) -> None:
+        """Never a line that holds something else."""
+        if self._shown:
+            self._shown = False
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
