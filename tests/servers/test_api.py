@@ -135,6 +135,35 @@ def test_python_is_refused_the_same(server: Server, world: World) -> None:
     assert [row["name"] for row in world.json("list")["servers"]] == ["y"]
 
 
+@pytest.mark.parametrize("agents", [[], "claude"])
+def test_python_must_name_agents_in_a_list(agents: Any, world: World) -> None:
+    world.counsel("add", "x", "-a", "claude,codex", "--", "c")
+    servers = world.servers()
+    for refused in (
+        lambda: servers.add([Server("y", command="c")], agents),
+        lambda: servers.update("x", lambda server: server.replaced(command="d"), agents),
+        lambda: servers.switch("x", False, agents),
+        lambda: servers.remove("x", agents),
+        lambda: servers.listing(agents),
+    ):
+        with pytest.raises(InvalidArgument, match="must be a list of names"):
+            refused()
+    assert [(row["name"], row["command"]) for row in world.json("list")["servers"]] == [("x", "c")] * 2
+
+
+@pytest.mark.parametrize(
+    ("server", "unused"),
+    [
+        (Server("x", command="c", url="http://127.0.0.1:9/", headers={"A": "b"}), "url, headers"),
+        (Server("x", "http", url="http://127.0.0.1:9/", command="c", env={"A": "b"}), "command, env"),
+    ],
+)
+def test_fields_that_are_not_used_are_named(server: Server, unused: str, world: World) -> None:
+    done = world.servers().add([server], ["claude", "codex"])
+    for row in done.plan.results:
+        assert f"does not use {unused} of a server" in row.warnings[0]
+
+
 async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:
     await ask(
         http,

@@ -151,58 +151,39 @@ def test_gemini_connects_to_what_we_write(world: World, tiny_port: int) -> None:
 
 
 def test_we_read_what_the_clients_write(world: World) -> None:
+    """Every scope and transport that a client's own command can write."""
+
     def run(*args: str) -> None:
         # In a folder that it does not trust, `gemini mcp add -s project` drops the servers that were there.
         clients.ask(world.home, world.project, *args, **TRUST)
 
     (world.home / ".codex").mkdir()
-    for scope in ("user", "local", "project"):
-        run("claude", "mcp", "add", "-s", scope, f"c-{scope}", "-e", "A=1", "--", "echo", "a b")
-        run(
-            "claude",
-            "mcp",
-            "add",
-            "-s",
-            scope,
-            "-t",
-            "http",
-            f"h-{scope}",
-            "http://127.0.0.1:9/mcp",
-            "-H",
-            "X: 1",
-        )
-    run("codex", "mcp", "add", "c", "--env", "A=1", "--", "echo", "a b")
-    run("codex", "mcp", "add", "h", "--url", "http://127.0.0.1:9/mcp", "--bearer-token-env-var", "T")
-    for scope in ("user", "project"):
-        run("gemini", "mcp", "add", "-s", scope, "-e", "A=1", f"c-{scope}", "echo", "--", "a b")
-        run(
-            "gemini",
-            "mcp",
-            "add",
-            "-s",
-            scope,
-            "-t",
-            "sse",
-            f"s-{scope}",
-            "http://127.0.0.1:9/sse",
-            "-H",
-            "X: 1",
-        )
+    url, written = "http://127.0.0.1:9/mcp", set()
+    for agent, scopes in (("claude", ("user", "local", "project")), ("gemini", ("user", "project"))):
+        for scope in scopes:
+            to = (agent, "mcp", "add", "-s", scope)
+            name, env = f"{scope}-stdio", ("-e", "A=1")
+            run(
+                *to, *((*env, name, "echo", "--") if agent == "gemini" else (name, *env, "--", "echo")), "a b"
+            )
+            for transport in ("http", "sse"):
+                run(*to, "-t", transport, f"{scope}-{transport}", url, "-H", "X: 1")
+            written |= {(agent, scope, f"{scope}-{kind}") for kind in ("stdio", "http", "sse")}
+    run("codex", "mcp", "add", "user-stdio", "--env", "A=1", "--", "echo", "a b")
+    run("codex", "mcp", "add", "user-http", "--url", url, "--bearer-token-env-var", "T")
+    written |= {("codex", "user", "user-stdio"), ("codex", "user", "user-http")}
     found = world.json("list")
     assert found["problems"] == []
     rows = {(row["agent"], row["scope"], row["name"]): row for row in found["servers"]}
-    assert set(rows) == {
-        *(("claude", scope, f"{kind}-{scope}") for scope in ("user", "local", "project") for kind in "ch"),
-        *(("codex", "user", name) for name in "ch"),
-        *(("gemini", scope, f"{kind}-{scope}") for scope in ("user", "project") for kind in "cs"),
-    }
+    assert set(rows) == written
     for (agent, scope, name), row in rows.items():
-        if name.startswith("c"):
+        assert row["transport"] == name.split("-")[1], (agent, scope)
+        if name.endswith("stdio"):
             assert (row["command"], row["args"], row["env"]) == ("echo", ["a b"], {"A": "1"}), (agent, scope)
         elif agent == "codex":
-            assert (row["url"], row["token_env"]) == ("http://127.0.0.1:9/mcp", "T")
+            assert (row["url"], row["token_env"]) == (url, "T")
         else:
-            assert (row["transport"], row["headers"]) == ("sse" if name[0] == "s" else "http", {"X": "1"})
+            assert (row["url"], row["headers"]) == (url, {"X": "1"}), (agent, scope)
 
 
 def test_clients_still_write_after_us_and_we_after_them(world: World) -> None:

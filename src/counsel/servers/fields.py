@@ -175,6 +175,11 @@ def _refuse_incomplete(server: Server, given: Mapping[str, Any]) -> None:
         raise InvalidArgument(f"With transport {server.transport} a server needs a {needed}.")
 
 
+def of_the_other_kind(server: Server) -> list[str]:
+    """Fields of a remote server on one that is started, or the other way round."""
+    return [name for name in (_REMOTE if server.transport == "stdio" else _LOCAL) if getattr(server, name)]
+
+
 def _refuse_mixtures(transport: str, given: Mapping[str, Any]) -> None:
     wrong = [name for name in (_REMOTE if transport == "stdio" else _LOCAL) if given.get(name)]
     if wrong:

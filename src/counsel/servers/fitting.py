@@ -30,9 +30,11 @@ def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> 
         if getattr(server, name) not in (None, ()):
             warnings.append(f"{words}; left out.")
             server = server.without(name)
-    if server.transport != "stdio" and (server.env or server.cwd):
-        warnings.append(f"{label}: env and cwd are for servers that are started; left out.")
-        server = server.without("env", "cwd")
+    if unused := fields.of_the_other_kind(server):
+        warnings.append(
+            f"{label} does not use {', '.join(unused)} of a server with transport {server.transport}."
+        )
+        server = server.without(*unused)
     if server.extras and origin != form.agent:
         warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
         server = server.without("extras")

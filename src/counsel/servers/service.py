@@ -257,7 +257,7 @@ class Servers:
         changeable: Callable[[Home], bool] = lambda home: home.writable,
     ) -> list[Found]:
         """The places that are meant: the named agents', or the only one there is."""
-        seen = self._find(reader, name, agents or EVERY_AGENT, scope)
+        seen = self._find(reader, name, EVERY_AGENT if agents is None else agents, scope)
         found = [one for one in seen if changeable(one.home)]
         if not found:
             raise not_ours(seen[0])
@@ -289,13 +289,15 @@ class Servers:
         self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
     ) -> list[Home]:
         """Entries that the agent could not read can be removed, too."""
-        seen = list_servers(self.place, reader, agents or EVERY_AGENT, scope)
+        among = EVERY_AGENT if agents is None else agents
+        _known(among, scope)
+        seen = list_servers(self.place, reader, among, scope)
         broken = {
             (one["agent"], one["scope"], one["path"]) for one in seen.problems if one.get("name") == name
         }
         unreadable = [
             home
-            for agent in agents or EVERY_AGENT
+            for agent in among
             for home in homes(format_of(agent), self.place)
             if (home.agent, home.scope, str(home.target.path)) in broken
             if scope in (None, home.scope)
@@ -319,6 +321,8 @@ def _same_but_empty(target: Target, older: bytes, after: bytes | None, paths: Se
 
 
 def _known(agents: Sequence[str], scope: str | None) -> None:
+    if isinstance(agents, str) or not agents:  # an empty list must not mean every agent
+        raise InvalidArgument("agents must be a list of names.", hint=f"Agents: {', '.join(AGENTS)}.")
     for agent in agents:
         format_of(agent)
     if scope is not None and scope not in (*SCOPES, *OTHERS_SCOPES):
