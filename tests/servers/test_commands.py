@@ -831,3 +831,9 @@ def test_a_projects_server_that_claudes_settings_switch_off(file: str, world: Wo
     world.counsel("enable", "x")
     assert settings.read_text() == '{"disabledMcpjsonServers": ["y"], "mine": 1}'
     assert world.json("show", "x")["servers"][0]["enabled"] is True
+
+
+def test_codex_is_offered_what_goes_with_an_address(world: World) -> None:
+    done = world.json("add", "x", "-a", "codex", "--url", f"http://127.0.0.1:9/?token={SECRET}")
+    assert "env_http_headers" in done["results"][0]["warnings"][0]
+    assert "env_vars" not in done["results"][0]["warnings"][0]

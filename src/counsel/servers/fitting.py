@@ -83,11 +83,7 @@ def secret_warnings(form: Format, home: Home, server: Server) -> list[str]:
     example = form.syntax.example
     warnings = []
     if places := secrets.in_command_line(server):
-        offer = (
-            f"use a variable ({example})"
-            if form.syntax.expands
-            else "let the server have it as a variable (env_vars)"
-        )
+        offer = f"use a variable ({example})" if form.syntax.expands else _OFFERS[server.transport == "stdio"]
         warnings.append(
             f"A literal secret in {' and '.join(places)} is seen in lists of processes and in logs; {offer}."
         )
@@ -97,6 +93,13 @@ def secret_warnings(form: Format, home: Home, server: Server) -> list[str]:
             f"use a variable ({example})."
         )
     return warnings
+
+
+# Where an agent expands nothing: of a server that is started, and of a remote one.
+_OFFERS = {
+    True: "let the server have it as a variable (env_vars)",
+    False: "send it in a header (bearer_token_env_var or env_http_headers)",
+}
 
 
 def refuse_unusable(form: Format, name: str, entry: Entry) -> None:
