@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
 
-KEYS = st.sampled_from(["a", "b", "mcpServers", "x y", "é", "k.1", "", "$", "name", "/home/u/p"])
+KEYS = st.sampled_from(
+    ["a", "b", "mcpServers", "x y", "é", "k.1", "", "$", "name", "/home/u/p", "😀", 'q"\\']
+)
 JSON_LEAVES = st.sampled_from(
     [
         ("1", 1),
@@ -94,7 +97,7 @@ class JsonMaker:
         for index, name in enumerate(names):
             self._break(depth + 1, lines=lines)
             start = len(self.made.text)
-            self._emit(_quoted(name))
+            self._emit(json.dumps(name, ensure_ascii=self.draw(st.booleans())))
             self._gap()
             self._emit(":")
             self._gap()
@@ -131,10 +134,6 @@ class JsonMaker:
             self._blank()
         if not last or (self.comments and self.draw(st.integers(0, 2)) == 0):
             self._emit(",")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @st.composite

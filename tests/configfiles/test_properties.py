@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -18,11 +19,13 @@ from hypothesis import strategies as st
 
 from configfiles.generated import Made, json_documents, toml_documents
 from counsel.configfiles import jsonread
-from counsel.configfiles.content import whole
+from counsel.configfiles.content import difference, whole
 from counsel.configfiles.document import parse
-from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put, alike, intended, lookup
+from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put, alike, intended, lookup
+from counsel.configfiles.journal import Entry, _same, _three_way
+from counsel.configfiles.safewrite import Target
 from counsel.configfiles.tomlscan import scan
-from counsel.errors import ConfigInvalid
+from counsel.errors import ConfigInvalid, Conflict
 
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 NEW_VALUES = st.sampled_from(
@@ -162,6 +165,87 @@ def test_an_edited_document_is_what_its_text_is_read_as(
     assert whole(after.encoded(made.text.encode())) == after.text.encode()
     again = as_kind(Made(after.text, after.value), kind)
     assert after.value == again.value
+
+
+def any_edits(data: st.DataObject, value: Any) -> list[Edit]:
+    """Up to three, each of what the one before left; often all below one object."""
+    home = data.draw(st.sampled_from(holders(value)))
+    found: list[Edit] = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        inside = [path for path in holders(value) if path[: len(home)] == home] or holders(value)
+        held = data.draw(st.sampled_from(inside))
+        path = (*held, data.draw(st.sampled_from([*lookup(value, held), "new", "a"])))
+        found.append(data.draw(any_edit(path, lookup(value, path))))
+        value = intended(value, found[-1:])
+    return found
+
+
+def any_edit(path: tuple[str, ...], old: Any) -> st.SearchStrategy[Edit]:
+    edits = [st.just(Drop(path)), NEW_VALUES.map(lambda value: Put(path, value))]
+    if isinstance(old, list):
+        items = [st.sampled_from(old)] if old else []
+        edits += [st.one_of(*items, st.just(1)).map(lambda item: DropItem(path, item))]
+    if old is MISSING or isinstance(old, list):
+        edits += [NEW_VALUES.map(lambda value: AddItem(path, value))]
+    if isinstance(old, dict):
+        edits += [st.sampled_from([*old, "new"]).map(lambda key: Put(path, {**old, key: "other"}))]
+    return st.one_of(edits)
+
+
+@cases(90, 500, JSON_KINDS, st.sampled_from([-1, 40, 1 << 18]), st.data())
+def test_edits_of_all_kinds_follow_one_another(
+    case: tuple[str, Made], size: int, data: st.DataObject
+) -> None:
+    """An edited document is edited again, large and small, without being read in between."""
+    kind, made = case
+    small, value = as_kind(made, kind), made.value
+    with patch.object(jsonread, "_LARGE", size):
+        large = as_kind(made, kind)
+    for _ in range(2):
+        edits = any_edits(data, value)
+        value, before = intended(value, edits), small.text.encode()
+        small = small.edited(edits)
+        with patch.object(jsonread, "_LARGE", size):
+            large = large.edited(edits)
+            assert whole(large.encoded(before)) == small.text.encode()
+        assert alike(large.value, value)
+        assert alike(parse(small.text, kind).value, value)  # type: ignore[arg-type]
+
+
+@cases(60, 400, JSON_KINDS, st.sampled_from([-1, 1 << 18]), st.data())
+def test_undo_takes_our_edits_out_of_what_others_made_of_the_file(
+    case: tuple[str, Made], size: int, data: st.DataObject
+) -> None:
+    kind, made = case
+    ours = as_kind(made, kind).edited(any_edits(data, made.value))
+    theirs = ours.edited(any_edits(data, ours.value))
+    before, after, current = (text.encode() for text in (made.text, ours.text, theirs.text))
+    entry = Entry(Target(Path("f"), kind), (0, 0), *difference(before, after)[:2], len(after))  # type: ignore[arg-type]
+    with patch.object(jsonread, "_LARGE", size):
+        try:
+            undone = _three_way(entry, before, after, current)
+        except Conflict:
+            return
+    wanted = merged(made.value, ours.value, theirs.value)
+    assert alike(parse((undone or b"").decode(), kind).value, wanted)  # type: ignore[arg-type]
+
+
+def merged(before: Any, ours: Any, theirs: Any) -> Any:
+    """Theirs without what is ours, member by member; an error where `undo` must refuse."""
+    if _same(before, theirs) or _same(before, ours):
+        return theirs
+    if _same(ours, theirs):
+        return before
+    if theirs is MISSING:  # what we added is gone with its object
+        assert merged(before, ours, {}) == {}
+        return MISSING
+    old = {} if before is MISSING else before
+    assert isinstance(old, dict)
+    both = {
+        key: merged(*(one.get(key, MISSING) for one in (old, ours, theirs)))
+        for key in {**theirs, **old, **ours}
+    }
+    return {key: value for key, value in both.items() if value is not MISSING}
 
 
 @cases(48, 300, JSON_KINDS, st.data())

@@ -6,7 +6,10 @@ from typing import Self
 from counsel.records import Record
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_NOT_PLAIN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n\r]*|/\*.*?\*/|,(?=[ \t\r\n]*[}\]])', re.DOTALL)
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_NOTE = rf"(?s){_STRING}|//[^\n\r]*|/\*.*?\*/"  # compiled when a file has one
+_LAST_COMMA = r",(?=[ \t\r\n]*[}\]])"
+_COMMA = f"(?s){_STRING}|{_LAST_COMMA}"
 
 
 class Plain(Record):
@@ -31,7 +34,8 @@ class Plain(Record):
             notes.append(found.span())
             return re.sub(r"[^\r\n]", " ", found[0])
 
-        text = _NOT_PLAIN.sub(blank, text)
+        if "//" in text or "/*" in text:
+            text = re.sub(_NOTE, blank, text)
         trailing: list[int] = []
 
         def uncomma(found: re.Match[str]) -> str:
@@ -40,7 +44,8 @@ class Plain(Record):
             trailing.append(found.start())
             return " "
 
-        return cls(original, _NOT_PLAIN.sub(uncomma, text), comments, tuple(notes), frozenset(trailing))
+        without = re.sub(_COMMA, uncomma, text) if re.search(_LAST_COMMA, text) else text
+        return cls(original, without, comments, tuple(notes), frozenset(trailing))
 
     def last_note(self, start: int, end: int) -> int | None:
         """Where the last comment between two offsets ends."""
