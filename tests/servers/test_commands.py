@@ -442,6 +442,7 @@ def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pyt
         '{"servers": {"x": {"command": "c", "args": ["${input:key}"]}}}',
         '{"mcpServers": {"x": {"command": "${workspaceFolder}/c"}}}',
         '{"mcpServers": {"x": {"command": "\\ud800"}}}',
+        '{"mcpServers": {"x": {"command": "a"}, /* again */ "x": {"command": "b"}}}',
         "[1]",
     ],
 )
@@ -828,7 +829,8 @@ def test_a_projects_server_that_claudes_settings_switch_off(file: str, world: Wo
     settings.parent.mkdir(exist_ok=True)
     settings.write_text('{"disabledMcpjsonServers": ["x", "y"], "mine": 1}')
     assert world.json("show", "x")["servers"][0]["enabled"] is False
-    world.counsel("enable", "x")
+    done = world.json("enable", "x")
+    assert done["results"][0]["warnings"] == [f"{settings} switched it off, too, and no longer does."]
     assert settings.read_text() == '{"disabledMcpjsonServers": ["y"], "mine": 1}'
     assert world.json("show", "x")["servers"][0]["enabled"] is True
 

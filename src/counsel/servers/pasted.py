@@ -11,6 +11,7 @@ from counsel.agents import references
 from counsel.agents.jsonservers import TYPES, with_token
 from counsel.agents.serverform import Server, Unreadable, translated
 from counsel.configfiles.document import parse
+from counsel.configfiles.jsonplain import Plain
 from counsel.errors import ConfigInvalid, InvalidArgument
 from counsel.servers import fields
 from counsel.servers.formats import FORMATS
@@ -71,10 +72,26 @@ def _parsed(text: str) -> tuple[dict[str, Any], str]:
         except ConfigInvalid as error:
             errors.append(error)
         else:
+            if kind == "jsonc":
+                _refuse_repeated(candidate)
             return dict(value), kind
     last = errors[-1]
     what = "cannot be read" if len(candidates) == 1 else "is neither JSON nor TOML"
     raise ConfigInvalid(f"The pasted text {what}. {last.message}", **last.fields)
+
+
+def _refuse_repeated(text: str) -> None:
+    """JSON lets a name stand twice, and only the last counts: whoever pastes two servers expects two."""
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidArgument(
+                f"The pasted text has {twice!r} twice in one object.", hint="Take one of them out."
+            )
+
+    json.loads(Plain.of(text, comments=True).text, object_pairs_hook=once, parse_int=str)
 
 
 def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:

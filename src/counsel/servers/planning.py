@@ -8,7 +8,7 @@ from typing import Any
 
 from counsel.agents.base import AGENTS, AgentName, Place
 from counsel.agents.references import Untranslatable
-from counsel.agents.serverform import Entry, Format, Home, Server, Unreadable
+from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable
 from counsel.configfiles import safewrite
 from counsel.configfiles.document import Document, Supposed
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended, lookup, patch
@@ -329,8 +329,13 @@ def switch(planner: Planner, found: Found, *, enabled: bool) -> None:
         return
     switches = form.switches(planner.place, home)
     edits = {one.target: _switcher(one.edits, name, enabled=enabled) for one in switches}
-    notes = [one.note for one in switches if one.note]
+    notes = [one.note for one in switches if one.note and _has_work(planner, one, name, enabled=enabled)]
     planner.step(home, name, "enabled" if enabled else "disabled", edits, notes)
+
+
+def _has_work(planner: Planner, one: Switch, name: str, *, enabled: bool) -> bool:
+    document = planner.reader.quiet(one.target) or safewrite.document(None, one.target.kind, one.target.path)
+    return bool(one.edits(document, name, enabled))
 
 
 def _switcher(make: Callable[[Document, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditsOf:

@@ -132,7 +132,10 @@ def _switches(place: Place, home: Home) -> list[Switch]:
 
     note = f"Claude Code switches servers per project: this is about {key}."
     found = [Switch(_user_file(place), edits, note)]
-    settings = [Switch(target, _switch_settings) for target in _settings(place)]
+    settings = [
+        Switch(target, _switch_settings, f"{target.path} switched it off, too, and no longer does.")
+        for target in _settings(place)
+    ]
     return [*found, *settings] if home.scope == "project" else found
 
 
