@@ -240,6 +240,9 @@ async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
         ("/api/models?provider=nobody", 400, "INVALID_ARGUMENT"),
         ("/api/servers/nobody", 404, "NOT_FOUND"),
         ("/api/nowhere", 404, "NOT_FOUND"),
+        ("/", 404, "NOT_FOUND"),
+        ("/nowhere", 404, "NOT_FOUND"),
+        ("/api/skills/show", 400, "INVALID_ARGUMENT"),
     ]:
         got, said = await api.get(path)
         assert (path, got, said["code"]) == (path, status, code)

@@ -113,7 +113,7 @@ async def test_a_port_in_use_is_named(home: Path) -> None:
         port = str(taken.getsockname()[1])
         done = await asyncio.to_thread(counsel, home, "serve", "--port", port)
     assert done.returncode == 1
-    assert f"127.0.0.1:{port}" in done.stderr
+    assert f"127.0.0.1:{port}: Address already in use.\n" in done.stderr
     assert "--port" in done.stderr
 
 

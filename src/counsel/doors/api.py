@@ -98,6 +98,11 @@ LARGEST_BODY = 1024 * 1024
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
+async def nowhere(request: Request, _: Exception) -> Response:
+    """What no route knows, beside `/api` as well."""
+    return await answering(_nowhere)(request)
+
+
 async def _nowhere(request: Request) -> Any:
     raise NotFound(
         f"There is no {request.method} {request.url.path[:100]}.", hint="docs/api.md lists what there is."

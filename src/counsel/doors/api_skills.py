@@ -75,7 +75,9 @@ async def _matrix(request: Request, env: Env) -> dict[str, Any]:
 
 async def _show(request: Request, env: Env) -> dict[str, Any]:
     """The name is a parameter, not a part of the path: names may hold slashes, and paths are names too."""
-    name = request.query_params.get("name", "")
+    name = request.query_params.get("name")
+    if not name:
+        raise InvalidArgument("name is missing.", hint="Give the skill's name: /api/skills/show?name=NAME.")
     return (await run_in_threadpool(show_skill, name, **_wish(request, env))).as_dict()
 
 

@@ -139,7 +139,8 @@ class Guard:
         if scope["method"] == "OPTIONS" or scope["path"] in self._public or self._token_fits(headers):
             return None
         return 401, AuthenticationFailed(
-            "A token is needed.", hint="Send `Authorization: Bearer TOKEN`; it is in COUNSEL_HOME/token."
+            "This is not counsel's token." if b"authorization" in headers else "A token is needed.",
+            hint="Send `Authorization: Bearer TOKEN`; it is COUNSEL_TOKEN, or stands in COUNSEL_HOME/token.",
         )
 
     def _host_fits(self, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -43,7 +44,7 @@ def build(
             Route("/metrics", _metrics(engine)),
             *routes,
         ],
-        exception_handlers={Exception: api.failed},
+        exception_handlers={404: api.nowhere, Exception: api.failed},
     )
     inner.state.closing = closing = asyncio.Event()  # streams that have no end of their own end with it
     guard = Guard(inner, secret=secret, host=host, origins=settings.cors_origins)
@@ -133,11 +134,18 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = _reason(error)
         raise ConfigInvalid(
             f"counsel cannot listen on {address(host, port)}: {reason}.",
             hint="Is another `counsel serve` running? `--port` takes another port, 0 any free one.",
         ) from error
+
+
+def _reason(error: OSError | OverflowError) -> str:
+    """The system's words: `create_server` adds the address to them as Python writes it."""
+    if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno:
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def address(host: str, port: int) -> str:
