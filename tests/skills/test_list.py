@@ -243,6 +243,14 @@ def test_codex_settings_of_another_shape_never_hide_skills(house: House) -> None
         assert "fine" in {skill.name for skill in list_skills(project=house.project, agents=["codex"]).skills}
 
 
+def test_what_comes_with_an_agent_is_nobodys_copy(house: House) -> None:
+    house.skill("~/.claude", "skill-creator")
+    write(house.skill("~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here")
+    found = house.run("list", "--json").json["skills"]
+    assert {"codex system", "claude user"} <= {f"{one['agent']} {one['scope']}" for one in found}
+    assert not [one for one in found if "drift" in one["codes"]]
+
+
 def test_drift_between_copies_is_marked(house: House) -> None:
     house.skill("~/.claude", "same")
     house.skill("~/.agents", "same")

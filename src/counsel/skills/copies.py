@@ -70,9 +70,9 @@ def drifted(group: list[Skill]) -> dict[Path, Path]:
 
 
 def with_drift(skills: tuple[Skill, ...]) -> tuple[Skill, ...]:
-    """The list with a remark on every skill of which another copy is different."""
+    """The list with a remark on every skill of which another copy is different. What comes with agents is nobody's copy."""
     others: dict[Path, Path] = {}
-    for group in grouped(skills).values():
+    for group in grouped(skill for skill in skills if skill.scope != "system").values():
         others |= drifted(group)
     if not others:
         return skills
