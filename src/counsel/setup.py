@@ -20,15 +20,15 @@ from counsel.agents.serverform import Home, Server
 from counsel.configfiles.journal import Operation
 from counsel.configfiles.safewrite import Planned
 from counsel.doors import place as places
-from counsel.errors import Conflict, CounselError, NotFound
+from counsel.errors import Conflict, CounselError, NotFound, from_dict
 from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified
 from counsel.servers.formats import FORMATS
-from counsel.servers.listing import Found
+from counsel.servers.listing import Found, problem_words
+from counsel.servers.own import NAME, is_ours
 from counsel.servers.service import Servers
 from counsel.settings import Settings
 
-NAME = "counsel"
 _ADDED, _REMOVED = "setup: counsel in {}", "setup --remove: counsel in {}"
 
 # What belongs to a conversation between agents, and what agents are logged in with.
@@ -152,7 +152,7 @@ class Setup:
         self.servers = Servers.here(env=self.env)
 
     def plan(self, names: Sequence[str] = (), *, remove: bool = False) -> list[Step]:
-        agents = [AGENTS[name] for name in names] if names else list(AGENTS.values())
+        agents = [AGENTS[name] for name in dict.fromkeys(names)] if names else list(AGENTS.values())
         return [self._step(agent, remove=remove) for agent in agents]
 
     def apply(self, step: Step, *, remove: bool = False) -> None:
@@ -193,10 +193,13 @@ class Setup:
         seen = self.servers.listing([agent.name], "user")
         broken = [one for one in seen.problems if one.get("name") in (None, NAME)]
         if broken:
-            raise Conflict(
-                f"{broken[0]['path']}: {broken[0]['error']}",
-                hint="Correct it by hand, then run `counsel setup` again.",
-                file=broken[0]["path"],
+            raise from_dict(
+                {
+                    "code": broken[0]["code"],
+                    "error": problem_words(broken[0]),
+                    "hint": "Correct it by hand, then run `counsel setup` again.",
+                    "file": broken[0]["path"],
+                }
             )
         return next((one for one in seen.servers if one.server.name == NAME and one.home.writable), None)
 
@@ -225,12 +228,6 @@ class Setup:
             if one.what == _ADDED.format(agent.name) and one.id not in taken_back:
                 standing.append(one)
         return standing
-
-
-def is_ours(held: Server) -> bool:
-    """Whether an entry starts this program, whoever wrote it."""
-    starts = Path(held.command).name == NAME or NAME in held.args
-    return held.transport == "stdio" and starts and "stdio" in held.args
 
 
 def _renewal(wanted: Server) -> Callable[[Server], Server]:

@@ -17,8 +17,9 @@ from typing import TypeAlias
 
 from counsel.doors.tools import TOOLS
 from counsel.servers import check as servers_check
+from counsel.servers.own import NAME
 from counsel.servers.service import Servers
-from counsel.setup import NAME, Step
+from counsel.setup import Step
 from counsel.types import Json
 
 SECONDS = 60.0
@@ -33,8 +34,11 @@ _AGAIN = "`{}` says more; `counsel servers check counsel` starts the entry itsel
 
 async def check(steps: list[Step], env: Mapping[str, str], seconds: float = SECONDS) -> None:
     """Fill in `connected` and `said` of every step that has an entry; all agents at once."""
-    there = [step for step in steps if step.program and step.action in {"added", "updated", "unchanged"}]
-    await asyncio.gather(*(_one(step, env, seconds) for step in there))
+    await asyncio.gather(*(_one(step, env, seconds) for step in steps if has_entry(step)))
+
+
+def has_entry(step: Step) -> bool:
+    return bool(step.program) and step.action in {"added", "updated", "unchanged"}
 
 
 async def _one(step: Step, env: Mapping[str, str], seconds: float) -> None:

@@ -155,6 +155,10 @@ def test_a_reader_that_has_gone_is_no_failure() -> None:
         ("counsel ask --eff", "--effort"),
         ("counsel ask -m gpt-5-m", "gpt-5-mini"),
         ("counsel consensus -m cod", "codex"),
+        ("counsel setup --agent claude,co", "claude,codex"),
+        ("counsel servers list --agent g", "gemini"),
+        ("counsel skills share x --to codex,cu", "codex,cursor"),
+        ("counsel skills list --scope pl", "plugin"),
     ],
 )
 def test_the_shell_completes(words: str, wanted: str) -> None:

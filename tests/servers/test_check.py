@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -202,6 +203,15 @@ def test_variables_are_filled_in_and_missing_ones_named(
     world.counsel("add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}")
     row = only(world)
     assert (row["status"], row["unset"]) == ("ok", ["TINY_NOT_SET"])
+
+
+def test_variables_that_are_not_set_take_one_line(world: World) -> None:
+    entry = {"command": sys.executable, "args": [str(QUICK)], "env_vars": ["TINY_A", "TINY_B"]}
+    source = world.project / "pasted.json"
+    source.write_text(json.dumps({"mcpServers": {"x": entry}}))
+    world.counsel("add", "-a", "codex", "--from", str(source))
+    lines = world.counsel("check").splitlines()
+    assert [line.strip() for line in lines if "TINY" in line] == ["not set here: TINY_A, TINY_B"]
 
 
 def test_checking_nothing(world: World) -> None:

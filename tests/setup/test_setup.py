@@ -8,6 +8,8 @@ import tomllib
 
 import pytest
 
+from counsel.servers import Servers
+
 from .conftest import COMMANDS, World
 
 OWN = {
@@ -198,8 +200,44 @@ def test_one_broken_file_holds_up_nobody_else(world: World) -> None:
     world.write("claude", '{"mcpServers": ')
     rows = world.json("--yes", "--no-check", code=1)
     assert rows["claude"]["action"] == "refused"
+    assert rows["claude"]["error"]["code"] == "CONFIG_INVALID"
+    assert rows["claude"]["error"]["error"].count(".claude.json") == 1
     assert rows["codex"]["action"] == "added"
     assert world.file("claude").read_bytes() == b'{"mcpServers": '
+
+
+def test_where_no_agent_has_an_entry_none_is_said_to_be_asked(world: World) -> None:
+    world.install("claude")
+    world.write("claude", '{"mcpServers": ')
+    world.setup("--yes", "-a", "claude", code=1)
+    assert "Asking" not in world.err
+
+
+def test_agents_may_be_named_with_commas(world: World) -> None:
+    world.install("claude", "codex", "gemini")
+    done = world.actions("--yes", "--no-check", "-a", "claude,codex", "-a", "codex")
+    assert done == {"claude": "added", "codex": "added"}
+    world.setup("-a", "claude,nobody", code=2)
+    assert "'nobody' is not one of claude, codex, gemini, cursor" in world.err
+    world.setup("-a", "", code=2)
+
+
+def test_an_agent_that_is_not_installed_is_named_alone(world: World) -> None:
+    world.install("claude")
+    world.setup("--yes", "-a", "codex", code=1)
+    assert "Codex: not installed" in world.err
+    assert "No agent is installed" not in world.err
+
+
+def test_counsels_own_entries_are_no_drift(world: World) -> None:
+    world.install(*COMMANDS)
+    world.setup("--yes", "--no-check")
+    rows = Servers.here(world.project).listing().servers
+    assert [(row.agent, row.drift) for row in rows] == [(agent, ()) for agent in COMMANDS]
+    held = json.loads(world.file("claude").read_text())
+    held["mcpServers"]["counsel"]["command"] = "/older/bin/python"
+    world.file("claude").write_text(json.dumps(held))
+    assert {row.drift for row in Servers.here(world.project).listing().servers} == {("command",)}
 
 
 def test_a_dry_run_shows_the_diff_and_writes_nothing(world: World) -> None:
@@ -214,8 +252,10 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(world: World) -> None:
 
 def test_without_a_person_nothing_is_written(world: World) -> None:
     world.install("claude")
-    world.setup(code=1)
+    world.setup(code=2)
     assert "--yes" in world.err
+    said = json.loads(world.setup("--json", code=2))
+    assert "--yes" in said["error"]
     assert world.files() == {}
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     shell_complete=question.models_like,
-    help="Name at least two; the same one twice is fine.",
+    help="Name several; the same one twice is fine.",
 )
 @click.option("--no-feedback", is_flag=True, help="One round only: nobody sees the others' answers.")
 @click.option("--feedback-prompt", metavar="TEXT", help="Added to what each model is told before it refines.")

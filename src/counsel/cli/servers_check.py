@@ -64,8 +64,8 @@ def _print(result: Checked) -> None:
         output.line(f"{head}: {result.latency_ms} ms, protocol {result.protocol_version}, {tools}")
     else:
         output.line(f"{head}{f': {result.error}' if result.error else ''}")
-    for name in result.unset:
-        output.line(f"        {name} is not set")
+    if result.unset:
+        output.line(f"        not set here: {', '.join(result.unset)}")
     for line in result.stderr:
         output.line(f"        stderr: {line}")
     sys.stdout.flush()

@@ -10,6 +10,7 @@ import click
 
 from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES
 from counsel.agents.serverform import Server
+from counsel.cli import names
 from counsel.errors import InvalidArgument
 from counsel.servers import fields
 from counsel.servers.service import EVERY_AGENT
@@ -25,16 +26,6 @@ UNSET = {
     "include-tool": "include_tools",
     "exclude-tool": "exclude_tools",
 }
-
-
-def _agents(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(name.strip() for given in value for name in given.split(",") if name.strip())
-    for name in names:
-        if name not in AGENTS:
-            raise click.BadParameter(f"{name!r} is no agent; agents are {', '.join(AGENTS)}.")
-    if value and not names:  # a script's empty variable must not mean every agent
-        raise click.BadParameter(f"it names none; agents are {', '.join(AGENTS)}.")
-    return names
 
 
 def _pairs(
@@ -66,7 +57,9 @@ agent = click.option(
     "-a",
     "agents",
     multiple=True,
-    callback=_agents,
+    callback=names.known(AGENTS),
+    shell_complete=names.completed(AGENTS),
+    metavar="AGENT",
     help="claude, codex, gemini, cursor; several with commas.",
 )
 everywhere = click.option("--everywhere", is_flag=True, help="Every agent, all or none.")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counsel.agents.base import AGENTS
 from counsel.cli import connect, json_option, output
-from counsel.errors import InvalidArgument
+from counsel.cli import servers_options as option
 
 if TYPE_CHECKING:
     from counsel.setup import Step
@@ -25,9 +24,7 @@ _DONE = {
 
 
 @click.command()
-@click.option(
-    "--agent", "-a", "agents", multiple=True, type=click.Choice(list(AGENTS)), help="Only this agent."
-)
+@option.agent
 @click.option("--remove", is_flag=True, help="Take back what setup wrote, and nothing else.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
@@ -69,6 +66,8 @@ def setup(
         output.document({"dry_run": dry_run, "agents": [step.as_dict(diff=dry_run) for step in steps]})
     else:
         _tell(steps, dry_run=dry_run)
+        if not agents and not any(step.program for step in steps):
+            output.words("No agent is installed; any other MCP client can start `counsel stdio`.")
     nobody = not remove and all(step.program is None for step in steps)
     ctx.exit(1 if nobody or any(step.failed for step in steps) else 0)
 
@@ -91,9 +90,8 @@ def _warn(steps: list[Step]) -> None:
 
 def _ask(count: int, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
-        raise InvalidArgument(
-            "Nobody is here to say yes, so nothing was written.",
-            hint="Say --yes, or --dry-run to look first.",
+        raise click.UsageError(
+            "Nobody is here to say yes, so nothing was written. Say --yes, or --dry-run to look first."
         )
     click.confirm(f"Write {'this change' if count == 1 else f'these {count} changes'}?", abort=True, err=True)
 
@@ -103,7 +101,7 @@ def _check(steps: list[Step], *, as_json: bool) -> None:
 
     from counsel import setup_check
 
-    if not as_json and any(step.program for step in steps):
+    if not as_json and any(setup_check.has_entry(step) for step in steps):
         output.words("Asking the agents whether they connect …")
     asyncio.run(setup_check.check(steps, os.environ))
 
@@ -111,8 +109,6 @@ def _check(steps: list[Step], *, as_json: bool) -> None:
 def _tell(steps: list[Step], *, dry_run: bool) -> None:
     for step in steps:
         output.words(f"{step.agent.label}: {_outcome(step, dry_run=dry_run)}")
-    if not any(step.program for step in steps):
-        output.words("No agent is installed; any other MCP client can start `counsel stdio`.")
 
 
 def _outcome(step: Step, *, dry_run: bool) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from counsel.agents.base import AGENTS
-from counsel.cli import json_option, output
+from counsel.cli import json_option, names, output
 from counsel.errors import Conflict
 from counsel.skills.record import SCOPES, Listing, Skill
 
@@ -30,25 +30,12 @@ def skills() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _names(
-    known: Collection[str],
-) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[str, ...]]:
-    """`--to a,b --to c` is a, b and c, each of them known."""
-
-    def split(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-        names = tuple(part.strip() for value in values for part in value.split(",") if part.strip())
-        if unknown := [name for name in names if name not in known]:
-            raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(known)}.")
-        return names
-
-    return split
-
-
 _agents = click.option(
     "--agent",
     "agents",
     multiple=True,
-    callback=_names(AGENTS),
+    callback=names.known(AGENTS),
+    shell_complete=names.completed(AGENTS),
     metavar="AGENT",
     help=f"Only these: {', '.join(AGENTS)}.",
 )
@@ -56,7 +43,8 @@ _scopes = click.option(
     "--scope",
     "scopes",
     multiple=True,
-    callback=_names(SCOPES),
+    callback=names.known(SCOPES),
+    shell_complete=names.completed(SCOPES),
     metavar="SCOPE",
     help=f"Only these: {', '.join(SCOPES)}.",
 )
@@ -225,7 +213,12 @@ def _page(shown: Shown) -> str:
 @skills.command(short_help="Let other agents see a skill, or take that back.")
 @click.argument("name")
 @click.option(
-    "--to", multiple=True, callback=_names(AGENTS), metavar="AGENT", help="For these agents; may be repeated."
+    "--to",
+    multiple=True,
+    callback=names.known(AGENTS),
+    shell_complete=names.completed(AGENTS),
+    metavar="AGENT",
+    help="For these agents; several with commas.",
 )
 @click.option("--everywhere", is_flag=True, help="For every agent.")
 @click.option(

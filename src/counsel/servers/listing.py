@@ -10,7 +10,7 @@ from counsel.configfiles.edits import MISSING
 from counsel.configfiles.safewrite import Reader
 from counsel.errors import CounselError
 from counsel.records import Record
-from counsel.servers import layers, secrets
+from counsel.servers import layers, own, secrets
 from counsel.servers.formats import FORMATS, homes
 
 
@@ -174,6 +174,8 @@ def _differences(rows: list[Found]) -> tuple[str, ...]:
     if len({row.server.transport for row in rows}) > 1:
         return ("transport",)
     lacking = {name for row in rows for name in FORMATS[row.agent].lacks}
+    if all(own.is_ours(row.server) for row in rows):
+        lacking |= own.BY_AGENT
     meant = [row.server.means() for row in rows]
     fields = dict.fromkeys(name for one in meant for name in one)
     return tuple(

@@ -264,7 +264,8 @@ class Servers:
         if agents is None and len(found) > 1:
             places = "; ".join(f"{one.agent} {one.scope}" for one in found)
             raise InvalidArgument(
-                f"{name!r} is in several places: {places}.", hint="Say --agent and --scope, or --everywhere."
+                f"{name!r} is in several places: {places}.",
+                hint="Say which agents and which scope (--agent, --scope), or --everywhere.",
             )
         return found
 

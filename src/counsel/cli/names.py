@@ -1,0 +1,33 @@
+"""Options that take names: `--agent claude,codex --agent gemini`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import click
+
+
+def known(
+    names: Collection[str],
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[str, ...]]:
+    """`a,b` and `c` are a, b and c, each of them known and meant once."""
+
+    def split(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+        given = [part.strip() for one in value for part in one.split(",") if part.strip()]
+        if unknown := [name for name in given if name not in names]:
+            raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(names)}.")
+        if value and not given:  # a script's empty variable must not mean all of them
+            raise click.BadParameter(f"it names none of {', '.join(names)}.")
+        return tuple(dict.fromkeys(given))
+
+    return split
+
+
+def completed(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """For the shell: what the name after the last comma can become."""
+
+    def candidates(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+    return candidates
