@@ -206,6 +206,31 @@ def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
     assert sum("no `" in what for what in shown) == 3
 
 
+def test_it_says_with_which_agents_counsel_is_registered(env, tmp_path):
+    (finding,) = examine(env, "setup")
+    assert (finding.level, finding.todo) == ("ok", "`counsel setup` registers it.")
+    entry = {"type": "stdio", "command": sys.executable, "args": ["-m", "counsel", "stdio"]}
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
+    assert levels(examine(env, "setup")) == {"counsel is registered with Claude Code": "ok"}
+
+
+def test_an_entry_whose_python_has_gone_is_a_problem(env, tmp_path):
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text(
+        '[mcp_servers.counsel]\ncommand = "/gone/bin/python"\nargs = ["-P", "-m", "counsel", "stdio"]\n'
+    )
+    found = only(examine(env, "setup"), "problem")
+    assert found.what == "Codex cannot start counsel: /gone/bin/python is not there"
+
+
+def test_an_agents_file_that_cannot_be_read_is_named(env, tmp_path):
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text('model = "x\n')
+    found = only(examine(env, "setup"), "warn")
+    assert found.what.count("config.toml") == 1
+    assert "line 1" in found.what
+
+
 def test_a_check_that_breaks_is_a_finding_and_hides_nothing(env, monkeypatch):
     def broken(_caller):
         raise RuntimeError(f"with {KEY}")
@@ -215,7 +240,7 @@ def test_a_check_that_breaks_is_a_finding_and_hides_nothing(env, monkeypatch):
     findings = examine(env)
     assert "RuntimeError" in only(findings, "problem").what
     assert KEY not in repr(findings)
-    assert findings[-1].area == "agents"
+    assert findings[-1].area == [*doctor.CHECKS][-1]
 
 
 # ── --online ─────────────────────────────────────────────────────────────────────────────────────────

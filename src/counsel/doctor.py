@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from counsel import __version__, logs
 from counsel import settings as settings_
 from counsel.agents import registry
+from counsel.agents.base import AGENTS
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
 from counsel.doors import place
@@ -298,6 +299,29 @@ def agents(caller: Caller) -> Iterator[Finding]:
             yield Finding("agents", "ok", f"{label}: {_program(found)} ({found.reason})")
 
 
+def registered(caller: Caller) -> Iterator[Finding]:
+    """counsel in the agents' own files, and what of those cannot be read."""
+    from counsel.servers import Servers  # noqa: PLC0415 — the other checks work without it
+    from counsel.servers.listing import problem_words  # noqa: PLC0415
+    from counsel.servers.own import is_ours  # noqa: PLC0415
+
+    seen = Servers.here(caller.cwd, caller.env).listing()
+    ours = [found for found in seen.servers if is_ours(found.server) and found.shadowed_by is None]
+    labels = dict.fromkeys(AGENTS[found.agent].label for found in ours)
+    if labels:
+        yield Finding("setup", "ok", f"counsel is registered with {', '.join(labels)}")
+    else:
+        yield Finding("setup", "ok", "counsel is registered with no agent", "`counsel setup` registers it.")
+    for found in ours:
+        program = Path(found.server.command)
+        if program.is_absolute() and not exists(program):
+            what = f"{AGENTS[found.agent].label} cannot start counsel: {program} is not there"
+            yield Finding("setup", "problem", what, "`counsel setup` renews the entry.")
+    for problem in seen.problems:
+        todo = "Correct it by hand; its agent may refuse to start with it."
+        yield Finding("setup", "warn", logs.redact(problem_words(problem)), todo)
+
+
 def _program(found: Installed) -> str:
     return f"{found.path} {found.version or ''}".strip()
 
@@ -311,6 +335,7 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
     "models": catalog,
     "providers": providers,
     "agents": agents,
+    "setup": registered,
 }
 
 
