@@ -99,15 +99,11 @@ class Consultation:
             async with place, asyncio.timeout(limit):
                 self._mark_attempt()
                 await self._listen(slot, route, self._events(route, call), fold)
+        except (CounselError, asyncio.CancelledError) as error:
+            self._failed(error, route, step, fold, began)
+            raise
         except BaseException as error:
-            failure = self._failure(error, route, step, fold)
-            lost = ledger.entry(self.job, route, began, fold.usage, code=failure.code)
-            self._database.soon(jobs.record(lost))
-            self.live.settle(slot, "failed", failure.as_dict())
-            diary.failed(self.job, route, failure)
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            raise failure from error
+            raise self._failed(error, route, step, fold, began) from error
         reply = self._reply(route, began, fold)
         diary.answered(self.job, route, reply)
         entry = ledger.entry(self.job, route, began, reply.usage)
@@ -190,6 +186,17 @@ class Consultation:
         shown = {"server": ran.server, "tool": ran.tool, "ms": ran.ms, "ok": ran.ok}
         fold.tools.append(shown)
         self.live.emit("tool", slot, name=ran.name, **shown)
+
+    def _failed(
+        self, error: BaseException, route: Route, step: Step, fold: Fold, began: float
+    ) -> CounselError:
+        """Write it down. Not in `ask`: a failure that its own frame names stays, with the prompt, until it is collected."""
+        failure = self._failure(error, route, step, fold)
+        lost = ledger.entry(self.job, route, began, fold.usage, code=failure.code)
+        self._database.soon(jobs.record(lost))
+        self.live.settle(step.slot, "failed", failure.as_dict())
+        diary.failed(self.job, route, failure)
+        return failure
 
     def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
         partial = "".join(fold.pieces) or None

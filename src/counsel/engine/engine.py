@@ -90,7 +90,7 @@ class Engine:
             if running.result is not None:
                 return await self._with_summary(running)
             if running.failure is not None:
-                raise running.failure
+                raise from_dict(running.failure)
         patience = time.monotonic() + _KEYLESS
         while True:
             row = self._job(job_id)

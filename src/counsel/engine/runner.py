@@ -250,7 +250,7 @@ class Runner:
         error.fields.setdefault("continuation_id", running.job.conversation)
         running.live.emit("cancelled" if status == "cancelled" else "failed", error=error.as_dict())
         self._flush_last(running)
-        running.failure = error
+        running.failure = error.as_dict()
         running.job.status = status
         try:
             await asyncio.shield(self._database.write(jobs.finish(fence, status, error=error.as_dict())))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from counsel.engine.live import Live
 from counsel.engine.store.database import StoreError
 from counsel.engine.task import Job
-from counsel.errors import CounselError
 from counsel.types import Json
 
 
@@ -19,7 +18,7 @@ class Running:
     live: Live
     task: asyncio.Task[None] = field(init=False)
     result: Json | None = None
-    failure: CounselError | None = None
+    failure: Json | None = None  # the error as it is told: its frames would hold the job, and the job it
     title: str = ""
     titling: asyncio.Task[str] | None = None
     summary: asyncio.Task[str] | None = None  # the final one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from counsel.errors import UpstreamError
@@ -200,20 +200,11 @@ class MessagesReader:
         self._reason: str | None = None
         self._stopped = False
         self._last, self._said = "", False  # the newest block's type; whether there was a text
-        self._reads = {
-            "message_start": self._start,
-            "content_block_start": self._open,
-            "content_block_delta": self._delta,
-            "content_block_stop": self._close,
-            "message_delta": self._end,
-            "message_stop": self._stop,
-            "error": self._failed,
-        }
 
     def feed(self, event: str, data: str) -> list[Event]:
         said = sse.document(data)
-        read = self._reads.get(said.get("type") or event)
-        return read(said) if read else []
+        read = _READS.get(said.get("type") or event)
+        return read(self, said) if read else []
 
     def finish(self) -> list[Event]:
         if not self._stopped:
@@ -291,6 +282,18 @@ class MessagesReader:
 
     def _failed(self, said: Json) -> list[Event]:
         raise Complained(said, _STATUS.get(str((said.get("error") or {}).get("type"))))
+
+
+# of functions, not of a reader's own methods: it would hold itself, and with it a long answer until the next collection
+_READS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
+    "message_start": MessagesReader._start,  # noqa: SLF001 - a table of this module's own
+    "content_block_start": MessagesReader._open,  # noqa: SLF001
+    "content_block_delta": MessagesReader._delta,  # noqa: SLF001
+    "content_block_stop": MessagesReader._close,  # noqa: SLF001
+    "message_delta": MessagesReader._end,  # noqa: SLF001
+    "message_stop": MessagesReader._stop,  # noqa: SLF001
+    "error": MessagesReader._failed,  # noqa: SLF001
+}
 
 
 def _usage(said: Json) -> Usage:

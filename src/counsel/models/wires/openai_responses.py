@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from counsel.errors import UpstreamError
@@ -126,26 +126,13 @@ class ResponsesReader:
         self._refused = False
         self._message: int | None = None
         self._finished: Finished | None = None
-        self._reads = {
-            "response.output_text.delta": self._text,
-            "response.refusal.delta": self._refusal,
-            "response.reasoning_summary_text.delta": self._thinking,
-            "response.reasoning_text.delta": self._thinking,
-            "response.reasoning_summary_part.added": self._next_thought,
-            "response.output_text.annotation.added": self._annotation,
-            "response.output_item.done": self._item,
-            "response.completed": self._completed,
-            "response.incomplete": self._completed,
-            "response.failed": self._failed,
-            "error": self._failed,
-        }
 
     def feed(self, event: str, data: str) -> list[Event]:
         if data == "[DONE]":
             return []
         said = sse.document(data)
-        read = self._reads.get(said.get("type") or event)
-        return read(said) if read else []
+        read = _READS.get(said.get("type") or event)
+        return read(self, said) if read else []
 
     def finish(self) -> list[Event]:
         if self._finished is None:
@@ -200,6 +187,22 @@ class ResponsesReader:
 
     def _failed(self, said: Json) -> list[Event]:
         raise Complained((said.get("response") or said).get("error") or said)
+
+
+# of functions, not of a reader's own methods: it would hold itself, and with it a long answer until the next collection
+_READS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
+    "response.output_text.delta": ResponsesReader._text,  # noqa: SLF001 - a table of this module's own
+    "response.refusal.delta": ResponsesReader._refusal,  # noqa: SLF001
+    "response.reasoning_summary_text.delta": ResponsesReader._thinking,  # noqa: SLF001
+    "response.reasoning_text.delta": ResponsesReader._thinking,  # noqa: SLF001
+    "response.reasoning_summary_part.added": ResponsesReader._next_thought,  # noqa: SLF001
+    "response.output_text.annotation.added": ResponsesReader._annotation,  # noqa: SLF001
+    "response.output_item.done": ResponsesReader._item,  # noqa: SLF001
+    "response.completed": ResponsesReader._completed,  # noqa: SLF001
+    "response.incomplete": ResponsesReader._completed,  # noqa: SLF001
+    "response.failed": ResponsesReader._failed,  # noqa: SLF001
+    "error": ResponsesReader._failed,  # noqa: SLF001
+}
 
 
 def _usage(said: Json) -> Usage:

@@ -1,0 +1,55 @@
+"""A call that is over is freed at once, not when the collector comes by: the daemon lets that be seldom."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
+from counsel.engine.task import Job
+from counsel.errors import CounselError
+from counsel.models.wires import WIRES
+from counsel.requests import ChatRequest
+from counsel.types import Finished
+from fake import FakeAPI
+
+MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash", "deepseek-chat")
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """It comes when it is called, and keeps what it finds."""
+    gc.disable()
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    yield
+    gc.set_debug(0)
+    gc.garbage.clear()
+    gc.enable()
+
+
+async def outcome(engine: Engine, caller: Caller, model: str) -> str:
+    job = await engine.submit(ChatRequest(prompt="hello", model=model), caller)
+    try:
+        await engine.wait(job)
+    except CounselError as error:
+        return error.code
+    return "answered"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("script", "ends"), [({}, "answered"), ({"status": 400}, "UPSTREAM_ERROR")])
+async def test_nothing_of_a_call_waits_for_the_collector(
+    engine: Engine, caller: Any, fake_api: FakeAPI, model: str, script: dict[str, int], ends: str
+) -> None:
+    fake_api.script(times=None, **script)
+    assert await outcome(engine, caller(), model) == ends
+    await asyncio.sleep(0)
+    gc.collect()
+    readers = tuple(type(wire.reader()) for wire in WIRES.values())
+    assert not [found for found in gc.garbage if isinstance(found, (Job, Finished, *readers))]
