@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from functools import cache
 
 
 class Upstream(asyncio.Protocol):
@@ -49,6 +50,7 @@ def _response(text: str) -> dict:
     }  # fmt: skip
 
 
+@cache  # made once: what the peers cost is measured, not this
 def plain(size: int) -> bytes:
     body = json.dumps(_response("x" * (size or 40))).encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
@@ -57,6 +59,7 @@ def plain(size: int) -> bytes:
     )
 
 
+@cache
 def streamed(size: int) -> bytes:
     pieces = ["word "] * 20 if not size else ["x" * 1000] * (size // 1000)
     events = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -26,6 +27,7 @@ log = logging.getLogger("counsel.daemon")
 
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[Engine]]
 BACKLOG = 512
+GARBAGE = 10_000  # objects between looks for cycles; a call leaves none
 LEASE_PATIENCE = 10.0  # seconds for the daemon before us to finish
 
 
@@ -35,6 +37,7 @@ class Occupied(Exception):
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
     home = Path(place.home(os.environ))
+    gc.set_threshold(GARBAGE)
     private.process()
     logs.setup(settings.load(), stderr=False)
     try:
@@ -112,6 +115,7 @@ async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine)
         loop.add_signal_handler(number, house.end, "signal")
     server = await loop.create_unix_server(lambda: Visit(house).pipe, sock=listen(path))
     log.info("daemon %s listens: pid %s", __version__, os.getpid())
+    gc.freeze()  # what was imported stays as long as the daemon
     ready()
     try:
         why = await house.over()
