@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
         "XAI_BASE_URL": "http://x",
     }
     entry = setup.server(AGENTS[agent], settings.load(env))
-    entry = replace(entry, command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
+    entry = entry.replaced(command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
     Servers(place(env, desk.project), tmp_path / "backups").add([entry], [agent])
     if agent == "codex":
         step = setup.Step(AGENTS["codex"], Path(desk.env["PATH"].split(os.pathsep)[1], "codex"), "added")
