@@ -22,7 +22,6 @@ Leaving: TypeAlias = Literal["cancelled", "gone", "handover"]
 Report: TypeAlias = Callable[[float, str], None]
 
 REPORT_EVERY = 0.25  # seconds: a progress notification per delta costs four times the throughput (facts)
-LONGEST = 1_000_000_000  # characters: more than the answers of any job
 REPORT_TEXT = 4_000  # characters of the text so far that a notification carries
 
 
@@ -156,9 +155,7 @@ class Growing:
         self._notes: dict[str, str] = {}
 
     def add(self, event: JobEvent) -> None:
-        if event.kind == "started":  # anew, after the process that counted before has died
-            self.size = max(self.size, (int(event.data.get("attempt", 1)) - 1) * LONGEST)
-        elif event.kind == "model_started":
+        if event.kind == "model_started":
             self._names[event.slot] = str(event.data.get("model", event.slot))
             self._cut(event.slot, 0)
         elif event.kind == "phase":

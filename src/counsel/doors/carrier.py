@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 CHUNK = 1 << 16
 PATIENCE = 20.0  # seconds for a daemon to start
+PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"'
 DEATHS = 5  # of daemons in a row under one call, before it is given up
 
 
@@ -90,6 +91,20 @@ class Pending:
         return {"content": [{"type": "text", "text": text}], "structuredContent": failure, "isError": True}
 
 
+class Progress:
+    """Numbers of one call's progress. They must grow, and each daemon counts for itself."""
+
+    __slots__ = ("before", "last")
+
+    def __init__(self) -> None:
+        self.before: float = 0
+        self.last: float = 0
+
+    def grown(self, message: Json) -> bytes:
+        self.last = message["params"]["progress"] = self.before + message["params"]["progress"]
+        return as_line(message)
+
+
 class Carrier:
     def __init__(
         self, agent: str | None, talk: Talk, poll: select.poll, tell: Callable[[bytes], None]
@@ -112,6 +127,7 @@ class Carrier:
         self.waiting: dict[str, Pending] = {}  # by the JSON of their id (of a batch: of all ids)
         self.queue: list[bytes] = []  # notifications and answers for a daemon that is not there yet
         self.answering: str | None = None  # the next line from the daemon answers this
+        self.progress: dict[str, Progress] = {}  # by the JSON of their tokens, while calls wait
 
     # ── from the client ──
 
@@ -227,10 +243,21 @@ class Carrier:
                 self._pass_on(line)
 
     def _pass_on(self, line: bytes) -> None:
-        self.tell(line)
+        self.tell(self._counted(line) if line.startswith(PROGRESS) else line)
         if self.answering is not None:
-            self.waiting.pop(self.answering, None)
+            self._answered(self.answering)
             self.answering = None
+
+    def _counted(self, line: bytes) -> bytes:
+        message = json.loads(line)
+        return self.progress.setdefault(json.dumps(message["params"]["progressToken"]), Progress()).grown(
+            message
+        )
+
+    def _answered(self, name: str) -> None:
+        self.waiting.pop(name, None)
+        if not self.waiting:
+            self.progress.clear()
 
     def _noted(self, note: Json) -> None:
         if "done" in note:
@@ -251,7 +278,7 @@ class Carrier:
         if answered:
             self.answering = name
         else:
-            self.waiting.pop(name, None)
+            self._answered(name)
 
     def _greeted(self, version: str) -> None:
         self.known = True
@@ -277,6 +304,8 @@ class Carrier:
         self.retry_at = 0.0
         self.up.clear()
         self.down.clear()
+        for progress in self.progress.values():
+            progress.before = progress.last
         for name, pending in list(self.waiting.items()):
             pending.deaths += was_greeted
             if pending.deaths >= DEATHS:

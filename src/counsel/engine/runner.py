@@ -401,4 +401,4 @@ class Runner:
 
 def _names(job: Job) -> Json:
     """With these a listener asks for the whole result, or goes on with the conversation."""
-    return {"job_id": job.id, "continuation_id": job.conversation, "attempt": job.attempt}
+    return {"job_id": job.id, "continuation_id": job.conversation}
