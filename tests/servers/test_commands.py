@@ -433,6 +433,7 @@ def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pyt
     "text",
     [
         "",
+        "// nothing but this",
         "{",
         "[mcp_servers",
         '{"mcpServers": {}}',
@@ -448,7 +449,8 @@ def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pyt
 )
 def test_bad_pasted_text_is_refused(text: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    world.counsel("add", "x", "-a", "claude", "--from", "-", code=1)
+    refused = world.json("add", "x", "-a", "claude", "--from", "-", code=1)
+    assert refused["code"] in {"INVALID_ARGUMENT", "CONFIG_INVALID"}
     assert not world.file("claude").exists()
 
 

@@ -91,7 +91,9 @@ def _refuse_repeated(text: str) -> None:
                 f"The pasted text has {twice!r} twice in one object.", hint="Take one of them out."
             )
 
-    json.loads(Plain.of(text, comments=True).text, object_pairs_hook=once, parse_int=str)
+    plain = Plain.of(text, comments=True).text
+    if plain.strip():  # not comments alone
+        json.loads(plain, object_pairs_hook=once, parse_int=str)
 
 
 def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
