@@ -97,13 +97,15 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             seen.append(str(self.headers.get("Authorization")))
             status = int(self.path[1:]) if self.path[1:].isdigit() else 200
             self.send_response(status)
             self.send_header("Content-Type", "text/html" if self.path == "/page" else "application/json")
             self.end_headers()
-            self.wfile.write(b"{half")
+            words = f"{'long ' * 97}{str(self.headers.get('Authorization')).removeprefix('Bearer ')}"
+            said = {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32000, "message": words}}
+            self.wfile.write(json.dumps(said).encode() if self.path == "/echo" else b"{half")
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -151,6 +153,18 @@ def test_a_token_that_is_not_set_is_named_and_not_sent(
     assert "HTTP 401" in row["error"]
     assert row["unset"] == ["TINY_NOT_SET"]
     assert set(refusing[1]) == {"None"}
+
+
+@pytest.mark.parametrize("token", ["plain-word-of-mine", SECRET])
+def test_a_token_that_a_server_repeats_is_not_shown_nor_half_of_it(
+    token: str, world: World, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TINY_TOKEN", token)
+    world.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/echo", "--token-env", "TINY_TOKEN")
+    row = only(world, code=1)
+    assert f"Bearer {token}" in refusing[1]
+    assert row["error"].startswith("long long ")
+    assert token[:4] not in row["error"]
 
 
 def test_a_server_that_answers_and_will_not_end_is_ok(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

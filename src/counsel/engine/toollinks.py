@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from counsel.agents.base import Place
 from counsel.engine.toolservers import Shared
 from counsel.errors import UpstreamError
-from counsel.servers import secrets
 from counsel.servers.connecting import connected, every_tool, expanded, reason, tail
 from counsel.types import Json
 
@@ -121,7 +120,7 @@ class Link:
         self._ready.exception()  # seen: a consultation that was cancelled meanwhile does not ask for it
 
     def _reason(self, error: BaseException) -> str:
-        return secrets.redacted(reason(error), self.server).rstrip(".")
+        return reason(error, self.server).rstrip(".")
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,6 @@ from typing import IO, Any
 
 from counsel.agents.base import Place
 from counsel.agents.serverform import Server
-from counsel.servers import secrets
 from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, expanded, load, reason, tail
 from counsel.servers.listing import Found
 from counsel.servers.service import Servers
@@ -127,7 +126,7 @@ async def check_one(found: Found, place: Place, timeout: float) -> Checked:  # n
             result.status, result.error = "timeout", f"no answer within {timeout:g} s"
         else:
             error = _failure(asking) or ConnectionError("it said nothing")
-            result.error = secrets.redacted(reason(error, result.heard.status), server)
+            result.error = reason(error, server, result.heard.status)
         result.stderr = tail(errors, server)
     return result
 

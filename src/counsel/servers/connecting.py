@@ -84,8 +84,6 @@ async def _transport(
         yield _started(server, agent, place, errors)
         return
     headers = dict(server.headers)
-    if server.token_env and (token := place.env.get(server.token_env)):
-        headers["Authorization"] = f"Bearer {token}"
     from mcp.shared._httpx_utils import create_mcp_http_client
 
     if server.transport == "sse":
@@ -122,7 +120,10 @@ def _started(server: Server, agent: str, place: Place, errors: IO[str]) -> Any:
 
 
 def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]:
-    """The server with its references filled in, and the variables that have no value: these stay as they are."""
+    """The server with its references and its token filled in, and the variables that have no value: these stay as they are.
+
+    Whatever it is sent is then among its values, and taken out of the words that come back.
+    """
     unset: dict[str, None] = {}
 
     def fill(text: str) -> str:
@@ -136,16 +137,20 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
         return REFERENCE.sub(value, text)
 
     filled = translated(server, fill)
-    if server.token_env and not env.get(server.token_env):
+    if server.token_env and (token := env.get(server.token_env)):
+        headers = {**filled.headers, "Authorization": f"Bearer {token}"}
+        filled = filled.replaced(headers=headers, token_env=None)
+    elif server.token_env:
         unset[server.token_env] = None
     return filled, list(unset)
 
 
-def reason(error: BaseException, status: int = 0) -> str:
-    """Why there is no connection, in one line. `status`: of the last HTTP answer."""
+def reason(error: BaseException, server: Server, status: int = 0) -> str:
+    """Why there is no connection, in one line without secrets. `status`: of the last HTTP answer."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    words = " ".join(_words(error).split())
+    known = secrets.redacted(_words(error), server)  # before anything is cut: half of a secret is not found
+    words = " ".join(known.split())
     if status >= HTTPStatus.BAD_REQUEST:
         words = _refused(status, words)
     return words if len(words) < LONGEST else f"{words[: LONGEST - 1]}…"
@@ -158,11 +163,8 @@ def _refused(status: int, words: str) -> str:
     return f"it answered HTTP {status} {phrase}".rstrip() + wants + said
 
 
-_NO_WORDS = (
-    "Server returned an error response",
-    "Not Found",
-    "Session terminated",
-)  # the library's, of a bare status
+# The library's, of a bare status.
+_NO_WORDS = ("Server returned an error response", "Not Found", "Session terminated")
 
 
 def _words(error: BaseException) -> str:
