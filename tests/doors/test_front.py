@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -366,3 +368,26 @@ async def test_a_window_whose_folder_is_gone_still_works(home: Path, tmp_path: P
     async with Window(home, command=[sys.executable, "-P", "-c", script], cwd=folder) as window:
         await window.initialize()
         assert (await window.text("env HOME")).split("|")[1] == "/nowhere"
+
+
+@pytest.mark.parametrize("says", ["nothing", "tools/list"])
+def test_a_front_whose_reader_has_gone_ends_though_stdin_stays_open(home: Path, says: str) -> None:
+    """Node.js gives its children sockets, not pipes, and a socket says in another way that nobody reads."""
+    ours, theirs = socket.socketpair()
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED}
+    with subprocess.Popen(
+        [sys.executable, str(FRONT)], env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE
+    ) as front:
+        theirs.close()
+        assert front.stdin is not None
+        assert front.stderr is not None
+        front.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        front.stdin.flush()
+        assert b'"id":1' in ours.recv(65536)
+        ours.close()
+        if says != "nothing":
+            with contextlib.suppress(BrokenPipeError):  # it has ended already
+                front.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"%s"}\n' % says.encode())
+                front.stdin.flush()
+        assert front.wait(30) == 0
+        assert front.stderr.read() == b""

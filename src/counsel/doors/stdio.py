@@ -30,6 +30,8 @@ Speak MCP on stdin and stdout: what an agent starts as its MCP server.
 """
 CHUNK = 1 << 16
 WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without blocking
+# A pipe says POLLERR when its reader has gone; a socket, which Node.js gives its children, and macOS' pipes say POLLHUP.
+GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
 LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
 
 
@@ -134,12 +136,21 @@ class Front:
                 self._from_client(line)
 
     def _write_stdout(self, event: int) -> None:
-        if event & (select.POLLERR | select.POLLNVAL):  # the reader has gone
-            self.out.clear()
-            self.carrier.waiting.clear()
-            self.ends_at = self.ends_at or time.monotonic()
+        if event & GONE:
+            self._unheard()
         elif event & select.POLLOUT:
+            self._write()
+
+    def _write(self) -> None:
+        try:
             del self.out[: os.write(1, self.out[:WRITE_AT_ONCE])]
+        except ConnectionError:
+            self._unheard()
+
+    def _unheard(self) -> None:
+        self.out.clear()
+        self.carrier.waiting.clear()
+        self.ends_at = self.ends_at or time.monotonic()
 
     def _write_what_fits(self) -> None:
         while self.out and (found := self.room.poll(0)):
@@ -147,7 +158,7 @@ class Front:
 
     def _last_writes(self) -> None:
         while self.out:
-            del self.out[: os.write(1, self.out[:WRITE_AT_ONCE])]
+            self._write()
 
     def _tell(self, line: bytes) -> None:
         self.out += line + b"\n"
