@@ -78,8 +78,9 @@ Step: TypeAlias = Event | Send
 
 
 class Reader(Protocol):
-    """A fold over an agent's lines; no I/O inside, but `finish` may look at the agent's own files. `done`: the answer is complete, whatever still follows.
+    """A fold over an agent's lines. `done`: the answer is complete, whatever still follows.
 
+    No I/O inside, but `finish`, which is called in a thread, may look at the agent's own files.
     Raises `CounselError` for a failure and `LostSession` when the session is gone.
     """
 

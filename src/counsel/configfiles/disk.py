@@ -173,9 +173,8 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    with contextlib.suppress(
-        OSError
-    ):  # some file systems cannot, some folders may not be read; the rename is done
+    """As far as it can be: some file systems cannot, some folders may not be read; the rename is done."""
+    with contextlib.suppress(OSError):
         sync_file(folder)
 
 

@@ -75,11 +75,9 @@ class Journal:
             if kept and not told and not self._stands(name):
                 _remove(self.folder / name)
             raise
-        if undoes is not None and not written:
+        if undoes is not None and not written:  # nothing was left of it: the next undo is of an older one
             with disk.explained(self.folder, "written"):
-                self._record(
-                    name, [], what, undoes
-                )  # nothing was left of it: the next undo is of an older one
+                self._record(name, [], what, undoes)
         for number in range(len(written)):
             with suppress(FileNotFoundError):
                 self._before(name, number).chmod(0o600)  # only now: it was the file that others read
@@ -210,9 +208,8 @@ class Journal:
             entries.append(_shown(one, start, end))
         shown = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
         _write_private(folder / "op.new", json.dumps(shown, indent=1).encode())
-        (folder / "op.new").replace(
-            folder / "op.json"
-        )  # it may be there already, for files that are replaced
+        # Not in place: there may be one already, for files that are replaced by now.
+        (folder / "op.new").replace(folder / "op.json")
 
     def _load(self, name: str) -> Operation | None:
         try:

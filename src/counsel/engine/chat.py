@@ -114,7 +114,8 @@ def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) ->
 
 def _another_may_answer(error: CounselError) -> bool:
     """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
-    its window may be full by now. What a person has begun to read stays.
+    its window may be full by now. Whoever says that it cannot go on is replaced in the middle of an answer, too; what any other
+    failure breaks off is kept as what had arrived.
     """
     if isinstance(error, Unavailable | AuthenticationFailed | Refused):
         return True
