@@ -165,6 +165,11 @@ TOML_LEAVES = st.sampled_from(
         "[1, 2, 3]",
         "[]",
         "[\n  1, # one\n  # two\n  2,\n]",
+        "[\n  1, # one\n  2\n]",
+        "[1,\n2]",
+        "[ 1 , 2 , ]",
+        "[ ]",
+        "[ # none\n]",
         "[[1], ['a']]",
         "{}",
         "{ a = 1, b.c = 'x' }",
@@ -181,7 +186,7 @@ TOML_KEYS = st.sampled_from(
 LAYOUTS = st.tuples(
     st.sampled_from(["", "", "  ", "\t"]),
     st.sampled_from([" = ", "=", "\t=  "]),
-    st.sampled_from(["", "", " # note", "  # [x]"]),
+    st.sampled_from(["", "", " ", " # note", "  # [x]"]),
 )
 COMMENTS = st.sampled_from(["", "", "", "# comment\n", "# [mcp_servers.commented]\n", "\n", "  \n"])
 

@@ -8,7 +8,7 @@ import pytest
 
 from counsel.configfiles import jsonread
 from counsel.configfiles.document import parse
-from counsel.configfiles.edits import MISSING, AddItem, Drop, Put
+from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put
 from counsel.errors import ConfigInvalid
 
 NEW = {"command": "c", "args": []}
@@ -214,7 +214,64 @@ def test_untouched_oddities_survive_a_toml_edit() -> None:
     assert after == f'{before}\n[mcp_servers.x]\ncommand = "c"\nargs = []\n'
 
 
+@pytest.mark.parametrize(
+    ("before", "path"),
+    [
+        ("[a.b]\nk = 1\n", ("a",)),
+        ("[a]\nb.k = 1 # note\n", ("a", "b")),
+        ("a.b.k = 1", ("a", "b")),
+        ("a = { b.k = 1 }", ("a", "b")),
+        ("[a.b]\n[a.b.c]\nk = 1\n", ("a", "b")),
+    ],
+)
+def test_a_table_can_be_emptied(before: str, path: tuple[str, ...]) -> None:
+    after = parse(before, "toml").set_member(path, {})
+    assert after.get(path) == {}
+    assert after.text.count("#") == before.count("#")
+
+
+def test_what_is_no_table_makes_room_for_one() -> None:
+    before = "a = 1 # one\n[[l]]\nx = 1\n"
+    after = parse(before, "toml").edited([Put(("a", "k"), 2), Put(("l", "k"), 3)])
+    assert after.value == {"a": {"k": 2}, "l": {"k": 3}}
+    assert "# one" in after.text
+
+
+def test_a_last_line_without_a_break_keeps_its_blanks() -> None:
+    before = '[a]\nk = "x"  '
+    added = parse(before, "toml").set_member(("mcp_servers", "x"), NEW)
+    assert added.text == f'{before}\n\n[mcp_servers.x]\ncommand = "c"\nargs = []'
+    assert added.remove_member(("mcp_servers", "x")).text == before
+
+
+def test_elements_of_an_array_of_tables_come_and_go_alone() -> None:
+    before = "# first\n[[l]] # one\nk = 1\n\n[[l]]\nk = 2 # two\n[l.in]\nb = 0x1\n\n[z]\n"
+    added = parse(before, "toml").edited([AddItem(("l",), {"in": {"c": 3}, "k": 3})])
+    assert added.text == before.replace("\n[z]", "\n[[l]]\nk = 3\n\n[l.in]\nc = 3\n\n[z]")
+    assert added.edited([DropItem(("l",), {"in": {"c": 3}, "k": 3})]).text == before
+    fewer = parse(before, "toml").edited([DropItem(("l",), {"k": 1})])
+    assert fewer.text == "# first\n\n[[l]]\nk = 2 # two\n[l.in]\nb = 0x1\n\n[z]\n"
+
+
+def test_many_tables_side_by_side_are_as_if_added_one_by_one() -> None:
+    before = "[mcp_servers.a]\ncommand = 'x'\n# its note\n\n[z]\n"
+    puts = [Put(("mcp_servers", name), {**NEW, "env": {"K": name}}) for name in ("b", "c", "d")]
+    one_by_one = parse(before, "toml")
+    for put in puts:
+        one_by_one = one_by_one.edited([put])
+    together = parse(before, "toml").edited([*puts, Put(("mcp_servers", "b", "command"), "d")])
+    assert together.text == one_by_one.set_member(("mcp_servers", "b", "command"), "d").text
+
+
+@pytest.mark.parametrize("kind", ["[{}]\nk = 1\n", "{} = 1\n"])
+def test_nesting_beyond_the_comparison_is_refused(kind: str) -> None:
+    text = kind.format(".".join("a" * 3000))
+    with pytest.raises(ConfigInvalid, match="nested too deeply"):
+        parse(text, "toml").set_member(("b",), 1)
+
+
 JSON_LIST = '{\n  "l": [\n    "a", // one\n    // two\n    "b"\n  ], "m": ["x", "y"]\n}'
+TOML_BARE_LIST = "l = [\n  1, # one\n  2 # two\n]\ne = [ # none\n]\nb = [\n  1\n]\n"
 TOML_LIST = 'l = [\r\n  "a", # one\r\n  # two\r\n  "b", # b\r\n]\r\nm = ["x", "y"]'
 
 
@@ -229,6 +286,13 @@ TOML_LIST = 'l = [\r\n  "a", # one\r\n  # two\r\n  "b", # b\r\n]\r\nm = ["x", "y
         (TOML_LIST, "toml", "l", ["A", "b"], '"a"', '"A"'),
         (TOML_LIST, "toml", "l", ["a", "b", "c"], "# b\r\n", '# b\r\n  "c",\r\n'),
         (TOML_LIST, "toml", "l", ["a"], '  "b", # b', "   # b"),
+        (TOML_LIST, "toml", "l", ["b"], '  "a", # one', "   # one"),
+        (TOML_LIST, "toml", "l", [], '"a", # one\r\n  # two\r\n  "b",', " # one\r\n  # two\r\n  "),
+        (TOML_LIST, "toml", "m", ["y"], '["x", "y"]', '["y"]'),
+        (TOML_BARE_LIST, "toml", "l", [1, 2, 3], "2 # two\n", "2, # two\n  3\n"),
+        (TOML_BARE_LIST, "toml", "l", [1], "1, # one\n  2 #", "1 # one\n   #"),
+        (TOML_BARE_LIST, "toml", "b", [1, 2], "  1\n", "  1,\n  2\n"),
+        (TOML_BARE_LIST, "toml", "e", [1, 2], "# none\n", "# none\n  1,\n  2,\n"),
         (TOML_LIST, "toml", "m", ["x"], '["x", "y"]', '["x"]'),
         (TOML_LIST, "toml", "m", ["x", "y", "z"], '["x", "y"]', '["x", "y", "z"]'),
     ],

@@ -323,6 +323,57 @@ def test_toml_members_can_be_replaced_and_removed(text: str, data: st.DataObject
     assert document.remove_member(path).get(path) is MISSING
 
 
+@cases(60, 400, toml_documents(), st.data())
+def test_toml_edits_of_all_kinds_follow_one_another(text: str, data: st.DataObject) -> None:
+    valid_toml(text)
+    document = parse(text, "toml")
+    for _ in range(2):
+        edits = any_edits(data, document.value)
+        after = document.edited(edits)
+        assert without_empty(after.value) == without_empty(intended(document.value, edits))
+        if isinstance(edits[-1], Put):
+            assert alike(after.get(edits[-1].path), edits[-1].value)
+        document = after
+
+
+@cases(60, 400, toml_documents(), st.data())
+def test_undo_takes_our_edits_out_of_toml_that_others_edited(text: str, data: st.DataObject) -> None:
+    valid_toml(text)
+    document = parse(text, "toml")
+    ours = document.edited(any_edits(data, document.value))
+    theirs = ours.edited(any_edits(data, ours.value))
+    before, after, current = (one.encode() for one in (text, ours.text, theirs.text))
+    entry = Entry(Target(Path("f"), "toml"), (0, 0), *difference(before, after)[:2], len(after))
+    try:
+        undone = _three_way(entry, before, after, current)
+    except Conflict:
+        return
+    wanted = merged(document.value, ours.value, theirs.value)
+    assert without_empty(parse((undone or b"").decode(), "toml").value) == without_empty(wanted)
+
+
+@cases(40, 300, toml_documents(), st.sampled_from(["an item", {"an": {"item": 1}}]), st.data())
+def test_toml_list_items_come_and_go(text: str, item: Any, data: st.DataObject) -> None:
+    before = valid_toml(text)
+    tables = {one.place[:-1] for one in scan(text) if one.kind == "array"}
+    members = [(*home, key) for home in holders(before) for key in lookup(before, home)]
+    lists = [path for path in members if isinstance(lookup(before, path), list)]
+    lists = [path for path in lists if isinstance(item, dict) or path not in tables]
+    assume(lists)
+    path = data.draw(st.sampled_from(lists))
+    added = parse(text, "toml").edited([AddItem(path, item)])
+    assert added.get(path)[-1] == item
+    assert added.edited([DropItem(path, item)]).text == text
+
+
+def without_empty(value: Any) -> Any:
+    """Tables that hold nothing need no words in TOML, so they may come and go with what they held."""
+    if not isinstance(value, dict):
+        return value
+    kept = {key: without_empty(inner) for key, inner in value.items()}
+    return {key: inner for key, inner in kept.items() if inner != {}}
+
+
 LISTS = st.lists(st.sampled_from([1, 2, "a", "]", ["x"]]), min_size=1, max_size=4)
 
 

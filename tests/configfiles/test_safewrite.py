@@ -322,6 +322,18 @@ def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) 
     assert file.read_text() == text.replace("\n}", ',\n  "later": 1\n}')
 
 
+def test_undo_joins_a_line_that_was_cut_in_two(tmp_path: Path, home: Path) -> None:
+    """A comment stayed when its key went; the key comes back to it, not to a line that others put there."""
+    file = tmp_path / "config.toml"
+    file.write_text("k = 1 # why\nl = 2\n")
+    journal = Journal(home)
+    apply(journal, by_edits(Target(file, "toml"), lambda _: [Drop(("k",))]))
+    assert file.read_text() == "# why\nl = 2\n"
+    file.write_text("# by hand\n# why\nl = 2\n")
+    journal.undo()
+    assert file.read_text() == "# by hand\nk = 1 # why\nl = 2\n"
+
+
 def test_undo_knows_what_was_written_in_the_middle(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from counsel.configfiles.edits import (
     Path,
     Put,
     alike,
+    emptied,
     intended,
     lookup,
     patch,
@@ -53,13 +54,29 @@ class Document(abc.ABC):
 
     def edited(self, edits: Sequence[Edit]) -> Self:
         """The document after the edits; refused unless it then means exactly what was intended."""
+        try:
+            return self._edited(edits)
+        except RecursionError:
+            raise ConfigInvalid("This is nested too deeply to be edited; nothing was written.") from None
+
+    def _edited(self, edits: Sequence[Edit]) -> Self:
         wanted, small = self.value, list[Edit]()
         for edit in edits:
-            small += _smallest(edit, wanted)
+            small += self._smallest(edit, wanted)
             wanted = intended(wanted, [edit])
         after = self.spliced(small)
         self._guard(after.value, wanted, edits)
         return after
+
+    def _smallest(self, edit: Edit, value: Any) -> list[Edit]:
+        """A `Put` of an object over an object touches only the members that differ."""
+        if not isinstance(edit, Put):
+            return [edit]
+        old = lookup(value, edit.path)
+        small = patch(edit.path, old, edit.value)
+        if self.prunes_empty_parents:  # what lost its last member, but is wanted
+            small += [Put(path, {}) for path in emptied(edit.path, old, edit.value)]
+        return small
 
     def _guard(self, after: Any, wanted: Any, edits: Sequence[Edit]) -> None:
         same = after == wanted and all(
@@ -92,11 +109,6 @@ class Supposed(Document):
 
     def spliced(self, edits: Sequence[Edit]) -> Self:
         raise NotImplementedError
-
-
-def _smallest(edit: Edit, value: Any) -> list[Edit]:
-    """A `Put` of an object over an object touches only the members that differ."""
-    return patch(edit.path, lookup(value, edit.path), edit.value) if isinstance(edit, Put) else [edit]
 
 
 def _exactly(one: Any, other: Any) -> bool:

@@ -63,6 +63,15 @@ def patch(path: Path, old: Any, new: Any) -> list[Edit]:
     return [Put(path, new)]
 
 
+def emptied(path: Path, old: Any, new: Any) -> list[Path]:
+    """Where `new` has an empty object in the place of another object."""
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return []
+    if not new:
+        return [path] if path else []
+    return [found for key in new if key in old for found in emptied((*path, key), old[key], new[key])]
+
+
 def intended(value: Any, edits: Iterable[Edit]) -> Any:
     """What the document must mean after the edits; `value` itself is not changed."""
     for edit in edits:

@@ -333,8 +333,16 @@ _AROUND = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (
 def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
     """The current bytes without our change, wherever that may stand now."""
     stop = len(after) - (len(before) - entry.end)
-    for shift in dict.fromkeys(_shifts(entry.start, stop, after, current)):
+    shifts = dict.fromkeys(_shifts(entry.start, stop, after, current))
+    line = _line(after, entry.start, stop)
+    for shift in sorted(shifts, key=lambda one: _line(current, entry.start + one, stop + one) != line):
         yield current[: entry.start + shift] + before[entry.start : entry.end] + current[stop + shift :]
+
+
+def _line(data: bytes, start: int, stop: int) -> tuple[bytes, bytes]:
+    """What stands on the same line before and after a span: part of a line belongs to the rest of it."""
+    end = data.find(b"\n", stop)
+    return data[data.rfind(b"\n", 0, start) + 1 : start], data[stop : end if end >= 0 else len(data)]
 
 
 def _shifts(start: int, stop: int, after: bytes, current: bytes) -> Iterator[int]:

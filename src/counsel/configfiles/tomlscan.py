@@ -91,7 +91,7 @@ class _Scanner:
         elif place in self.counts:
             place = (*place, self.counts[place])
         start, end = self._lines(at, stop)
-        return Statement("array" if double else "table", place, start, end, keys, number, stop)
+        return Statement("array" if double else "table", place, start, end, keys, number, stop, None)
 
     def _resolved(self, keys: tuple[str, ...]) -> Place:
         """Through an array of tables a header goes to its last element."""
@@ -133,7 +133,7 @@ class _Scanner:
             return self._inline(at)
         found = _STRING.match(self.text, at) or _SCALAR.match(self.text, at)
         assert found is not None  # noqa: S101 - tomllib has accepted this text
-        return Value(at, found.end(), "scalar")
+        return Value(at, found.end(), "scalar", (), ())
 
     def _array(self, start: int) -> Value:
         items: list[Item] = []
@@ -144,7 +144,7 @@ class _Scanner:
             comma = at if self.text[at] == "," else None
             items.append(Item(value.start, value.end, comma))
             at = self._blank(at + 1) if comma is not None else at
-        return Value(start, at + 1, "array", items=tuple(items))
+        return Value(start, at + 1, "array", (), tuple(items))
 
     def _inline(self, start: int) -> Value:
         members: list[Member] = []
@@ -157,7 +157,7 @@ class _Scanner:
             comma = at if self.text[at] == "," else None
             members.append(Member(keys, first, value, comma))
             at = self._blank(at + 1) if comma is not None else at
-        return Value(start, at + 1, "inline", tuple(members))
+        return Value(start, at + 1, "inline", tuple(members), ())
 
     def _blank(self, at: int) -> int:
         found = _BLANK.match(self.text, at)
@@ -175,5 +175,7 @@ def _unquoted(key: str) -> str:
         return key[1:-1]
     if key[0] != '"':
         return key
+    if "\\" not in key:
+        return key[1:-1]
     decoded = tomllib.loads(f"k = {key}")["k"]
     return str(decoded)

@@ -11,12 +11,32 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 from counsel.configfiles.document import Document, malformed
-from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Path, Put, intended, lookup
-from counsel.configfiles.tomlscan import Member, Statement, Value, scan
-from counsel.configfiles.tomlwrite import block, dotted, indent_of, pair, put_items, render
+from counsel.configfiles.edits import (
+    MISSING,
+    AddItem,
+    Drop,
+    DropItem,
+    Edit,
+    Path,
+    Put,
+    alike,
+    intended,
+    lookup,
+)
+from counsel.configfiles.tomlscan import Member, Place, Statement, Value, scan
+from counsel.configfiles.tomlwrite import (
+    block,
+    dotted,
+    element,
+    indent_of,
+    pair,
+    put_items,
+    render,
+    respliced,
+)
 from counsel.errors import ConfigInvalid
 
 _AT = r"\(at (?:line (\d+), column (\d+)|end of document)\)"
@@ -35,12 +55,13 @@ class TomlDocument(Document):
         return self._text
 
     def spliced(self, edits: Sequence[Edit]) -> Self:
-        text, value = self.text, self.value
-        for edit in edits:
-            if isinstance(edit, AddItem | DropItem):
-                edit = Put(edit.path, lookup(intended(value, [edit]), edit.path))  # noqa: PLW2901
-            text = _Text(text, value).applied(edit)
-            value = intended(value, [edit])
+        text, value, rest = self.text, self.value, list(edits)
+        while rest:
+            now = _Text(text, value)
+            together = now.new_tables(rest)
+            text = now.with_tables(together) if together else now.applied(rest[0])
+            done = together or rest[:1]
+            value, rest = intended(value, done), rest[len(done) :]
         return type(self)(text)
 
 
@@ -80,20 +101,44 @@ class _Text:
         self.value = value
         self.newline = "\r\n" if "\r\n" in text else "\n"
         self.statements = scan(text)
+        self.taking: dict[Path, bool] = {}
+        self.ends: dict[int, int] = {}  # of the sections
+        for statement in self.statements:
+            self.ends[statement.section] = statement.end
 
     def applied(self, edit: Edit) -> str:
-        if isinstance(edit, Drop):
-            return self._removed(edit.path)
-        assert isinstance(edit, Put)  # noqa: S101 - `splice` has made the others into this
-        old = lookup(self.value, edit.path)
+        match edit:
+            case Drop():
+                return self._removed([edit.path])
+            case Put():
+                return self._put(edit.path, edit.value)
+            case AddItem() | DropItem():
+                return self._with_items(edit)
+
+    def _put(self, path: Path, value: Any) -> str:
+        old = lookup(self.value, path)
         if old is MISSING:
-            return self._added(edit.path, edit.value)
-        if (span := self._leaf(edit.path)) is not None:
-            if span.items and isinstance(edit.value, list) and edit.value:
-                return put_items(self.text, span, old, edit.value)
-            return self.text[: span.start] + render(edit.value) + self.text[span.end :]
-        smaller = intended(self.value, [Drop(edit.path)])
-        return _Text(self._removed(edit.path), smaller)._added(edit.path, edit.value)  # noqa: SLF001
+            return self._added(path, value)
+        if (span := self._leaf(path)) is not None:
+            if span.kind == "array" and isinstance(value, list):
+                return put_items(self.text, span, old, value)
+            return self.text[: span.start] + render(value) + self.text[span.end :]
+        if old == value == {} and any(one.place == path for one in self.statements):
+            return self.text
+        smaller = intended(self.value, [Drop(path)])
+        return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001
+
+    def _with_items(self, edit: AddItem | DropItem) -> str:
+        """Elements of `[[path]]` come and go as tables, so that the others stay as they are; else a list is put."""
+        path, old = edit.path, lookup(self.value, edit.path)
+        new = lookup(intended(self.value, [edit]), path)
+        if not any(one.kind == "array" and one.place[:-1] == path for one in self.statements):
+            return self._put(path, new) if new is not old else self.text
+        if isinstance(edit, DropItem) and new:
+            return self._removed([(*path, at) for at, item in enumerate(old) if alike(item, edit.value)])
+        if isinstance(edit, AddItem) and isinstance(edit.value, Mapping):
+            return self._with_text(element(path, edit.value, self.newline), self._block_place(path))
+        return self._put(path, new)
 
     def _leaf(self, path: Path) -> Value | None:
         """The value of a `key = value` at exactly this path, inline tables looked into."""
@@ -111,22 +156,21 @@ class _Text:
 
     # ── removing ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _removed(self, path: Path) -> str:
-        text, cuts = self.text, self._removals(path)
-        for start, end, new in sorted(cuts, reverse=True):
-            text = text[:start] + new + text[end:]
+    def _removed(self, places: Sequence[Place]) -> str:
+        cuts = [cut for place in places for cut in self._removals(place)]
+        text = respliced(self.text, cuts)
         if not self.text.endswith("\n") and any(end == len(self.text) for _, end, _ in cuts):
             text = text.removesuffix("\n").removesuffix("\r")  # a file without a final line break stays so
         return text
 
-    def _removals(self, path: Path) -> list[tuple[int, int, str]]:
+    def _removals(self, path: Place) -> list[tuple[int, int, str]]:
         cuts: list[tuple[int, int, str]] = []
         blocks: list[tuple[int, int]] = []
         dead: set[int] = set()  # sections that go as a whole
         for number, statement in enumerate(self.statements):
             if statement.kind != "pair" and statement.place[: len(path)] == path:
                 dead.add(number)
-                blocks.append((statement.start, self._section_end(number)))
+                blocks.append((statement.start, self.ends[number]))
             elif statement.section in dead:
                 continue
             elif statement.place[: len(path)] == path:
@@ -153,9 +197,6 @@ class _Text:
             return start, rest.end() if rest else end
         return above, end
 
-    def _section_end(self, number: int) -> int:
-        return max(statement.end for statement in self.statements if statement.section == number)
-
     def _blank_line_above(self, start: int) -> int:
         before = self.text[:start]
         for ending in ("\r\n", "\n"):
@@ -173,6 +214,34 @@ class _Text:
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────
 
+    def new_tables(self, edits: Sequence[Edit]) -> list[Put]:
+        """The first of the edits, as many as bring tables side by side: two hundred servers are one insertion."""
+        found: dict[Path, Put] = {}
+        for edit in edits:
+            if not self._is_new_table(edit) or edit.path in found:
+                break
+            if found and edit.path[:-1] != next(iter(found))[:-1]:
+                break
+            found[edit.path] = edit
+        return list(found.values())
+
+    def _is_new_table(self, edit: Edit) -> TypeGuard[Put]:
+        parent, key = edit.path[:-1], edit.path[-1:]
+        held = lookup(self.value, parent)
+        wanted = isinstance(edit, Put) and isinstance(edit.value, Mapping)
+        return wanted and isinstance(held, Mapping) and key[0] not in held and self._takes_blocks(parent)
+
+    def _takes_blocks(self, parent: Path) -> bool:
+        if parent not in self.taking:
+            near = self._dotted_neighbour(parent)
+            headed = near is None or self._has_headers(parent)
+            self.taking[parent] = headed and self._inline_home(parent) is None
+        return self.taking[parent]
+
+    def with_tables(self, puts: Sequence[Put]) -> str:
+        blocks = [block(put.path, put.value, self.newline) for put in puts]
+        return self._with_text(self.newline.join(blocks), self._block_place(puts[0].path[:-1]))
+
     def _added(self, path: Path, value: Any) -> str:
         depth = len(path) - 1
         while lookup(self.value, path[:depth]) is MISSING:
@@ -180,6 +249,8 @@ class _Text:
         for key in reversed(path[depth + 1 :]):
             value = {key: value}
         parent, key = path[:depth], path[depth]
+        if not isinstance(lookup(self.value, parent), Mapping):
+            return self._put(parent, {key: value})
         if home := self._inline_home(parent):
             return _with_member(self.text, home[0], (*home[1], key), value)
         near = self._dotted_neighbour(parent)
@@ -227,8 +298,9 @@ class _Text:
         return self.text + "".join(f"{self.newline}{indent}{line}" for line in lines)
 
     def _with_block(self, place: Path, value: Mapping[str, Any]) -> str:
-        new = block(place, value, self.newline)
-        at = self._block_place(place[:-1])
+        return self._with_text(block(place, value, self.newline), self._block_place(place[:-1]))
+
+    def _with_text(self, new: str, at: int) -> str:
         head, tail = self.text[:at], self.text[at:]
         if not head.strip("\ufeff \t\r\n"):
             return head + new + tail
@@ -244,10 +316,10 @@ class _Text:
         headed = [one for one in family if one.kind != "pair"]
         if headed:
             last = max(headed, key=lambda one: one.start).section
-            return self._past_comments(self._section_end(last))
+            return self._past_comments(self.ends[last])
         if family:
-            return self._past_comments(self._section_end(family[-1].section))
-        return len(self.text.rstrip(" \t\r\n")) + len(_first_break(self.text))
+            return self._past_comments(self.ends[family[-1].section])
+        return _end_of_words(self.text)
 
     def _past_comments(self, at: int) -> int:
         """Comment lines that follow directly belong above, unless they run into a header."""
@@ -260,9 +332,13 @@ def _is_dotted_below(pair: Statement, parent: Path) -> bool:
     return pair.place[: len(parent)] == parent and len(pair.place) - len(pair.keys) < len(parent)
 
 
-def _first_break(text: str) -> str:
-    rest = text[len(text.rstrip(" \t\r\n")) :]
-    return rest[: rest.index("\n") + 1] if "\n" in rest and rest != text else ""
+def _end_of_words(text: str) -> int:
+    """After the last line that says something."""
+    end = len(text.rstrip(" \t\r\n"))
+    if not text[:end].strip("\ufeff"):
+        return end
+    line_end = text.find("\n", end)
+    return len(text) if line_end < 0 else line_end + 1
 
 
 # ── inline tables ────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +365,7 @@ def _home(value: Value, rest: Path) -> tuple[Value, Path] | None:
     return value, rest
 
 
-def _inline_cuts(text: str, value: Value, rest: Path) -> list[tuple[int, int, str]]:
+def _inline_cuts(text: str, value: Value, rest: Place) -> list[tuple[int, int, str]]:
     gone = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
     if gone:
         return _member_cuts(text, value, gone)

@@ -6,12 +6,15 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from counsel.configfiles.edits import Path, alike
-from counsel.configfiles.tomlscan import Value
+from counsel.configfiles.tomlscan import Item, Value
 from counsel.errors import ConfigInvalid
+
+Splice = tuple[int, int, str]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -28,10 +31,28 @@ def block(place: Path, value: Mapping[str, Any], newline: str) -> str:
     return newline.join(parts)
 
 
+def element(place: Path, value: Mapping[str, Any], newline: str) -> str:
+    """One more element of an array of tables."""
+    name = ".".join(map(_key, place))
+    plain = [pair((key,), item) for key, item in value.items() if not isinstance(item, Mapping)]
+    tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
+    parts = ["".join(f"{line}{newline}" for line in (f"[[{name}]]", *plain))]
+    return newline.join(parts + [block((*place, key), item, newline) for key, item in tables.items()])
+
+
 def dotted(keys: Path, value: Any) -> list[str]:
     if not isinstance(value, Mapping) or not value:
         return [pair(keys, value)]
     return [line for key, item in value.items() for line in dotted((*keys, key), item)]
+
+
+def respliced(text: str, splices: Iterable[Splice]) -> str:
+    """The text with other words in some spans, none of which overlap."""
+    pieces, at = list[str](), 0
+    for start, end, new in sorted(splices, key=itemgetter(0, 1)):  # those at one place in the order given
+        pieces += (text[at:start], new)
+        at = end
+    return "".join((*pieces, text[at:]))
 
 
 def indent_of(text: str, start: int) -> str:
@@ -86,25 +107,50 @@ _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
-Splice = tuple[int, int, str]
-
 
 def put_items(text: str, array: Value, old: list[Any], new: list[Any]) -> str:
     """An array becomes another item by item, so that its layout and the comments between the items stay."""
-    pairs = zip(array.items, old, new, strict=False)
+    if not array.items:
+        return _filled(text, array, list(map(render, new)))
+    end = len(old) - (_alike_at_the_end(old, new) if len(new) < len(old) else 0)
+    kept = len(new) - (len(old) - end)  # of the items before `end`
+    pairs = zip(array.items[: min(kept, end)], old, new, strict=False)
     splices = [(item.start, item.end, render(value)) for item, was, value in pairs if not alike(was, value)]
-    if len(new) > len(array.items):
-        splices += _appended(text, array, [render(value) for value in new[len(array.items) :]])
-    else:
-        splices += _dropped(text, array, len(new))
-    for start, end, shown in sorted(splices, reverse=True):
-        text = text[:start] + shown + text[end:]
-    return text
+    if len(new) > len(old):
+        splices += _appended(text, array, [render(value) for value in new[len(old) :]])
+    elif kept < end:
+        splices += _dropped(text, array, kept, end)
+    return respliced(text, splices)
+
+
+def _alike_at_the_end(old: list[Any], new: list[Any]) -> int:
+    count = 0
+    while count < len(new) and alike(old[-1 - count], new[-1 - count]):
+        count += 1
+    return count
+
+
+def _filled(text: str, array: Value, shown: list[str]) -> str:
+    """The first items of an empty array: between its blanks, or on a line of their own above its end."""
+    start, end = array.start + 1, array.end - 1
+    if not shown:
+        return text
+    line_end = text.rfind("\n", start, end)
+    if line_end < 0:
+        return text[:end] + ", ".join(shown) + text[start:]
+    newline = "\r\n" if text[line_end - 1] == "\r" else "\n"
+    indent = indent_of(text, line_end + 1) + "  "
+    lines = "".join(f"{indent}{one},{newline}" for one in shown)
+    return text[: line_end + 1] + lines + text[line_end + 1 :]
+
+
+def _past_comma(item: Item) -> int:
+    return item.end if item.comma is None else item.comma + 1
 
 
 def _appended(text: str, array: Value, shown: list[str]) -> list[Splice]:
     last = array.items[-1]
-    after = last.end if last.comma is None else last.comma + 1
+    after = _past_comma(last)
     line_end = text.find("\n", after, array.end)
     if line_end < 0:  # the bracket closes on the last item's line
         joined = ", ".join(shown)
@@ -118,20 +164,40 @@ def _appended(text: str, array: Value, shown: list[str]) -> list[Splice]:
     return [(last.end, last.end, ","), (at, at, f"{gap}{lines}")]
 
 
-def _dropped(text: str, array: Value, kept: int) -> list[Splice]:
+def _dropped(text: str, array: Value, first: int, stop: int) -> list[Splice]:
     """Items with their commas; a line that held nothing else goes as a whole, a comment on it stays."""
-    if len(array.items) > kept and "\n" not in text[array.start : array.end]:
-        return [(array.items[kept - 1].end, array.items[-1].end, "")]
-    splices: list[Splice] = []
-    for item in array.items[kept:]:
-        end = item.end if item.comma is None else item.comma + 1
-        start = text.rfind("\n", 0, item.start) + 1
-        line_end = text.find("\n", end, array.end)
-        alone = line_end >= 0 and not text[start : item.start].strip() and not text[end:line_end].strip()
-        if alone and start > array.start:
-            splices.append((start, line_end + 1, ""))
-        elif item.comma is not None and item.comma > item.end:
-            splices += [(item.start, item.end, ""), (item.comma, end, "")]
-        else:
-            splices.append((item.start, end, ""))
+    if "\n" not in text[array.start : array.end]:
+        return [_one_line_cut(text, array, first, stop)]
+    items = array.items
+    splices = [splice for number in range(first, stop) for splice in _item_cuts(text, array, number)]
+    comma = items[first - 1].comma if first and stop == len(items) else None
+    if comma is not None and items[-1].comma is None:  # none stood after the last item
+        splices.append((comma, comma + 1, ""))
     return splices
+
+
+def _one_line_cut(text: str, array: Value, first: int, stop: int) -> Splice:
+    items, last = array.items, array.items[-1]
+    if stop < len(items):
+        return items[first].start, items[stop].start, ""
+    if first == 0:
+        before, after = text[array.start + 1 : items[0].start], text[_past_comma(last) : array.end - 1]
+        return array.start + 1, array.end - 1, before if before == after else ""
+    left = items[first - 1]
+    return (left.end if last.comma is None else _past_comma(left)), _past_comma(last), ""
+
+
+def _item_cuts(text: str, array: Value, number: int) -> list[Splice]:
+    item = array.items[number]
+    end = _past_comma(item)
+    start = text.rfind("\n", 0, item.start) + 1
+    line_end = text.find("\n", end, array.end)
+    alone = line_end >= 0 and not text[start : item.start].strip() and not text[end:line_end].strip()
+    if alone and start > array.start:
+        return [(start, line_end + 1, "")]
+    begin = item.start
+    if number and not text[_past_comma(array.items[number - 1]) : begin].strip(" \t"):
+        begin = _past_comma(array.items[number - 1])
+    if item.comma is not None and item.comma > item.end:
+        return [(begin, item.end, ""), (item.comma, end, "")]
+    return [(begin, end, "")]
