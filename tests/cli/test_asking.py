@@ -248,6 +248,8 @@ def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> N
     assert (tmp_path / "project" / name / "2_request.txt").read_text() == "and tusks?"
     assert counsel("conversations", "delete", name, "nothing", "--yes").returncode == 1
     assert counsel("conversations", "show", name).returncode == 0, "all or none"
+    assert counsel("conversations", "delete", name, "--json").returncode == 2  # a program says yes, too
+    assert counsel("conversations", "show", name).returncode == 0
     assert counsel("conversations", "delete", name, "--yes").returncode == 0
     failed = json.loads(
         counsel("ask", f"no {marked(status=401)}", "-m", "gpt-5", "--standalone", "--json").stdout

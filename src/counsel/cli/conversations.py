@@ -115,12 +115,12 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
 
 @conversations.command()
 @click.argument("names", nargs=-1, required=True, metavar="ID…")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed without a terminal and with --json.")
 @json_option
 def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Delete conversations with their finished jobs. This cannot be taken back."""
-    if not yes and not as_json:
-        if not sys.stdin.isatty():
+    if not yes:
+        if as_json or not sys.stdin.isatty():
             raise click.UsageError("Nobody is here to be asked: --yes deletes without asking.")
         click.confirm(
             f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} for good?", abort=True, err=True
