@@ -175,6 +175,10 @@ TOML_LEAVES = st.sampled_from(
         "{ a = 1, b.c = 'x' }",
         "{ a = { b = [1, { c = 2 }] } }",
         '[{ a = 1 }, { a = "}" }]',
+        "{\n  a = 1, # one\n  # two\n  b.c = 2,\n}",
+        "{ # none\n}",
+        '"\\e[0m \\x41"',
+        "1979-05-27 07:32Z",
     ]
 )
 TOML_KEYS = st.sampled_from(

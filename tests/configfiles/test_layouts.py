@@ -133,6 +133,11 @@ def test_huge_integers_are_kept_and_compared() -> None:
         ('{"a": {b: 1}}', "json", 1, 8),
         ("a = 1\nb = \n", "toml", 2, 5),
         ("[x]\na = 1\na = 2\n", "toml", 3, 6),
+        ('t = 07:32\ne = "\\e"\na = {\n  b = 1,\n}\nc = = 2\n', "toml", 6, 5),
+        ("a = {\n  b = 1,\n  c = ,\n}\n", "toml", 3, 7),
+        ("a = { , }\n", "toml", 1, 7),
+        ("a = { b =\n 1 }\n", "toml", 1, 10),
+        ("a = [\n  1, " + "9" * 5000 + "]\n", "toml", 2, 6),
     ],
 )
 @pytest.mark.parametrize("size", ["small", "large"])
@@ -268,6 +273,60 @@ def test_nesting_beyond_the_comparison_is_refused(kind: str) -> None:
     text = kind.format(".".join("a" * 3000))
     with pytest.raises(ConfigInvalid, match="nested too deeply"):
         parse(text, "toml").set_member(("b",), 1)
+
+
+TOML_11 = """\
+at = [07:32, 1979-05-27 07:32, 1979-05-27T07:32:01+01:00, 1979-05-27T07:32-01:00]
+"\\x41" = "\\e[0m \\\\e \\x7a"
+
+[mcp_servers]
+a = {
+  command = "x", # what
+  # how
+  args = [
+    "}", # one
+  ],
+}
+b = { # none
+}
+"""
+
+
+def test_toml_1_1_is_read_as_codex_reads_it() -> None:
+    value = parse(TOML_11, "toml").value
+    assert value["mcp_servers"] == {"a": {"command": "x", "args": ["}"]}, "b": {}}
+    assert value["A"] == "\x1b[0m \\e z"
+    assert [str(one) for one in value["at"]] == [
+        "07:32:00",
+        "1979-05-27 07:32:00",
+        "1979-05-27 07:32:01+01:00",
+        "1979-05-27 07:32:00-01:00",
+    ]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        (("a", "enabled"), "  ],\n}", "  ],\n  enabled = false,\n}"),
+        (("b", "enabled"), "# none\n", "# none\n  enabled = false,\n"),
+        (("a", "args"), '[\n    "}", # one\n  ]', "false"),
+        (("c",), "b = { # none\n}\n", "b = { # none\n}\nc = false\n"),
+    ],
+)
+def test_inline_tables_over_lines_are_edited_line_by_line(
+    path: tuple[str, ...], old: str, new: str, newline: str
+) -> None:
+    before, old, new = (one.replace("\n", newline) for one in (TOML_11, old, new))
+    after = parse(before, "toml").set_member(("mcp_servers", *path), value=False)
+    assert after.text == before.replace(old, new)
+    if path[-1] != "args":
+        assert after.remove_member(("mcp_servers", *path)).text == before
+
+
+def test_a_member_of_an_inline_table_over_lines_leaves_the_comments() -> None:
+    after = parse(TOML_11, "toml").remove_member(("mcp_servers", "a", "command"))
+    assert after.text == TOML_11.replace('  command = "x", # what', "   # what")
 
 
 JSON_LIST = '{\n  "l": [\n    "a", // one\n    // two\n    "b"\n  ], "m": ["x", "y"]\n}'

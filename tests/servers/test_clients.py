@@ -138,6 +138,52 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
     assert got["enabled"] is False
 
 
+ODD_TOML = """\
+model = "m" # TOML 1.1, as Codex reads it
+[mcp_servers]
+dots.command = "\\x65cho" # dots
+table = { # a table over lines
+  command = "echo",
+  args = [
+    "a" # no comma
+  ],
+}
+
+[mcp_servers."q.u"] # quoted
+command = 'echo'
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, world: World) -> None:
+    def seen() -> dict[str, tuple[bool, list[str], dict[str, str]]]:
+        rows = json.loads(clients.ask(world.home, world.project, "codex", "mcp", "list", "--json"))
+        parts = [(row["name"], row["enabled"], row["transport"]) for row in rows]
+        assert {one["command"] for _, _, one in parts} == {"echo"}
+        return {name: (on, one["args"], one["env"] or {}) for name, on, one in parts}
+
+    clients.program("codex")
+    file = world.write("codex", ODD_TOML.replace("\n", newline))
+    before = {"dots": (True, [], {}), "table": (True, ["a"], {}), "q.u": (True, [], {})}
+    assert seen() == before
+    world.counsel("update", "table", "-a", "codex", "-e", "A=1", "--", "echo", "a", "b")
+    for name in ("dots", "table"):
+        world.counsel("disable", name, "-a", "codex")
+    world.counsel("remove", "q.u", "-a", "codex")
+    after = {"dots": (False, [], {}), "table": (False, ["a", "b"], {"A": "1"})}
+    assert seen() == after
+    assert [line for line in ODD_TOML.splitlines() if "#" in line and line not in file.read_text()] == [
+        '    "a" # no comma',  # it has one now
+        '[mcp_servers."q.u"] # quoted',
+    ]
+    clients.ask(
+        world.home, world.project, "codex", "mcp", "add", "theirs", "--", "echo"
+    )  # moves tables about
+    for _ in range(4):
+        world.counsel("undo")
+    assert seen() == {**before, "theirs": (True, [], {})}
+
+
 def test_gemini_connects_to_what_we_write(world: World, tiny_port: int) -> None:
     clients.program("gemini")
     world.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')

@@ -11,11 +11,11 @@ Place: TypeAlias = tuple[str | int, ...]
 
 _TOP: Place = ()
 
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 _DOT = re.compile(r"[ \t]*\.[ \t]*")
-_STRING = re.compile(
+STRING = re.compile(
     r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:'{0,2})|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''', re.DOTALL
 )
 _SCALAR = re.compile(r"\d{4}-\d\d-\d\d \d\d:[^\s,\]}#]+|[^\s,\]}#]+")
@@ -131,7 +131,7 @@ class _Scanner:
             return self._array(at)
         if self.text[at] == "{":
             return self._inline(at)
-        found = _STRING.match(self.text, at) or _SCALAR.match(self.text, at)
+        found = STRING.match(self.text, at) or _SCALAR.match(self.text, at)
         assert found is not None  # noqa: S101 - tomllib has accepted this text
         return Value(at, found.end(), "scalar", (), ())
 
@@ -160,7 +160,7 @@ class _Scanner:
         return Value(start, at + 1, "inline", tuple(members), ())
 
     def _blank(self, at: int) -> int:
-        found = _BLANK.match(self.text, at)
+        found = BLANK.match(self.text, at)
         assert found is not None  # noqa: S101 - the pattern matches the empty string
         return found.end()
 
@@ -177,5 +177,6 @@ def _unquoted(key: str) -> str:
         return key
     if "\\" not in key:
         return key[1:-1]
-    decoded = tomllib.loads(f"k = {key}")["k"]
-    return str(decoded)
+    from counsel.configfiles.toml11 import Older  # noqa: PLC0415 - it needs this module
+
+    return str(tomllib.loads(Older(f"k = {key}").text)["k"])

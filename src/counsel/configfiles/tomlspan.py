@@ -26,13 +26,17 @@ from counsel.configfiles.edits import (
     intended,
     lookup,
 )
+from counsel.configfiles.toml11 import Older
 from counsel.configfiles.tomlscan import Member, Place, Statement, Value, scan
 from counsel.configfiles.tomlwrite import (
+    as_array,
     block,
     dotted,
+    dropped,
     element,
     indent_of,
     pair,
+    put_after,
     put_items,
     render,
     respliced,
@@ -76,20 +80,43 @@ class _Float(float):
 
 
 def _parse(text: str) -> dict[str, Any]:
+    bare = text.removeprefix("\ufeff")
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"), parse_float=_Float)
+        return _loaded(bare)
     except tomllib.TOMLDecodeError as error:
-        raise _malformed(str(error), text) from None
+        words = str(error)
+    older = Older(bare)
+    if older.text == bare:
+        raise _malformed(words, text)
+    try:
+        return _loaded(older.text)
+    except tomllib.TOMLDecodeError as error:
+        raise _malformed(str(error), bare, older) from None
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=_Float)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python's own limit
+        found = re.search(r"[0-9_]{4300,}", text)
+        what = "This is not usable TOML: a number is too long"
+        raise malformed(what, text, found.start() if found else 0) from None
     except RecursionError:
         raise ConfigInvalid("This is not usable TOML: it is nested too deeply") from None
 
 
-def _malformed(words: str, text: str) -> ConfigInvalid:
+def _malformed(words: str, text: str, older: Older | None = None) -> ConfigInvalid:
     found = re.search(_AT, words)
     what = f"This is not valid TOML: {re.sub(_AT, '', words).strip()}"
     if found is None or found[1] is None:
         return malformed(what, text, len(text))
     line, column = int(found[1]), int(found[2])
+    if older is not None:
+        lines = older.text.split("\n")
+        offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+        return malformed(what, text, older.origin(offset))
     return ConfigInvalid(f"{what} (line {line}, column {column})", line=line, column=column)
 
 
@@ -377,6 +404,8 @@ def _inline_cuts(text: str, value: Value, rest: Place) -> list[tuple[int, int, s
 
 def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, int, str]]:
     members = value.members
+    if _over_lines(text, value):
+        return dropped(text, as_array(value), gone)
     if len(gone) == len(members):
         before = text[value.start + 1 : members[0].start]
         after = text[members[-1].value.end : value.end - 1]
@@ -393,8 +422,17 @@ def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, in
 
 def _with_member(text: str, table: Value, keys: Path, value: Any) -> str:
     shown = pair(keys, value)
+    if _over_lines(text, table):
+        return put_after(text, as_array(table), [shown])
     if not table.members:
         blank = text[table.start + 1 : table.end - 1]
         return text[: table.start + 1] + blank + shown + text[table.start + 1 :]
     last: Member = table.members[-1]
     return f"{text[: last.value.end]}, {shown}{text[last.value.end :]}"
+
+
+def _over_lines(text: str, table: Value) -> bool:
+    """Whether line breaks stand between the members, as TOML 1.1 allows."""
+    ends = [table.start, *(member.value.end for member in table.members)]
+    starts = [*(member.start for member in table.members), table.end]
+    return any("\n" in text[end:start] for end, start in zip(ends, starts, strict=True))

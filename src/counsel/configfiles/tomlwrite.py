@@ -123,6 +123,29 @@ def put_items(text: str, array: Value, old: list[Any], new: list[Any]) -> str:
     return respliced(text, splices)
 
 
+def put_after(text: str, array: Value, shown: list[str]) -> str:
+    if not array.items:
+        return _filled(text, array, shown)
+    return respliced(text, _appended(text, array, shown))
+
+
+def as_array(table: Value) -> Value:
+    """An inline table's members, to be laid out as an array's items are."""
+    items = (Item(member.start, member.value.end, member.comma) for member in table.members)
+    return Value(table.start, table.end, "array", (), tuple(items))
+
+
+def dropped(text: str, array: Value, numbers: list[int]) -> list[Splice]:
+    """Several items, wherever they stand."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number:
+            runs[-1][1] += 1
+        else:
+            runs.append([number, number + 1])
+    return [splice for first, stop in runs for splice in _dropped(text, array, first, stop)]
+
+
 def _alike_at_the_end(old: list[Any], new: list[Any]) -> int:
     count = 0
     while count < len(new) and alike(old[-1 - count], new[-1 - count]):
