@@ -491,19 +491,26 @@ def test_an_interruption_waits_for_what_was_begun(tmp_path: Path, home: Path) ->
 
 def test_an_interruption_while_waiting_waits_all_the_same() -> None:
     ended: list[int] = []
-    ready = threading.Event()
+    first, interrupted = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interruption(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
 
     def slow() -> None:
-        ready.set()
-        time.sleep(0.2)
+        first.wait()
+        while not interrupted.wait(0.05):  # a signal that comes just before somebody waits wakes nobody
+            signal.pthread_kill(main, signal.SIGINT)
         ended.append(1)
 
-    def interrupt() -> None:
-        ready.wait()
-        threading.Timer(0.05, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
-
-    with pytest.raises(KeyboardInterrupt):
-        disk.together([interrupt, slow])
+    before = signal.signal(signal.SIGINT, interruption)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            disk.together([first.set, slow])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended == [1]
 
 
