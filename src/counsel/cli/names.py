@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection
 
 import click
 
+from counsel.agents.base import AGENTS
+
 
 def known(
     names: Collection[str],
@@ -31,3 +33,15 @@ def completed(names: Collection[str]) -> Callable[[click.Context, click.Paramete
         return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
 
     return candidates
+
+
+agent = click.option(
+    "--agent",
+    "-a",
+    "agents",
+    multiple=True,
+    callback=known(AGENTS),
+    shell_complete=completed(AGENTS),
+    metavar="AGENT",
+    help=f"{', '.join(AGENTS)}; several with commas.",
+)

@@ -52,16 +52,7 @@ def together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated]
     return decorate
 
 
-agent = click.option(
-    "--agent",
-    "-a",
-    "agents",
-    multiple=True,
-    callback=names.known(AGENTS),
-    shell_complete=names.completed(AGENTS),
-    metavar="AGENT",
-    help="claude, codex, gemini, cursor; several with commas.",
-)
+agent = names.agent
 everywhere = click.option("--everywhere", is_flag=True, help="Every agent, all or none.")
 scope = click.option(
     "--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept; a new one: user."

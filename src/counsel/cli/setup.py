@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counsel.cli import connect, json_option, output
-from counsel.cli import servers_options as option
+from counsel.cli import connect, json_option, names, output
 
 if TYPE_CHECKING:
     from counsel.setup import Step
@@ -24,7 +23,7 @@ _DONE = {
 
 
 @click.command()
-@option.agent
+@names.agent
 @click.option("--remove", is_flag=True, help="Take back what setup wrote, and nothing else.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
