@@ -176,6 +176,14 @@ def test_the_version_comes_from_the_path(home: Path) -> None:
             {"X_KEY": "k"},
             True,
         ),
+        (
+            codex,
+            {
+                ".codex/config.toml": '\ufeffmodel_provider = "x"\nmodel_providers.x = {\n  env_key = "X_KEY",\n}'
+            },
+            {"X_KEY": "k"},
+            True,
+        ),
         (gemini, {}, {}, False),
         (gemini, {}, {"GEMINI_API_KEY": "k"}, True),
         (gemini, {}, {"GOOGLE_API_KEY": "k"}, False),

@@ -268,6 +268,16 @@ def test_many_tables_side_by_side_are_as_if_added_one_by_one() -> None:
     assert together.text == one_by_one.set_member(("mcp_servers", "b", "command"), "d").text
 
 
+def test_what_goes_together_goes_as_if_one_by_one() -> None:
+    before = "[s.a]\nk = 1\n\n[s.b] # b\n\n[t]\nd.x = 1 # x\nd.y = 2\n\n[s.c]\nk = { l = 1, m = 2 }\n"
+    drops = [Drop(("s", "a")), Drop(("s", "b")), Drop(("t", "d")), Drop(("s", "c", "k", "l"))]
+    one_by_one = parse(before, "toml")
+    for drop in drops:
+        one_by_one = one_by_one.edited([drop])
+    assert parse(before, "toml").edited(drops).text == one_by_one.text
+    assert one_by_one.text == "[t]\n# x\n\n[s.c]\nk = { m = 2 }\n"
+
+
 @pytest.mark.parametrize("kind", ["[{}]\nk = 1\n", "{} = 1\n"])
 def test_nesting_beyond_the_comparison_is_refused(kind: str) -> None:
     text = kind.format(".".join("a" * 3000))

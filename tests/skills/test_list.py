@@ -243,6 +243,12 @@ def test_codex_settings_of_another_shape_never_hide_skills(house: House) -> None
         assert "fine" in {skill.name for skill in list_skills(project=house.project, agents=["codex"]).skills}
 
 
+def test_codex_settings_in_toml_1_1_are_no_problem(house: House) -> None:
+    house.skill("~/.agents", "fine")
+    write(house.home / ".codex" / "config.toml", 'tui = {\n  theme = "dark", # mine\n}\n')
+    assert list_skills(project=house.project, agents=["codex"]).problems == ()
+
+
 def test_what_comes_with_an_agent_is_nobodys_copy(house: House) -> None:
     house.skill("~/.claude", "skill-creator")
     write(house.skill("~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here")

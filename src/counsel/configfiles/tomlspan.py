@@ -7,11 +7,12 @@ stumbles over a byte-order mark and drops the comments of an array it replaces (
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 from counsel.configfiles.document import Document, malformed
 from counsel.configfiles.edits import (
@@ -26,7 +27,6 @@ from counsel.configfiles.edits import (
     intended,
     lookup,
 )
-from counsel.configfiles.toml11 import Older
 from counsel.configfiles.tomlscan import Member, Place, Statement, Value, scan
 from counsel.configfiles.tomlwrite import (
     as_array,
@@ -42,6 +42,9 @@ from counsel.configfiles.tomlwrite import (
     respliced,
 )
 from counsel.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from counsel.configfiles.toml11 import Older
 
 _AT = r"\(at (?:line (\d+), column (\d+)|end of document)\)"
 _BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
@@ -62,10 +65,13 @@ class TomlDocument(Document):
         text, value, rest = self.text, self.value, list(edits)
         while rest:
             now = _Text(text, value)
-            together = now.new_tables(rest)
-            text = now.with_tables(together) if together else now.applied(rest[0])
-            done = together or rest[:1]
-            value, rest = intended(value, done), rest[len(done) :]
+            if tables := now.new_tables(rest):
+                text, done = now.with_tables(tables), len(tables)
+            elif drops := now.whole_drops(rest):
+                text, done = now.without(drops), len(drops)
+            else:
+                text, done = now.applied(rest[0]), 1
+            value, rest = intended(value, rest[:done]), rest[done:]
         return type(self)(text)
 
 
@@ -85,6 +91,8 @@ def _parse(text: str) -> dict[str, Any]:
         return _loaded(bare)
     except tomllib.TOMLDecodeError as error:
         words = str(error)
+    from counsel.configfiles.toml11 import Older  # noqa: PLC0415 - few need it
+
     older = Older(bare)
     if older.text == bare:
         raise _malformed(words, text)
@@ -183,27 +191,42 @@ class _Text:
 
     # ── removing ─────────────────────────────────────────────────────────────────────────────────────
 
+    def whole_drops(self, edits: Sequence[Edit]) -> list[Drop]:
+        """The first of the edits, as many as take out whole lines."""
+        drops = itertools.takewhile(lambda edit: isinstance(edit, Drop) and not self._is_inside(edit), edits)
+        return [edit for edit in drops if isinstance(edit, Drop)]
+
+    def _is_inside(self, edit: Drop) -> bool:
+        return self._inline_home(edit.path[:-1]) is not None
+
+    def without(self, drops: Sequence[Drop]) -> str:
+        return self._removed([drop.path for drop in drops])
+
     def _removed(self, places: Sequence[Place]) -> str:
-        cuts = [cut for place in places for cut in self._removals(place)]
+        cuts = self._removals(places)
         text = respliced(self.text, cuts)
         if not self.text.endswith("\n") and any(end == len(self.text) for _, end, _ in cuts):
             text = text.removesuffix("\n").removesuffix("\r")  # a file without a final line break stays so
         return text
 
-    def _removals(self, path: Place) -> list[tuple[int, int, str]]:
+    def _removals(self, places: Sequence[Place]) -> list[tuple[int, int, str]]:
         cuts: list[tuple[int, int, str]] = []
         blocks: list[tuple[int, int]] = []
         dead: set[int] = set()  # sections that go as a whole
+        gone, sizes = set(places), {len(place) for place in places}
         for number, statement in enumerate(self.statements):
-            if statement.kind != "pair" and statement.place[: len(path)] == path:
+            goes = any(statement.place[:size] in gone for size in sizes)
+            if statement.kind != "pair" and goes:
                 dead.add(number)
                 blocks.append((statement.start, self.ends[number]))
             elif statement.section in dead:
                 continue
-            elif statement.place[: len(path)] == path:
+            elif goes:
                 cuts.append(self._line_cut(statement))
-            elif statement.value is not None and path[: len(statement.place)] == statement.place:
-                cuts += _inline_cuts(self.text, statement.value, path[len(statement.place) :])
+            elif statement.value is not None and statement.value.kind == "inline":
+                for place in places:
+                    if place[: len(statement.place)] == statement.place:
+                        cuts += _inline_cuts(self.text, statement.value, place[len(statement.place) :])
         return cuts + [(*self._with_blank_line(start, end), "") for start, end in self._joined(blocks)]
 
     def _joined(self, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ from counsel.agents.failures import LostSession
 from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.caller import Caller
-from counsel.errors import Refused
+from counsel.configfiles.document import parse
+from counsel.errors import ConfigInvalid, Refused
 from counsel.types import (
     Call,
     Event,
@@ -338,9 +338,10 @@ def _provider_login(name: str, config: Json, caller: Caller) -> tuple[bool | Non
 
 def _config(path: Path) -> Json:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        held: Json = parse(path.read_text(encoding="utf-8"), "toml").value
+    except (OSError, ValueError, ConfigInvalid):
         return {}
+    return held
 
 
 ROOM = driver.Room(

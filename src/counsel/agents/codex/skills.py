@@ -11,6 +11,8 @@ from typing import Any
 from counsel import reach
 from counsel.agents.base import Place
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
+from counsel.configfiles import document
+from counsel.errors import ConfigInvalid
 from counsel.skills.record import Root, Skill
 from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, real_path, settings_text
 from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
@@ -78,15 +80,13 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
 def _config(place: Place, shelf: Shelf) -> dict[str, Any]:
     path = place.codex_dir() / "config.toml"
     try:
-        text = settings_text(path)
-        import tomllib  # noqa: PLC0415 - most homes have no such file, and it takes milliseconds
-
-        return tomllib.loads(text)
+        held: dict[str, Any] = document.parse(settings_text(path), "toml").value
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, ConfigInvalid) as error:
         shelf.problems.append(f"{path}: cannot be read ({error}): Codex does not start with it.")
         return {}
+    return held
 
 
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
