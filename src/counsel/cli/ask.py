@@ -44,6 +44,10 @@ def ask(
 
         git diff | counsel ask "Is this safe?" -m gpt-5
     """
+    if stream and (as_json or given["background"]):
+        raise click.UsageError(
+            "--stream writes the text as it comes: not with --json, nor with --background."
+        )
     request = ChatRequest(
         prompt=question.full_prompt(prompt),
         model=model,

@@ -40,6 +40,8 @@ def jobs(
     """List the newest jobs, or show one with its text so far or its result."""
     if follow and not job_id:
         raise click.UsageError("--follow needs the ID of a job.")
+    if stream and (as_json or not follow):
+        raise click.UsageError("--stream goes with --follow, and not with --json.")
     who = connect.caller()
     connect.run(
         _jobs(

@@ -32,6 +32,7 @@ READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 CHUNK = 1 << 16
 PATIENCE = 20.0  # seconds for a daemon to start
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"'
+TOKENS = 1000  # of calls whose progress is counted
 DEATHS = 5  # of daemons in a row under one call, before it is given up
 
 
@@ -250,9 +251,10 @@ class Carrier:
 
     def _counted(self, line: bytes) -> bytes:
         message = json.loads(line)
-        return self.progress.setdefault(json.dumps(message["params"]["progressToken"]), Progress()).grown(
-            message
-        )
+        token = json.dumps(message["params"]["progressToken"])
+        if token not in self.progress and len(self.progress) >= TOKENS:
+            del self.progress[next(iter(self.progress))]
+        return self.progress.setdefault(token, Progress()).grown(message)
 
     def _answered(self, name: str) -> None:
         self.waiting.pop(name, None)
