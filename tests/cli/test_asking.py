@@ -92,7 +92,6 @@ def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
         (("consensus", "x"), 2, "--model"),
         (("jobs", "--follow"), 2, "ID"),
         (("jobs", "x", "--stream"), 2, "--follow"),
-        (("ask", "x", "--stream", "--json"), 2, "--json"),
         (("ask", "x", "--stream", "--background"), 2, "--background"),
         (("usage", "--since", "soon"), 2, "7d"),
         (("conversations", "show", "nothing"), 1, "nothing"),
@@ -108,7 +107,11 @@ def test_bad_input_is_named_and_nothing_is_sent(counsel, fake_process, arguments
 
 
 def test_bad_usage_is_a_document_with_json(counsel) -> None:
-    for arguments in (("ask", "x", "--effort", "huge", "--json"), ("ask", "--json")):
+    for arguments in (
+        ("ask", "x", "--effort", "huge", "--json"),
+        ("ask", "--json"),
+        ("ask", "x", "--stream", "--json"),
+    ):
         done = counsel(*arguments)
         assert done.returncode == 2
         assert json.loads(done.stdout)["code"] == "INVALID_ARGUMENT"
