@@ -2,19 +2,18 @@
 
 tomlkit is not used: it moves keys into a new table when its neighbours are dotted keys, writes LF into CRLF files,
 stumbles over a byte-order mark and drops the comments of an array it replaces (0.15, facts measured 2026-11-15).
-`tomllib` reads the text before and after; `Document.edited` compares.
+`tomllib` reads the text before and after (`tomlread.py`); `Document.edited` compares.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import Any, Self, TypeGuard
 
-from counsel.configfiles.document import Document, malformed
+from counsel.configfiles import tomlinline
+from counsel.configfiles.document import Document
 from counsel.configfiles.edits import (
     MISSING,
     AddItem,
@@ -27,26 +26,19 @@ from counsel.configfiles.edits import (
     intended,
     lookup,
 )
-from counsel.configfiles.tomlscan import Member, Place, Statement, Value, scan
+from counsel.configfiles.tomlread import meaning
+from counsel.configfiles.tomlscan import Place, Statement, Value, scan
 from counsel.configfiles.tomlwrite import (
-    as_array,
     block,
     dotted,
-    dropped,
     element,
     indent_of,
     pair,
-    put_after,
     put_items,
     render,
     respliced,
 )
-from counsel.errors import ConfigInvalid
 
-if TYPE_CHECKING:
-    from counsel.configfiles.toml11 import Older
-
-_AT = r"\(at (?:line (\d+), column (\d+)|end of document)\)"
 _BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
 
 
@@ -54,7 +46,7 @@ class TomlDocument(Document):
     prunes_empty_parents = True
 
     def __init__(self, text: str) -> None:
-        super().__init__(_parse(text))
+        super().__init__(meaning(text))
         self._text = text
 
     @property
@@ -73,59 +65,6 @@ class TomlDocument(Document):
                 text, done = now.applied(rest[0]), 1
             value, rest = intended(value, rest[:done]), rest[done:]
         return type(self)(text)
-
-
-class _Float(float):
-    """`nan` equals itself here: an untouched `nan` must not look like a change."""
-
-    def __eq__(self, other: object) -> bool:
-        both_nan = isinstance(other, float) and math.isnan(self) and math.isnan(other)
-        return both_nan or super().__eq__(other)
-
-    __hash__ = float.__hash__
-
-
-def _parse(text: str) -> dict[str, Any]:
-    bare = text.removeprefix("\ufeff")
-    try:
-        return _loaded(bare)
-    except tomllib.TOMLDecodeError as error:
-        words = str(error)
-    from counsel.configfiles.toml11 import Older  # noqa: PLC0415 - few need it
-
-    older = Older(bare)
-    if older.text == bare:
-        raise _malformed(words, text)
-    try:
-        return _loaded(older.text)
-    except tomllib.TOMLDecodeError as error:
-        raise _malformed(str(error), bare, older) from None
-
-
-def _loaded(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text, parse_float=_Float)
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError:  # Python's own limit
-        found = re.search(r"[0-9_]{4300,}", text)
-        what = "This is not usable TOML: a number is too long"
-        raise malformed(what, text, found.start() if found else 0) from None
-    except RecursionError:
-        raise ConfigInvalid("This is not usable TOML: it is nested too deeply") from None
-
-
-def _malformed(words: str, text: str, older: Older | None = None) -> ConfigInvalid:
-    found = re.search(_AT, words)
-    what = f"This is not valid TOML: {re.sub(_AT, '', words).strip()}"
-    if found is None or found[1] is None:
-        return malformed(what, text, len(text))
-    line, column = int(found[1]), int(found[2])
-    if older is not None:
-        lines = older.text.split("\n")
-        offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
-        return malformed(what, text, older.origin(offset))
-    return ConfigInvalid(f"{what} (line {line}, column {column})", line=line, column=column)
 
 
 class _Text:
@@ -179,14 +118,14 @@ class _Text:
         """The value of a `key = value` at exactly this path, inline tables looked into."""
         for statement in self.statements:
             if statement.value is not None and path[: len(statement.place)] == statement.place:
-                return _inside(statement.value, path[len(statement.place) :])
+                return tomlinline.inside(statement.value, path[len(statement.place) :])
         return None
 
     def _inline_home(self, path: Path) -> tuple[Value, Path] | None:
         """The deepest inline table on the way to `path`, and what of the path is left inside it."""
         for statement in self.statements:
             if statement.value is not None and path[: len(statement.place)] == statement.place:
-                return _home(statement.value, path[len(statement.place) :])
+                return tomlinline.home(statement.value, path[len(statement.place) :])
         return None
 
     # ── removing ─────────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +165,7 @@ class _Text:
             elif statement.value is not None and statement.value.kind == "inline":
                 for place in places:
                     if place[: len(statement.place)] == statement.place:
-                        cuts += _inline_cuts(self.text, statement.value, place[len(statement.place) :])
+                        cuts += tomlinline.cuts(self.text, statement.value, place[len(statement.place) :])
         return cuts + [(*self._with_blank_line(start, end), "") for start, end in self._joined(blocks)]
 
     def _joined(self, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -302,7 +241,7 @@ class _Text:
         if not isinstance(lookup(self.value, parent), Mapping):
             return self._put(parent, {key: value})
         if home := self._inline_home(parent):
-            return _with_member(self.text, home[0], (*home[1], key), value)
+            return tomlinline.with_member(self.text, home[0], (*home[1], key), value)
         near = self._dotted_neighbour(parent)
         if near and not (isinstance(value, Mapping) and self._has_headers(parent)):
             keys = near.keys[: len(near.keys) - (len(near.place) - len(parent))]
@@ -389,73 +328,3 @@ def _end_of_words(text: str) -> int:
         return end
     line_end = text.find("\n", end)
     return len(text) if line_end < 0 else line_end + 1
-
-
-# ── inline tables ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _inside(value: Value, rest: Path) -> Value | None:
-    """The value at exactly `rest` inside an inline table."""
-    if not rest:
-        return value
-    nested = (
-        _inside(member.value, rest[len(member.keys) :])
-        for member in value.members
-        if rest[: len(member.keys)] == member.keys
-    )
-    return next((found for found in nested if found is not None), None)
-
-
-def _home(value: Value, rest: Path) -> tuple[Value, Path] | None:
-    if value.kind != "inline":
-        return None
-    for member in value.members:
-        if rest[: len(member.keys)] == member.keys:
-            return _home(member.value, rest[len(member.keys) :])
-    return value, rest
-
-
-def _inline_cuts(text: str, value: Value, rest: Place) -> list[tuple[int, int, str]]:
-    gone = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
-    if gone:
-        return _member_cuts(text, value, gone)
-    for member in value.members:
-        if rest[: len(member.keys)] == member.keys:
-            return _inline_cuts(text, member.value, rest[len(member.keys) :])
-    return []
-
-
-def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, int, str]]:
-    members = value.members
-    if _over_lines(text, value):
-        return dropped(text, as_array(value), gone)
-    if len(gone) == len(members):
-        before = text[value.start + 1 : members[0].start]
-        after = text[members[-1].value.end : value.end - 1]
-        return [(value.start + 1, value.end - 1, before if before == after else "")]
-    cuts = []
-    for index in gone:
-        if any(later not in gone for later in range(index, len(members))):
-            cuts.append((members[index].start, members[index + 1].start, ""))
-        else:
-            previous = members[index - 1]
-            cuts.append((previous.value.end, members[index].value.end, ""))
-    return cuts
-
-
-def _with_member(text: str, table: Value, keys: Path, value: Any) -> str:
-    shown = pair(keys, value)
-    if _over_lines(text, table):
-        return put_after(text, as_array(table), [shown])
-    if not table.members:
-        blank = text[table.start + 1 : table.end - 1]
-        return text[: table.start + 1] + blank + shown + text[table.start + 1 :]
-    last: Member = table.members[-1]
-    return f"{text[: last.value.end]}, {shown}{text[last.value.end :]}"
-
-
-def _over_lines(text: str, table: Value) -> bool:
-    """Whether line breaks stand between the members, as TOML 1.1 allows."""
-    ends = [table.start, *(member.value.end for member in table.members)]
-    starts = [*(member.start for member in table.members), table.end]
-    return any("\n" in text[end:start] for end, start in zip(ends, starts, strict=True))
