@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.references import Syntax
-from counsel.configfiles.document import Document
+from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Edit
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Reader, Target
@@ -78,7 +78,7 @@ class Switch(Record):
     """How an agent turns a server on and off: edits of one file. `note` is said to the user."""
 
     target: Target
-    edits: Callable[[Document, str, bool], list[Edit]]
+    edits: Callable[[Meaning, str, bool], list[Edit]]
     note: str = ""
 
 

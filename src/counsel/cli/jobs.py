@@ -43,42 +43,36 @@ def jobs(
     if stream and (as_json or not follow):
         raise click.UsageError("--stream goes with --follow, and not with --json.")
     who = connect.caller()
-    connect.run(
-        _jobs(
-            job_id,
-            who,
-            follow=follow,
-            history=history,
-            limit=limit,
-            stream=stream,
-            standalone=standalone,
-            as_json=as_json,
-        )
-    )
+    if job_id is None:
+        connect.run(_newest(who, limit, standalone=standalone, as_json=as_json))
+    elif follow:
+        ways = {"history": history, "stream": stream, "standalone": standalone}
+        connect.run(_to_the_end(job_id, who, **ways, as_json=as_json))
+    else:
+        connect.run(_so_far(job_id, who, history=history, standalone=standalone, as_json=as_json))
 
 
-async def _jobs(
-    job_id: str | None,
-    who: Any,
-    *,
-    follow: bool,
-    history: bool,
-    limit: int,
-    stream: bool,
-    standalone: bool,
-    as_json: bool,
-) -> None:
+async def _newest(who: Any, limit: int, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(who, standalone=standalone) as engine:
-        if job_id is None:
-            _list(await engine.recent(limit), as_json=as_json)
-            return
-        if follow:
-            await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
+        _list(await engine.recent(limit), as_json=as_json)
+
+
+async def _so_far(job_id: str, who: Any, *, history: bool, standalone: bool, as_json: bool) -> None:
+    async with connect.engine(who, standalone=standalone) as engine:
         found = await engine.status(job_id, full_history=history)
     if as_json:
         output.document(found)
-    elif not follow:
+    else:
         _show(found["content"])
+
+
+async def _to_the_end(
+    job_id: str, who: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
+) -> None:
+    async with connect.engine(who, standalone=standalone) as engine:
+        await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
+        if as_json:
+            output.document(await engine.status(job_id, full_history=history))
 
 
 def _list(found: Json, *, as_json: bool) -> None:

@@ -26,13 +26,21 @@ from counsel.errors import ConfigInvalid, Internal
 Kind: TypeAlias = Literal["json", "jsonc", "toml"]
 
 
-class Document(abc.ABC):
-    """A text and what it means. Documents do not change: an edit makes a new one."""
-
-    prunes_empty_parents: ClassVar[bool] = False
+class Meaning:
+    """What a text means, or will mean after edits that are not made yet."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+    def get(self, path: Path) -> Any:
+        """The value at `path`, or `MISSING`."""
+        return lookup(self.value, path)
+
+
+class Document(Meaning, abc.ABC):
+    """A text and what it means. Documents do not change: an edit makes a new one."""
+
+    prunes_empty_parents: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -41,10 +49,6 @@ class Document(abc.ABC):
     def encoded(self, before: bytes) -> Content:  # noqa: ARG002 - JSON needs it
         """The text's bytes. `before` are those of the document that was edited."""
         return self.text.encode()
-
-    def get(self, path: Path) -> Any:
-        """The value at `path`, or `MISSING`."""
-        return lookup(self.value, path)
 
     def set_member(self, path: Path, value: Any) -> Self:
         return self.edited([Put(path, value)])
@@ -98,17 +102,6 @@ class Document(abc.ABC):
     @abc.abstractmethod
     def spliced(self, edits: Sequence[Edit]) -> Self:
         """The edits made in the text, all other bytes as they were, and what it then means, read again."""
-
-
-class Supposed(Document):
-    """What a document will mean, for whoever works out further edits; it has no text yet."""
-
-    @property
-    def text(self) -> str:
-        raise NotImplementedError
-
-    def spliced(self, edits: Sequence[Edit]) -> Self:
-        raise NotImplementedError
 
 
 def _exactly(one: Any, other: Any) -> bool:

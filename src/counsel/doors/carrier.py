@@ -101,9 +101,9 @@ class Progress:
         self.before: float = 0
         self.last: float = 0
 
-    def grown(self, message: Json) -> bytes:
+    def grown(self, line: bytes, message: Json) -> bytes:
         self.last = message["params"]["progress"] = self.before + message["params"]["progress"]
-        return as_line(message)
+        return as_line(message) if self.before else line
 
 
 class Carrier:
@@ -254,7 +254,7 @@ class Carrier:
         token = json.dumps(message["params"]["progressToken"])
         if token not in self.progress and len(self.progress) >= TOKENS:
             del self.progress[next(iter(self.progress))]
-        return self.progress.setdefault(token, Progress()).grown(message)
+        return self.progress.setdefault(token, Progress()).grown(line, message)
 
     def _answered(self, name: str) -> None:
         self.waiting.pop(name, None)

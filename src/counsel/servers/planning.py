@@ -10,7 +10,7 @@ from counsel.agents.base import AGENTS, AgentName, Place
 from counsel.agents.references import Untranslatable
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable
 from counsel.configfiles import safewrite
-from counsel.configfiles.document import Document, Supposed
+from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended, lookup, patch
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
@@ -20,7 +20,7 @@ from counsel.servers.fitting import fit, refuse_unusable, untranslatable, writte
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
-EditsOf = Callable[[Document], list[Edit]]
+EditsOf = Callable[[Meaning], list[Edit]]
 
 
 class Result:
@@ -168,18 +168,18 @@ class Planner:
         return plan
 
     def _write(self, target: Target, makers: list[EditsOf]) -> Planned:
-        def edits(document: Document) -> list[Edit]:
+        def edits(document: Meaning) -> list[Edit]:
             found: list[Edit] = []
             for make in makers:
                 more = make(document)
                 found += more
-                document = Supposed(intended(document.value, more))
+                document = Meaning(intended(document.value, more))
             return found
 
         return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
 
 
-def _done_already(document: Document, edit: Edit) -> bool:
+def _done_already(document: Meaning, edit: Edit) -> bool:
     return isinstance(edit, Put) and alike(document.get(edit.path), edit.value)
 
 
@@ -230,7 +230,7 @@ def _entry_at(planner: Planner, home: Home, name: str) -> Any:
 
 
 def _adder(home: Home, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
-    def edits(document: Document) -> list[Edit]:
+    def edits(document: Meaning) -> list[Edit]:
         held = _held(document, home)
         old = held.get(name, MISSING)
         if old is not MISSING and alike(old, entry):
@@ -248,7 +248,7 @@ def _adder(home: Home, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
     return edits
 
 
-def _held(document: Document, home: Home) -> Mapping[str, Any]:
+def _held(document: Meaning, home: Home) -> Mapping[str, Any]:
     held: Mapping[str, Any] = {}
     for depth in range(1, len(home.keys) + 1):
         inner = document.get(home.keys[:depth])
@@ -284,7 +284,7 @@ def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -
         planner.refuse(home, old.name, error)
         return
 
-    def edits(document: Document) -> list[Edit]:
+    def edits(document: Meaning) -> list[Edit]:
         entry = document.get((*home.keys, old.name))
         if entry is MISSING:
             raise NotFound(f"{old.name!r} is no longer in {home.target.path}.", file=str(home.target.path))
@@ -314,7 +314,7 @@ def _placed(edit: Edit, form: Format, home: Home, name: str, entry: Entry) -> Ed
 
 
 def remove(planner: Planner, home: Home, name: str) -> None:
-    def edits(document: Document) -> list[Edit]:
+    def edits(document: Meaning) -> list[Edit]:
         return [Drop((*home.keys, name))] if name in _held(document, home) else []
 
     planner.step(home, name, "removed", {home.target: edits})
@@ -338,7 +338,7 @@ def _has_work(planner: Planner, one: Switch, name: str, *, enabled: bool) -> boo
     return bool(one.edits(document, name, enabled))
 
 
-def _switcher(make: Callable[[Document, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditsOf:
+def _switcher(make: Callable[[Meaning, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditsOf:
     return lambda document: make(document, name, enabled)
 
 

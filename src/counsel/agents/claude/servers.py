@@ -12,7 +12,7 @@ from counsel.agents import references
 from counsel.agents.base import Place
 from counsel.agents.jsonservers import TYPES, read_entry, write_entry
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable, there
-from counsel.configfiles.document import Document
+from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
 from counsel.configfiles.safewrite import Reader, Target
 
@@ -126,7 +126,7 @@ def _switches(place: Place, home: Home) -> list[Switch]:
     key = str(project_key(place.project))
     lists = ("disabledMcpServers", "disabledMcpjsonServers")[: 2 if home.scope == "project" else 1]
 
-    def edits(document: Document, name: str, enabled: bool) -> list[Edit]:
+    def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
         project = ("projects", key)
         return _on(document, name, project, lists) if enabled else _off(document, name, project)
 
@@ -139,12 +139,12 @@ def _switches(place: Place, home: Home) -> list[Switch]:
     return [*found, *settings] if home.scope == "project" else found
 
 
-def _on(document: Document, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
+def _on(document: Meaning, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
     held = [one for one in lists if name in _names(document.get((*project, one)))]
     return [DropItem((*project, one), name) for one in held]
 
 
-def _off(document: Document, name: str, project: tuple[str, ...]) -> list[Edit]:
+def _off(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
     if name in _names(document.get((*project, "disabledMcpServers"))):
         return []
     if document.get(project) is MISSING:
@@ -152,7 +152,7 @@ def _off(document: Document, name: str, project: tuple[str, ...]) -> list[Edit]:
     return [AddItem((*project, "disabledMcpServers"), name)]
 
 
-def _switch_settings(document: Document, name: str, enabled: bool) -> list[Edit]:
+def _switch_settings(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     """Only takes back what was switched off here; switching off needs one list, not two."""
     path = ("disabledMcpjsonServers",)
     return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []

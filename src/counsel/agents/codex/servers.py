@@ -30,7 +30,7 @@ from counsel.agents.serverform import (
     there,
     translated,
 )
-from counsel.configfiles.document import Document
+from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Drop, Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
 
@@ -214,7 +214,7 @@ def _above(project: Path) -> list[Path]:
 
 
 def _switches(_place: Place, home: Home) -> list[Switch]:
-    def edits(document: Document, name: str, enabled: bool) -> list[Edit]:
+    def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
         path = (*home.keys, name, "enabled")
         if not enabled:
             return [Put(path, value=False)]

@@ -12,7 +12,7 @@ from counsel.agents import references
 from counsel.agents.base import Place, Scope
 from counsel.agents.jsonservers import read_entry, write_entry
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, there
-from counsel.configfiles.document import Document
+from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
 
@@ -73,7 +73,7 @@ def _switches(place: Place, _home: Home) -> list[Switch]:
     return [Switch(_switch_file(place), _switch, note), *excluding]
 
 
-def _no_longer_excluded(document: Document, name: str, enabled: bool) -> list[Edit]:
+def _no_longer_excluded(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     """`mcp.excluded` switches off, too; `gemini mcp enable` leaves it there and the server off."""
     path = ("mcp", "excluded")
     held = document.get(path) if enabled else None
@@ -85,7 +85,7 @@ def _no_longer_excluded(document: Document, name: str, enabled: bool) -> list[Ed
     return [DropItem(path, item) for item in dict.fromkeys(same)]
 
 
-def _switch(document: Document, name: str, enabled: bool) -> list[Edit]:
+def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     path = (_plain(name),)
     if enabled:
         return [Drop(path)] if lookup(document.value, path) else []
