@@ -1,0 +1,281 @@
+"""Every write can be taken back, exactly, also after others' edits, or it is refused."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configfiles.writing import apply, put
+from counsel.configfiles import disk, safewrite
+from counsel.configfiles.edits import Drop, Put
+from counsel.configfiles.journal import Journal
+from counsel.configfiles.safewrite import Target, by_edits
+from counsel.errors import ConfigInvalid, Conflict, NotFound
+
+
+def test_undo_gives_the_old_bytes_back(tmp_path: Path, home: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text('{ "b":2 }')
+    journal = Journal(home)
+    apply(journal, put(old, "a"), put(new, "a"))
+    journal.undo()
+    assert old.read_text() == '{ "b":2 }'
+    assert not new.exists()
+    with pytest.raises(NotFound):
+        journal.undo()
+
+
+def test_undo_can_itself_be_undone_by_its_id(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text("{}")
+    journal = Journal(home)
+    apply(journal, put(file, "a"))
+    _, undo = journal.undo()
+    journal.undo(undo)
+    assert file.read_text() == '{\n  "a": 1\n}'
+
+
+@pytest.mark.parametrize(
+    ("since", "restored"),
+    [
+        ('{"top": 0, "b": 2, "a": {"k": 1}}', '{"top": 0, "b": 2}'),
+        ('{"b": 2, "a": {"k": 1}, "end": 0}', '{"b": 2, "end": 0}'),
+        ('{"top": 0, "b": 2, "a": {"k": 1}, "end": 0}', '{"top": 0, "b": 2, "end": 0}'),
+        ('{"b": 2, "a": {"k": 1, "mine": 2}}', '{"b": 2, "a": {"mine": 2}}'),
+    ],
+)
+def test_undo_takes_back_only_our_change(since: str, restored: str, tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, put(file, "a", {"k": 1}))
+    assert file.read_text() == '{"b": 2, "a": {"k": 1}}'
+    file.write_text(since)
+    journal.undo()
+    assert file.read_text() == restored
+
+
+def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, put(file, "b", 3))
+    file.write_text('{"b": 4}')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert file.read_text() == '{"b": 4}'
+
+
+@pytest.mark.parametrize("empty", ["null", "[]", '""', "false"])
+def test_what_was_no_object_does_not_become_an_empty_one(empty: str, tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(f'{{"b": {empty}}}')
+    journal = Journal(home)
+    apply(journal, put(file, "b", {"k": 1}))
+    file.write_text('{"b": {"k": 1, "theirs": 2}}')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert file.read_text() == '{"b": {"k": 1, "theirs": 2}}'
+
+
+def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
+    """Codex adds `tools` when a person approves one for good; what is left without a command stops it altogether."""
+    file = tmp_path / "config.toml"
+    file.write_text("model = 'x'\n")
+    journal = Journal(home)
+    server = {"command": "x"}
+    apply(journal, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "s"), server)]))
+    mine = file.read_text() + '\n[mcp_servers.s.tools.t]\napproval_mode = "approve"\n'
+    file.write_text(mine)
+    with pytest.raises(Conflict, match=r"mcp_servers\.s was changed") as refused:
+        journal.undo()
+    assert "servers remove" in refused.value.hint
+    assert file.read_text() == mine
+
+
+def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    text = '{\n  "s": {\n    "x": { // mine\n      "k": 1\n    }\n  }\n}'
+    file.write_text(text)
+    journal = Journal(home)
+    target = Target(file, "jsonc")
+    apply(journal, by_edits(target, lambda _: [Drop(("s", "x"))]))
+    file.write_text(file.read_text().replace("\n}", ',\n  "later": 1\n}'))
+    journal.undo()
+    assert file.read_text() == text.replace("\n}", ',\n  "later": 1\n}')
+
+
+def test_undo_joins_a_line_that_was_cut_in_two(tmp_path: Path, home: Path) -> None:
+    """A comment stayed when its key went; the key comes back to it, not to a line that others put there."""
+    file = tmp_path / "config.toml"
+    file.write_text("k = 1 # why\nl = 2\n")
+    journal = Journal(home)
+    apply(journal, by_edits(Target(file, "toml"), lambda _: [Drop(("k",))]))
+    assert file.read_text() == "# why\nl = 2\n"
+    file.write_text("# by hand\n# why\nl = 2\n")
+    journal.undo()
+    assert file.read_text() == "# by hand\nk = 1 # why\nl = 2\n"
+
+
+def test_undo_knows_what_was_written_in_the_middle(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer without a lock comes between staging and replacing: the record is that of what was replaced."""
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    sync, theirs = disk.sync_file, iter(['{"theirs": true}'])
+
+    def meanwhile(path: Path) -> None:
+        sync(path)
+        if text := next(theirs, None):
+            file.write_text(text)
+
+    monkeypatch.setattr(disk, "sync_file", meanwhile)
+    apply(journal, put(file, "a"))
+    assert file.read_text() == '{"theirs": true, "a": 1}'
+    journal.undo()
+    assert file.read_text() == '{"theirs": true}'
+
+
+def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
+    """Whoever writes through the other name must not write into our backup."""
+    file, other = tmp_path / "a.json", tmp_path / "other.json"
+    file.write_text('{"b": 2}')
+    other.hardlink_to(file)
+    journal = Journal(home)
+    apply(journal, put(file, "a"))
+    other.write_text("something else")
+    journal.undo()
+    assert file.read_text() == '{"b": 2}'
+
+
+def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, home: Path) -> None:
+    """A client that had opened the file before we replaced it writes into what is now our backup."""
+    file = tmp_path / "a.json"
+    file.write_text('{"b": 2}')
+    journal = Journal(home)
+    with file.open("r+") as straggler:
+        apply(journal, put(file, "a"))
+        straggler.write('{"b": "later"}')
+    with pytest.raises(Conflict, match="another program") as raised:
+        journal.undo()
+    assert file.read_text() == '{"b": 2, "a": 1}'
+    kept = Path(raised.value.hint.removeprefix("What that program wrote is in ").rstrip("."))
+    assert kept.read_text() == '{"b": "later"}'
+
+
+def test_a_write_that_was_cut_between_two_files_is_taken_back(tmp_path: Path, home: Path) -> None:
+    """Killed after the first of two files was replaced: undo knows which."""
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    for file in (first, second):
+        file.write_text("{}")
+    code = f"""
+import os
+from pathlib import Path
+from counsel.configfiles import safewrite
+from counsel.configfiles.edits import Put
+from counsel.configfiles.journal import Journal
+from counsel.configfiles.safewrite import Target, by_edits, plan
+real, calls = safewrite._replace, []
+safewrite._replace = lambda *given: os._exit(9) if calls else calls.append(real(*given))
+files = {[str(first), str(second)]!r}
+planned = [plan(by_edits(Target(Path(file), "json"), lambda _: [Put(("a",), 1)])) for file in files]
+Journal(Path({str(home)!r})).apply(planned, "test")
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert (first.read_text() == "{}", second.read_text()) == (False, "{}")
+    Journal(home).undo()
+    assert (first.read_text(), second.read_text()) == ("{}", "{}")
+
+
+def test_backups_are_private(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"secret": "s"}')
+    journal = Journal(home)
+    name = apply(journal, put(file, "a"))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (home / "backups" / name).iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE((home / "backups").stat().st_mode) == 0o700
+
+
+def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> None:
+    """A person took our server out of one file by hand: the other one is still taken back."""
+    by_hand, untouched, deleted = (tmp_path / name for name in ("1.json", "2.json", "3.json"))
+    for file in (by_hand, untouched, deleted):
+        file.write_text('{"b": 2}')
+    journal = Journal(home)
+    apply(journal, *(put(file, "a") for file in (by_hand, untouched, deleted)))
+    by_hand.write_text('{"b": 3}')
+    deleted.unlink()
+    journal.undo()
+    assert (by_hand.read_text(), untouched.read_text()) == ('{"b": 3}', '{"b": 2}')
+    assert not deleted.exists()
+
+
+@pytest.mark.parametrize("since", ["m = 2\n", "[mcp_servers.other]\ncommand = 'o'\n"])
+def test_undo_of_what_went_with_its_table_is_nothing(since: str, tmp_path: Path, home: Path) -> None:
+    file, journal = tmp_path / "config.toml", Journal(home)
+    file.write_text("[mcp_servers.a]\ncommand = 'a'\n")
+    apply(journal, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "b"), {"command": "b"})]))
+    file.write_text(since)
+    journal.undo()
+    assert file.read_text() == since
+
+
+def test_undo_gives_no_field_back_to_a_server_that_is_gone(tmp_path: Path, home: Path) -> None:
+    file, journal = tmp_path / "a.json", Journal(home)
+    file.write_text('{"mcpServers": {"s": {"command": "c", "cwd": "d"}}}')
+    apply(journal, by_edits(Target(file, "json"), lambda _: [Drop(("mcpServers", "s", "cwd"))]))
+    file.write_text('{"mcpServers": {}}')
+    with pytest.raises(Conflict):
+        journal.undo()
+    assert file.read_text() == '{"mcpServers": {}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "path", "since"),
+    [
+        ('{"k": 1}', "json", ("k",), "{ }\n"),
+        ('[mcp_servers.x]\ncommand = "a"\n', "toml", ("mcp_servers", "x"), "# mine\n"),
+    ],
+)
+def test_undo_fills_a_file_that_we_had_emptied(
+    text: str, kind: str, path: tuple[str, ...], since: str, tmp_path: Path, home: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    journal = Journal(home)
+    apply(journal, by_edits(Target(file, kind), lambda _: [Drop(path)]))  # type: ignore[arg-type]
+    file.write_text(since)
+    journal.undo()
+    after = safewrite.document(file.read_bytes(), kind, file)  # type: ignore[arg-type]
+    assert after.get(path) == safewrite.document(text.encode(), kind, file).get(path)  # type: ignore[arg-type]
+    assert "mine" in file.read_text() or kind == "json"
+
+
+def test_undo_finds_its_place_between_edits_on_both_sides(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    text = '{\n  "k": 1,\n  "m": { // mine\n    "x": [1,  2]\n  },\n  "z": 1\n}'
+    file.write_text(text)
+    journal = Journal(home)
+    apply(journal, by_edits(Target(file, "jsonc"), lambda _: [Drop(("m",))]))
+    file.write_text(file.read_text().replace('"k": 1', '"k": 5').replace('"z": 1', '"z": 10'))
+    journal.undo()
+    assert file.read_text() == text.replace('"k": 1', '"k": 5').replace('"z": 1', '"z": 10')
+
+
+def test_undo_in_what_is_nested_too_deeply_is_refused(tmp_path: Path, home: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"a": 1, "deep": ' + '{"b":' * 600 + "1" + "}" * 601)
+    journal = Journal(home)
+    apply(journal, put(file, "a", 2))
+    mine = f"{file.read_text()}\n"
+    file.write_text(mine)
+    with pytest.raises(ConfigInvalid, match="nested too deeply"):
+        journal.undo()
+    assert file.read_text() == mine

@@ -1,0 +1,24 @@
+"""One change of one file, for the tests of writing and undoing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from counsel.configfiles import safewrite
+from counsel.configfiles.edits import Put
+from counsel.configfiles.journal import Journal
+from counsel.configfiles.safewrite import Change, Planned, Target, by_edits, plan
+
+
+def put(path: Path, key: str, value: object = 1, **options: object) -> Change:
+    return by_edits(Target(path, "json", **options), lambda _: [Put((key,), value)])  # type: ignore[arg-type]
+
+
+def write(change: Change, home: Path) -> list[Planned]:
+    return safewrite.write([plan(change)], home)
+
+
+def apply(journal: Journal, *changes: Change) -> str:
+    name = journal.apply([plan(change) for change in changes], "test")
+    assert name is not None
+    return name
