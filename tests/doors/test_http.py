@@ -320,3 +320,19 @@ def test_hosts_of_a_door_that_is_open_to_others(host: str, fits: bool) -> None:
 
 def test_addresses_in_words() -> None:
     assert http.address("::1", 1) == "http://[::1]:1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_replies_do_not_wait_for_the_clients_delayed_ack(host: str) -> None:
+    accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    server = await asyncio.start_server(connected, sock=http._listen(host, 0))
+    async with server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        assert await accepted
+        writer.close()
