@@ -101,3 +101,10 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Stop what runs here, leaving the journal so that it goes on elsewhere."""
+
+
+class LocalEngine(Engine, Protocol):
+    """An engine in this process, as the daemon sees it."""
+
+    async def busy(self) -> bool:
+        """A job runs here, or one of a process that has died can go on or be ended here."""

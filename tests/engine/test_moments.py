@@ -209,3 +209,20 @@ def test_a_windows_own_numbers_do_not_make_it_somebody_else(caller) -> None:
     first, second = caller(CURSOR_TRACE_ID="1", VSCODE_IPC_TOKEN="a"), caller(CURSOR_TRACE_ID="2")
     other = caller(OPENAI_API_KEY="sk-another-0000000000000000")
     assert first.fingerprint(b"x") == second.fingerprint(b"x") != other.fingerprint(b"x")
+
+
+async def test_an_engine_is_busy_while_a_job_runs_here_and_while_one_can_go_on_here(
+    home, caller, fake_api
+) -> None:
+    await interrupted(home, caller, fake_api, background=True)
+    engine = await open_engine(home)
+    assert not await engine.busy()  # it waits for keys that are not here
+    fake_api.script(hang_after=1)
+    engine.meet(caller())
+    assert await engine.busy()
+    await engine.runner.look_for_orphans()
+    assert await engine.busy()
+    (job,) = engine.runner.running
+    await engine.cancel(job)
+    assert not await engine.busy()
+    await engine.close()

@@ -201,6 +201,13 @@ class Engine:
     async def recent(self, limit: int = 10) -> Json:
         return {"content": {"jobs": [results.listed(row) for row in jobs.newest(self.database, limit)]}}
 
+    async def busy(self) -> bool:
+        """A job runs here, or one of a process that has died can go on or be ended here.
+
+        Not one that waits for keys: whoever brings them starts a daemon that finds it.
+        """
+        return self.runner.busy()
+
     async def usage(self, since: float, by: metrics.By) -> Json:
         return {"since": results.iso(since), **await metrics.usage(self.database, since, by)}
 

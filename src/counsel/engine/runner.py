@@ -374,6 +374,17 @@ class Runner:
         found = self._interrupted.setdefault(row["id"], time.monotonic())
         return time.monotonic() - found >= _CLIENT_GONE
 
+    def busy(self) -> bool:
+        """Something runs here, or can go on or be ended here."""
+        return bool(self.running) or any(map(self._actionable, jobs.unfinished(self._database)))
+
+    def _actionable(self, row: sqlite3.Row) -> bool:
+        """Of a process that has died, and more can be done for it here than wait for its keys."""
+        if self._ownership.alive(row["owner"]):
+            return False
+        ends_here = row["cancel"] or row["stuck"] >= _STUCK or not row["background"]
+        return bool(ends_here or self._keyring.find(row["fingerprint"]))
+
     def has_owner(self, row: sqlite3.Row) -> bool:
         return row["id"] in self.running or self._ownership.alive(row["owner"])
 
