@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from counsel import private, reach
+from counsel import private, reach, untrusted
 from counsel.agents import registry
 from counsel.agents.base import Place, place
 from counsel.agents.installed import Installed, read_json
@@ -123,13 +123,15 @@ def _asked(program: Path, caller: Caller) -> str | None:
 
 def _run_version(program: Path, caller: Caller) -> str | None:
     try:
+        empty = untrusted.empty_folder(caller.env)
         said = subprocess.run(
             [program, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=_ASKED_WITHIN,
-            env=dict(caller.env),
+            env=untrusted.elsewhere(caller.env, empty),
+            cwd=empty,
             check=False,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -10,11 +10,15 @@ import asyncio
 import json
 import os
 import signal
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeAlias
 
+from counsel import reach, untrusted
+from counsel.agents import trust
+from counsel.agents.base import place
+from counsel.agents.installed import inside, read_json
 from counsel.doors.tools import TOOLS
 from counsel.servers import check as servers_check
 from counsel.servers.own import NAME
@@ -61,18 +65,18 @@ async def _claude(step: Step, env: Mapping[str, str]) -> _Verdict:
 
 
 async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
-    said = await _listed(step, env)
-    line = _line(said)
+    line = _line(await _listed(step, {**env, **_TRUSTED}))
     if line.endswith("- Connected"):
-        return True, "Gemini CLI connects."
-    if "untrusted" in said:
-        with (
-            tempfile.TemporaryDirectory() as empty
-        ):  # trusting this folder for a moment would run what is in it
-            line = _line(await _listed(step, {**env, **_TRUSTED}, empty))
-        if line.endswith("- Connected"):
-            return True, _ELSEWHERE
+        return True, "Gemini CLI connects." if _gemini_trusts_this_folder(env) else _ELSEWHERE
     return False, f"Gemini CLI says: {line or 'nothing of counsel'}. {_AGAIN.format('gemini mcp list')}"
+
+
+def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
+    here = place(env, reach.current_folder())
+    asks = inside(read_json(here.gemini_dir() / "settings.json"), "security", "folderTrust", "enabled")
+    if asks is False or env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
+        return True
+    return trust.by_gemini(here, Path(os.path.realpath(here.project))) is True
 
 
 async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
@@ -113,8 +117,8 @@ def _line(said: str) -> str:
     return next((line for line in lines if line.lstrip("✓✔✗✘○… ").startswith(f"{NAME}:")), "")
 
 
-async def _listed(step: Step, env: Mapping[str, str], cwd: str | None = None) -> str:
-    process = await _start(step, env, "mcp", "list", cwd=cwd)
+async def _listed(step: Step, env: Mapping[str, str]) -> str:
+    process = await _start(step, env, "mcp", "list")
     try:
         said, _ = await process.communicate()
     finally:
@@ -151,13 +155,15 @@ async def _start(
     env: Mapping[str, str],
     *args: str,
     stderr: int = asyncio.subprocess.STDOUT,
-    cwd: str | None = None,
 ) -> asyncio.subprocess.Process:
+    """In an empty folder: to answer, an agent starts all servers of the user, and where it works they would import
+    what lies there."""
+    empty = untrusted.empty_folder(env)
     return await asyncio.create_subprocess_exec(
         str(step.program),
         *args,
-        env=dict(env),
-        cwd=cwd,
+        env=untrusted.elsewhere(env, empty),
+        cwd=empty,
         stdin=asyncio.subprocess.PIPE if args[0] == "app-server" else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=stderr,

@@ -272,3 +272,12 @@ async def test_check(http: httpx2.AsyncClient, world: World) -> None:
     checks = (await ask(http, "POST", "/api/servers:check", {"name": "x"}))["checks"]
     assert (checks[0]["status"], checks[0]["tools"]) == ("ok", ["whereami"])
     await ask(http, "POST", "/api/servers:check", {"timeout": 0}, 400)
+
+
+async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClient, world: World) -> None:
+    world.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
+    refused = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
+    assert str(QUICK) in refused["error"]
+    given = {"name": "x", "trust_folder": True}
+    assert (await ask(http, "POST", "/api/servers:check", given))["checks"][0]["status"] == "ok"
+    await ask(http, "POST", "/api/servers:check", {"trust_folder": "yes"}, 400)

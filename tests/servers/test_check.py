@@ -253,7 +253,7 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(world: Wo
     assert not flag.exists()
     for asked in (("x",), ("--scope", "project")):
         flag.unlink(missing_ok=True)
-        world.json("check", *asked, code=1)
+        world.json("check", *asked, "--trust-folder", code=1)
         assert flag.exists()
 
 

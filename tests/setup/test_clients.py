@@ -17,7 +17,7 @@ import pytest
 from agents import rigs
 from counsel import settings, setup, setup_check
 from counsel.agents.base import AGENTS, place
-from counsel.servers import Servers
+from counsel.servers import Server, Servers
 from fake import FakeProcess
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -76,6 +76,18 @@ def test_every_agent_connects_after_setup_and_remove_restores_the_files(desk: De
     desk.counsel("setup", "--remove", "--yes")
     assert {path: path.read_bytes() for path in kept} == kept
     assert "counsel" not in (Path(desk.env["HOME"]) / ".claude.json").read_text()
+
+
+def test_setup_in_a_hostile_folder_lets_no_other_server_import_from_it(desk: Desk, tmp_path: Path) -> None:
+    """To tell whether they connect, the agents start every server of the user."""
+    canary = tmp_path / "canary"
+    for name in ("trap.py", "sitecustomize.py"):
+        (desk.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
+    mine = Server("mine", command=sys.executable, args=("-m", "trap"))
+    Servers(place(desk.env, desk.project), tmp_path / "backups").add([mine], ["claude", "codex", "gemini"])
+    rows = json.loads(desk.counsel("setup", "--yes", "--json", PYTHONPATH=":/nowhere"))["agents"]
+    assert [row["connected"] for row in rows] == [True, True, True, None]
+    assert not canary.exists()
 
 
 ASKED = {"claude": ("claude", "mcp", "list"), "gemini": ("gemini", "mcp", "list")}

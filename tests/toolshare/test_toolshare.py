@@ -10,7 +10,7 @@ import pytest
 from counsel.engine import toollinks, toolshare
 from counsel.errors import CounselError, InvalidArgument, NotFound, SelfConsultation, TimedOut, UpstreamError
 from counsel.requests import ConsensusRequest
-from toolshare.conftest import MODELS, World, until
+from toolshare.conftest import MODELS, SHELF, World, until
 
 READ_ONLY = ["shelf__look_up", "shelf__everything", "shelf__doze", "shelf__die"]
 
@@ -110,6 +110,31 @@ async def test_nothing_is_shared_unless_the_user_allows_it(world: World) -> None
 
 async def test_a_server_that_nobody_has(world: World) -> None:
     await refused(world, NotFound, "No agent has", world.caller(shared="*"), tools=("shelve",))
+
+
+async def test_a_relative_path_means_nothing_in_a_folder_that_nobody_trusts(world: World) -> None:
+    (world.project / "server").symlink_to(sys.executable)
+    world.claude(shelf={**world.entry(), "command": "./server"})
+    await refused(world, InvalidArgument, "which no agent was told to trust")
+
+
+async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(world: World) -> None:
+    (world.project / "own").mkdir()
+    (world.home / ".claude.json").rename(world.project / "own" / ".claude.json")
+    await refused(world, NotFound, "No agent has", world.caller(CLAUDE_CONFIG_DIR="own"))
+
+
+async def test_a_server_does_not_import_what_lies_in_the_callers_folder(world: World) -> None:
+    canary = world.home / "canary"
+    for name in ("mcp.py", "runpy.py", "sitecustomize.py", "shelf_trap.py"):
+        (world.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
+    code = f"import sys; sys.argv[1:] = [{str(world.pid_file)!r}]; import runpy; runpy.run_path({str(SHELF)!r}, run_name='__main__')"
+    world.claude(
+        shelf={"command": sys.executable, "args": ["-c", code]}
+    )  # -c has the working folder on its path
+    await world.ask()
+    assert not canary.exists()
+    assert MODELS["gpt-5"](world.fake.log.calls[0].body) == READ_ONLY
 
 
 async def test_a_repository_cannot_bring_a_server(world: World) -> None:

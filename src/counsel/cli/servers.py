@@ -242,6 +242,11 @@ for _name, _on, _help in (
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds per server."
 )
+@click.option(
+    "--trust-folder",
+    is_flag=True,
+    help="Trust the project's folder this once: start its own servers, and the others in it.",
+)
 @json_option
 def check(
     name: str | None,
@@ -249,15 +254,25 @@ def check(
     scope: str | None,
     project: Path | None,
     timeout: float,
+    trust_folder: bool,
     as_json: bool,
 ) -> None:
     """Connect to servers, as their agents would, and ask for their tools.
 
-    What a repository brings in files of its own is started only by NAME or with --scope project.
+    What a repository brings in files of its own is started only by NAME or with --scope project, and only in a
+    folder that an agent was told to trust. Elsewhere the user's own servers are started in an empty folder.
     """
     from counsel.cli import servers_check
 
-    ok = servers_check.run(_here(project), name, agents or EVERY_AGENT, scope, timeout, as_json=as_json)
+    ok = servers_check.run(
+        _here(project),
+        name,
+        agents or EVERY_AGENT,
+        scope,
+        timeout,
+        trust_folder=trust_folder,
+        as_json=as_json,
+    )
     if not ok:
         click.get_current_context().exit(1)
 

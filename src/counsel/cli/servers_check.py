@@ -23,14 +23,17 @@ def run(
     scope: str | None,
     timeout: float,
     *,
+    trust_folder: bool,
     as_json: bool,
 ) -> bool:
     """Whether every server that is switched on answered."""
-    rows, skipped = chosen(here, name, agents, scope)
+    rows, skipped = chosen(here, name, agents, scope, trust_folder=trust_folder)
     if rows and sys.stderr.isatty() and not as_json:
         output.words(f"Connecting to {len(rows)} servers …")
     try:
-        results = asyncio.run(_ending_cleanly(check(rows, here.place, timeout, None if as_json else _print)))
+        said = None if as_json else _print
+        work = check(rows, here.place, timeout, said, trust_folder=trust_folder)
+        results = asyncio.run(_ending_cleanly(work))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if as_json:

@@ -232,13 +232,14 @@ async def _switch(request: Request, servers: Servers, given: Mapping[str, Any], 
 
 
 async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given, "name", "timeout")
+    _only(given, "name", "timeout", "trust_folder")
     agents, scope, name = _agents(given) or EVERY_AGENT, _scope(given), _text(given, "name")
+    trusted = _flag(given, "trust_folder")
     timeout = given.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
-    rows, skipped = await asyncio.to_thread(chosen, servers, name, agents, scope)
-    results = [*await check(rows, servers.place, timeout), *skipped]
+    rows, skipped = await asyncio.to_thread(chosen, servers, name, agents, scope, trust_folder=trusted)
+    results = [*await check(rows, servers.place, timeout, trust_folder=trusted), *skipped]
     return {"checks": [result.as_dict() for result in results]}
 
 

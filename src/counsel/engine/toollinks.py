@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from counsel.agents.base import Place
 from counsel.engine.toolservers import Shared
 from counsel.errors import UpstreamError
-from counsel.servers.connecting import connected, every_tool, expanded, reason, tail
+from counsel.servers import starting
+from counsel.servers.connecting import connected, every_tool, reason, tail
 from counsel.types import Json
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ class Link:
 
     def __init__(self, shared: Shared, place: Place) -> None:
         self.shared = shared
-        self.server, self.unset = expanded(shared.found.server, place.env)
+        self._start = starting.start(shared.found, place)
+        self.server, self.unset = self._start.server, self._start.unset
         self.tools: list[Tool] = []
-        self._place = place
         self._client: Client | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -90,9 +91,7 @@ class Link:
             try:
                 async with contextlib.AsyncExitStack() as stack:
                     async with asyncio.timeout(OPEN_SECONDS):
-                        self._client = await stack.enter_async_context(
-                            connected(self.server, self.shared.found.agent, self._place, errors)
-                        )
+                        self._client = await stack.enter_async_context(connected(self._start, errors))
                         self.tools = await every_tool(self._client)
                     self._ready.set_result(None)
                     await self._stop.wait()

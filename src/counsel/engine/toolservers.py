@@ -10,12 +10,13 @@ import difflib
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from counsel.agents import environment
+from counsel.agents import environment, trust
 from counsel.agents.base import AGENTS, Place, place
 from counsel.agents.serverform import Server
 from counsel.caller import Caller
 from counsel.configfiles.safewrite import Reader
 from counsel.errors import InvalidArgument, NotFound, Refused, SelfConsultation
+from counsel.servers import starting
 from counsel.servers.listing import Found, listing
 from counsel.settings import Settings
 
@@ -48,8 +49,14 @@ def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:
         raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(wanted)}.")
     for name in wanted:
         _check_allowed(name, caller.settings)
-    rows = listing(place(caller.env, caller.cwd), Reader()).servers
-    return [_chosen(name, rows, caller) for name in wanted]
+    here = place(caller.env, caller.cwd)
+    rows = tuple(
+        row for row in listing(here, Reader()).servers if not trust.moved_inside(row.agent, here)
+    )  # what a relative variable finds in the folder is not the user's own file
+    chosen = [_chosen(name, rows, caller) for name in wanted]
+    for shared in chosen:
+        starting.start(shared.found, here)  # raises what is refused before anything is asked
+    return chosen
 
 
 def _check_allowed(name: str, settings: Settings) -> None:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
+from counsel.agents import trust
 from counsel.agents.base import Place
-from counsel.agents.serverform import Server
-from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, expanded, load, reason, tail
+from counsel.errors import InvalidArgument
+from counsel.servers import starting
+from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, load, reason, tail
 from counsel.servers.listing import Found
 from counsel.servers.service import Servers
 
@@ -50,26 +52,37 @@ class Checked:
 
 
 def chosen(
-    here: Servers, name: str | None, agents: Sequence[str], scope: str | None
+    here: Servers, name: str | None, agents: Sequence[str], scope: str | None, *, trust_folder: bool = False
 ) -> tuple[list[Found], list[Checked]]:
     """The servers to connect to, and those that are left alone.
 
     A repository brings servers of its own, which run its programs and may be sent the user's variables. The agents
-    ask before they start them; so they are connected to only when they are asked for, by name or by scope.
+    ask before they start them; so they are connected to only when they are asked for, by name or by scope, and only
+    in a folder that the user trusts. Raises `InvalidArgument` about those that are asked for in another.
     """
-    if name:
-        return list(here.find(name, agents, scope)), []
-    rows = [row for row in here.listing(agents, scope).servers if row.shadowed_by is None]
-    if scope:
-        return rows, []
-    return [row for row in rows if row.scope != "project"], [
-        Checked(row, "skipped", error=f"the project brought it; {_HOW.format(row.server.name)}")
-        for row in rows
-        if row.scope == "project"
-    ]
+    rows = list(here.find(name, agents, scope)) if name else _used(here, agents, scope)
+    theirs = [row for row in rows if starting.brought(row, here.place)]
+    ours = [row for row in rows if not starting.brought(row, here.place)]
+    if not theirs or (not scope and (ours or not name)):
+        return ours, [_left_alone(row) for row in theirs]
+    refused = [row for row in theirs if not (trust_folder or starting.may_start(row, here.place))]
+    if refused:
+        raise starting.not_trusted(refused, here.place)
+    return rows, []
 
 
-_HOW = "`counsel servers check {}` or `--scope project` starts it"
+def _used(here: Servers, agents: Sequence[str], scope: str | None) -> list[Found]:
+    """Where nobody trusts the folder its servers are not used by any agent, so they shadow none of the user's."""
+    rows = here.listing(agents, scope).servers
+    powerless = {"project"} if not trust.trusted(here.place) else set()
+    return [row for row in rows if row.shadowed_by is None or row.shadowed_by in powerless]
+
+
+def _left_alone(row: Found) -> Checked:
+    return Checked(row, "skipped", error=f"the project brought it; {_HOW.format(row.server.name)}")
+
+
+_HOW = "`counsel servers check {} --scope project` starts it"
 
 
 async def check(
@@ -77,6 +90,8 @@ async def check(
     place: Place,
     timeout: float = 30.0,  # noqa: ASYNC109 - it is a result here, not an exception
     progress: Callable[[Checked], None] | None = None,
+    *,
+    trust_folder: bool = False,
 ) -> list[Checked]:
     """Check several at once; servers that are the same in several agents are connected to once."""
     groups: dict[str, list[Found]] = {}
@@ -86,7 +101,7 @@ async def check(
 
     async def one(group: list[Found]) -> list[Checked]:
         async with gate:
-            first = await check_one(group[0], place, timeout)
+            first = await check_one(group[0], place, timeout, trust_folder=trust_folder)
         results = [replace(first, found=row) for row in group]
         for result in results:
             if progress is not None:
@@ -105,15 +120,25 @@ def _sameness(row: Found) -> str:
     return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled))
 
 
-async def check_one(found: Found, place: Place, timeout: float) -> Checked:  # noqa: ASYNC109
+async def check_one(
+    found: Found,
+    place: Place,
+    timeout: float,  # noqa: ASYNC109 - it is a result here, not an exception
+    *,
+    trust_folder: bool = False,
+) -> Checked:
     if not found.server.enabled:
         return Checked(found, "disabled")
+    try:
+        start = starting.start(found, place, trust_folder=trust_folder)
+    except InvalidArgument as refusal:
+        return Checked(found, "failed", error=f"{refusal} {refusal.hint}")
     load()
-    server, unset = expanded(found.server, place.env)
-    result = Checked(found, "failed", unset=unset)
+    server = start.server
+    result = Checked(found, "failed", unset=start.unset)
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        asking = asyncio.create_task(_ask(server, found, place, errors, result))
+        asking = asyncio.create_task(_ask(start, errors, result))
         try:
             await asyncio.wait({asking}, timeout=timeout)
         finally:
@@ -153,9 +178,9 @@ def _failure(asking: asyncio.Task[None]) -> BaseException | None:
     return asyncio.CancelledError("it was cancelled") if asking.cancelled() else asking.exception()
 
 
-async def _ask(server: Server, found: Found, place: Place, errors: IO[str], result: Checked) -> None:
+async def _ask(start: starting.Start, errors: IO[str], result: Checked) -> None:
     started = time.perf_counter()
-    async with connected(server, found.agent, place, errors, result.heard) as client:
+    async with connected(start, errors, result.heard) as client:
         result.protocol_version = client.protocol_version
         if client.server_info is not None:
             result.server_info = {"name": client.server_info.name, "version": client.server_info.version}

@@ -1,20 +1,20 @@
-"""A connection to an MCP server as its agent would make it: started or called, with its references filled in."""
+"""A connection to an MCP server as its agent would make it: started or called."""
 
 from __future__ import annotations
 
 import importlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any
 
 from counsel import __version__
-from counsel.agents.base import Place
-from counsel.agents.references import REFERENCE
-from counsel.agents.serverform import Server, translated
+from counsel.agents.serverform import Server
 from counsel.servers import secrets
+from counsel.servers.starting import Start
+from counsel.untrusted import absolute_paths
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -51,15 +51,13 @@ class Heard:
 
 
 @asynccontextmanager
-async def connected(
-    server: Server, agent: str, place: Place, errors: IO[str], heard: Heard | None = None
-) -> AsyncIterator[Client]:
-    """A client that has shaken hands. `server` is one that `expanded` gave; its stderr goes to `errors`."""
+async def connected(start: Start, errors: IO[str], heard: Heard | None = None) -> AsyncIterator[Client]:
+    """A client that has shaken hands. The server's stderr goes to `errors`."""
     from mcp import Client  # half a second of import
     from mcp.types import Implementation
 
     async with (
-        _transport(server, agent, place, errors, heard or Heard()) as transport,
+        _transport(start, errors, heard or Heard()) as transport,
         Client(transport, client_info=Implementation(name="counsel", version=__version__)) as client,
     ):
         yield client
@@ -77,11 +75,10 @@ async def every_tool(client: Client) -> list[Tool]:
 
 
 @asynccontextmanager
-async def _transport(
-    server: Server, agent: str, place: Place, errors: IO[str], heard: Heard
-) -> AsyncIterator[Any]:
+async def _transport(start: Start, errors: IO[str], heard: Heard) -> AsyncIterator[Any]:
+    server = start.server
     if server.transport == "stdio":
-        yield _started(server, agent, place, errors)
+        yield _started(start, errors)
         return
     headers = dict(server.headers)
     from mcp.shared._httpx_utils import create_mcp_http_client
@@ -105,44 +102,19 @@ def _noting(http: Any, note: Callable[[Any], Any]) -> Any:
     return http
 
 
-def _started(server: Server, agent: str, place: Place, errors: IO[str]) -> Any:
+def _started(start: Start, errors: IO[str]) -> Any:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    inherited = {} if agent in FILTERING else dict(place.env)
-    folder = place.project if server.cwd is None else place.project / os.path.expanduser(server.cwd)  # noqa: PTH111
+    server = start.server
+    inherited = {} if start.agent in FILTERING else dict(start.env)
+    env = {"PATH": start.env.get("PATH", os.defpath), **inherited, **server.env}
     parameters = StdioServerParameters(
         command=server.command,
         args=list(server.args),
-        env={"PATH": place.env.get("PATH", os.defpath), **inherited, **server.env},
-        cwd=folder,
+        env=env if start.trusted else {"PATH": os.defpath, **absolute_paths(env)},
+        cwd=start.folder,
     )
     return stdio_client(parameters, errlog=errors)  # type: ignore[arg-type]
-
-
-def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]:
-    """The server with its references and its token filled in, and the variables that have no value: these stay as they are.
-
-    Whatever it is sent is then among its values, and taken out of the words that come back.
-    """
-    unset: dict[str, None] = {}
-
-    def fill(text: str) -> str:
-        def value(hit: Any) -> str:
-            known = env.get(hit[1]) or hit[2]
-            if known is None:
-                unset[hit[1]] = None
-                return str(hit[0])
-            return str(known)
-
-        return REFERENCE.sub(value, text)
-
-    filled = translated(server, fill)
-    if server.token_env and (token := env.get(server.token_env)):
-        headers = {**filled.headers, "Authorization": f"Bearer {token}"}
-        filled = filled.replaced(headers=headers, token_env=None)
-    elif server.token_env:
-        unset[server.token_env] = None
-    return filled, list(unset)
 
 
 def reason(error: BaseException, server: Server, status: int = 0) -> str:
