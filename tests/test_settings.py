@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from counsel import settings
 from counsel.caller import Caller, here
+from counsel.doors import place
 
 
 @pytest.fixture
@@ -263,3 +264,17 @@ def test_the_default_home(tmp_path):
     assert settings.default_home({"HOME": "/h"}) == Path("/h/.local/share/counsel")
     assert settings.default_home({"HOME": "/h", "XDG_DATA_HOME": "/d"}) == Path("/d/counsel")
     assert settings.default_home({"COUNSEL_HOME": str(tmp_path)}) == tmp_path
+
+
+@pytest.mark.parametrize(
+    "value", ["${env:OPENAI_API_KEY}", "${OPENAI_API_KEY}", "${OPENAI_API_KEY:-}", "$OPENAI_API_KEY"]
+)
+def test_a_reference_that_a_client_passed_on_unexpanded_is_no_value(value: str, tmp_path: Path) -> None:
+    unexpanded = {"HOME": str(tmp_path), "COUNSEL_HOME": "${env:COUNSEL_HOME}", "OPENAI_API_KEY": value}
+    assert "OPENAI_API_KEY" not in settings.load(unexpanded).env
+    assert settings.load(unexpanded).home == settings.default_home({"HOME": str(tmp_path)})
+    assert place.home(unexpanded) == str(settings.default_home({"HOME": str(tmp_path)}))
+    assert (
+        settings.load({"HOME": str(tmp_path), "OPENAI_API_KEY": f"x{value}"}).env["OPENAI_API_KEY"]
+        == f"x{value}"
+    )

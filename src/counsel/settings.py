@@ -19,6 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from counsel.envvars import expanded, is_unexpanded
+
 
 def _setting(
     env: str,
@@ -176,7 +178,8 @@ def rows() -> Iterator[dataclasses.Field[Any]]:
 
 
 def default_home(env: Mapping[str, str]) -> Path:
-    if given := env.get("COUNSEL_HOME"):
+    given = env.get("COUNSEL_HOME")
+    if given and not is_unexpanded("COUNSEL_HOME", given):
         return Path(given).expanduser().absolute()
     user = Path(env.get("HOME") or Path.home())
     if sys.platform == "darwin":
@@ -187,7 +190,7 @@ def default_home(env: Mapping[str, str]) -> Path:
 
 def load(env: Mapping[str, str] | None = None) -> Settings:
     """Settings of one caller: its environment over COUNSEL_HOME's two files."""
-    env = os.environ if env is None else env
+    env = expanded(os.environ if env is None else env)
     home = default_home(env)
     problems: list[str] = []
     dotenv = _read_dotenv(home / ".env", problems)

@@ -19,15 +19,18 @@ def test_references_are_translated(world: World) -> None:
         "gemini",
         '{"mcpServers": {"x": {"command": "c", "args": [], "env": {"TOKEN": "$TOKEN", "D": "${D:-1}"}}}}',
     )
-    world.counsel("copy", "x", "--from", "gemini", "--to", "claude,cursor")
+    world.counsel("copy", "x", "--from", "gemini", "--to", "claude")
     assert json.loads(world.file("claude").read_text())["mcpServers"]["x"]["env"] == {
         "TOKEN": "${TOKEN}",
         "D": "${D:-1}",
     }
-    assert json.loads(world.file("cursor").read_text())["mcpServers"]["x"]["env"] == {
-        "TOKEN": "${env:TOKEN}",
-        "D": "${D:-1}",
-    }
+    shown = world.json("copy", "x", "--from", "gemini", "--to", "cursor", code=1)
+    assert "no default values" in shown["error"]
+    world.counsel("update", "x", "-a", "gemini", "--remove-env", "D")
+    world.counsel("copy", "x", "--from", "gemini", "--to", "cursor")
+    written = json.loads(world.file("cursor").read_text())["mcpServers"]["x"]
+    assert written["env"] == {"TOKEN": "${env:TOKEN}"}
+    world.counsel("update", "x", "-a", "gemini", "-e", "D=${D:-1}")
     shown = world.json("copy", "x", "--from", "gemini", "--to", "codex", code=1)
     assert "${D}" in shown["error"]
     assert not world.file("codex").exists()

@@ -57,7 +57,7 @@ def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
     assert "env" not in entry(world, "codex")
     assert entry(world, "gemini")["env"]["OPENAI_API_KEY"] == "${OPENAI_API_KEY:-}"
     assert "COUNSEL_CHAIN" not in entry(world, "gemini")["env"]  # it hands that on by itself
-    assert entry(world, "cursor")["env"]["COUNSEL_CHAIN"] == "${COUNSEL_CHAIN:-}"
+    assert entry(world, "cursor")["env"]["COUNSEL_CHAIN"] == "${env:COUNSEL_CHAIN}"
     assert all(b"the-secret" not in data for data in world.files().values())
 
 

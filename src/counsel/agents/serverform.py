@@ -186,6 +186,24 @@ def filled(value: Any, words: Mapping[str, str]) -> Any:
     return value
 
 
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
+
+
+def script_of(server: Server) -> int | None:
+    """Which argument is a shell's script (`sh -c '…'`): the shell expands its variables, whoever else does or does not."""
+    if server.command.rpartition("/")[2] not in _SHELLS:
+        return None
+    flags = (at for at, arg in enumerate(server.args) if re.fullmatch(r"-[A-Za-z]*c", arg))
+    at = next(flags, None)
+    return None if at is None or at + 1 >= len(server.args) else at + 1
+
+
+def with_script(server: Server, change: Callable[[str], str]) -> Server:
+    """Only a shell's script changed, if there is one."""
+    at = script_of(server)
+    return server.replaced(args=tuple(change(arg) if n == at else arg for n, arg in enumerate(server.args)))
+
+
 def translated(server: Server, change: Callable[[str], str]) -> Server:
     return server.replaced(
         command=change(server.command),

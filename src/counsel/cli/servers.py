@@ -69,6 +69,7 @@ def show(
 @click.option(
     "--from", "source", type=click.File("r"), help="A file with JSON or TOML of any agent's form; - is stdin."
 )
+@option.literal
 @click.option("--replace", "replaces", is_flag=True, help="Put it in the place of a server of the same name.")
 @option.dry_run
 @json_option
@@ -79,6 +80,7 @@ def add(
     scope: str | None,
     project: Path | None,
     source: Any,
+    literal: bool,
     replaces: bool,
     dry_run: bool,
     as_json: bool,
@@ -97,11 +99,17 @@ def add(
     given = option.given(flags)
     if source is not None:
         found, origin = pasted.servers(option.read(source), name)
-        found = [fields.patched(server, given) for server in found]
+        found = [fields.patched(server, given, literal=literal) for server in found]
     else:
-        found, origin = [option.from_flags(name, given)], None
+        found, origin = [option.from_flags(name, given, literal=literal)], None
     done = _here(project).add(
-        found, chosen, scope or "user", origin=origin, replace=replaces, dry_run=dry_run
+        found,
+        chosen,
+        scope or "user",
+        origin=origin,
+        replace=replaces,
+        notes=fields.reference_notes(given, literal=literal),
+        dry_run=dry_run,
     )
     words.print_applied(done, as_json=as_json)
 
@@ -114,6 +122,7 @@ def add(
 @click.option("--remove-env", multiple=True, metavar="NAME", help="Take a variable out.")
 @click.option("--remove-header", multiple=True, metavar="NAME", help="Take a header out.")
 @click.option("--unset", multiple=True, type=click.Choice(option.UNSET), help="Take a field out.")
+@option.literal
 @option.dry_run
 @json_option
 def update(
@@ -125,6 +134,7 @@ def update(
     remove_env: tuple[str, ...],
     remove_header: tuple[str, ...],
     unset: tuple[str, ...],
+    literal: bool,
     dry_run: bool,
     as_json: bool,
     **flags: Any,
@@ -139,11 +149,11 @@ def update(
         raise click.UsageError("Say what to change, such as --url or -e NAME=value.")
 
     def change(server: Server) -> Server:
-        return fields.patched(server, given)
+        return fields.patched(server, given, literal=literal)
 
-    done = _here(project).update(
-        name, change, option.chosen_agents(agents, everywhere=everywhere), scope, dry_run=dry_run
-    )
+    chosen = option.chosen_agents(agents, everywhere=everywhere)
+    notes = fields.reference_notes(given, literal=literal)
+    done = _here(project).update(name, change, chosen, scope, notes=notes, dry_run=dry_run)
     words.print_applied(done, as_json=as_json)
 
 

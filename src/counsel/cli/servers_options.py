@@ -106,6 +106,11 @@ server_fields = together(
     click.option("--include-tool", "include_tools", multiple=True, help="Allow only these tools."),
     click.option("--exclude-tool", "exclude_tools", multiple=True, help="Forbid these tools."),
 )
+literal = click.option(
+    "--literal",
+    is_flag=True,
+    help="Write $NAME and ${NAME} in values as text, not as references to variables.",
+)
 command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 
 
@@ -124,12 +129,12 @@ def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
     return agent, named or scope
 
 
-def from_flags(name: str | None, given: dict[str, Any]) -> Server:
+def from_flags(name: str | None, given: dict[str, Any], *, literal: bool) -> Server:
     if not name:
         raise click.UsageError("A name is missing: counsel servers add NAME …")
     if bool(given.get("command")) == bool(given.get("url")):
         raise click.UsageError("Say what it is: -- COMMAND ARG…, or --url URL, or --from FILE.")
-    return fields.made(name, given)
+    return fields.made(name, given, literal=literal)
 
 
 def read(source: TextIO) -> str:

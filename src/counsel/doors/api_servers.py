@@ -138,14 +138,15 @@ async def _show(request: Request, servers: Servers, given: Mapping[str, Any]) ->
 
 
 async def _add(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    """`{"name", "server": {…}}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
-    _only(given, "name", "server", "paste", "replace")
+    """`{"name", "server": {…}, "literal"?}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
+    _only(given, "name", "server", "paste", "replace", "literal")
+    literal = _flag(given, "literal")
     name, text = _text(given, "name"), _text(given, "paste")
     if text is not None:
         found, origin = pasted.servers(text, name)
-        found = [fields.patched(server, _fields(given)) for server in found]
+        found = [fields.patched(server, _fields(given), literal=literal) for server in found]
     elif name:
-        found, origin = [fields.made(name, _fields(given))], None
+        found, origin = [fields.made(name, _fields(given), literal=literal)], None
     else:
         raise InvalidArgument("name is missing.")
     agents, scope = _agents(given) or EVERY_AGENT, _scope(given) or "user"
@@ -156,21 +157,23 @@ async def _add(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
         scope,
         origin=origin,
         replace=_flag(given, "replace"),
+        notes=fields.reference_notes(_fields(given), literal=literal),
         dry_run=_flag(given, "dry_run"),
     )
     return done.as_dict()
 
 
 async def _update(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    """`{"server": {field: value}}`; null takes a field, or a name in env and headers, out."""
-    _only(given, "server")
-    changes = _fields(given)
+    """`{"server": {field: value}, "literal"?}`; null takes a field, or a name in env and headers, out."""
+    _only(given, "server", "literal")
+    changes, literal = _fields(given), _flag(given, "literal")
     done = await asyncio.to_thread(
         servers.update,
         request.path_params["name"],
-        lambda server: fields.patched(server, changes),
+        lambda server: fields.patched(server, changes, literal=literal),
         _agents(given),
         _scope(given),
+        notes=fields.reference_notes(changes, literal=literal),
         dry_run=_flag(given, "dry_run"),
     )
     return done.as_dict()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from counsel.envvars import is_unexpanded
 from counsel.private import folder as private_folder
 
 TYPE_CHECKING = False
@@ -21,7 +22,8 @@ LONGEST = (
 
 
 def home(env: Mapping[str, str]) -> str:
-    if given := env.get("COUNSEL_HOME"):
+    given = env.get("COUNSEL_HOME")
+    if given and not is_unexpanded("COUNSEL_HOME", given):
         path = os.path.expanduser(given)  # noqa: PTH111 - pathlib costs milliseconds
         return path if path.startswith("/") else f"{os.getcwd()}/{path}"  # noqa: PTH109
     user = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from counsel.agents.jsonservers import with_token
-from counsel.agents.references import from_person
-from counsel.agents.serverform import TRANSPORTS, Server, translated
+from counsel.agents.references import as_text, bare, from_person, plain
+from counsel.agents.serverform import TRANSPORTS, Server, script_of, translated
 from counsel.errors import InvalidArgument
 from counsel.servers import secrets
 
@@ -90,28 +90,59 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def made(name: str, given: Mapping[str, Any]) -> Server:
+def made(name: str, given: Mapping[str, Any], *, literal: bool = False) -> Server:
     """A new server; it needs a command or a url."""
     if bool(given.get("command")) == bool(given.get("url")):
         raise InvalidArgument("A server needs a command or a url, and not both.")
-    return patched(Server(name, "http" if given.get("url") else "stdio"), given)
+    return patched(Server(name, "http" if given.get("url") else "stdio"), given, literal=literal)
 
 
-def patched(server: Server, given: Mapping[str, Any]) -> Server:
-    """The server with the fields that were given; names in `env` and `headers` are added to those it has."""
+def patched(server: Server, given: Mapping[str, Any], *, literal: bool = False) -> Server:
+    """The server with the fields that were given; names in `env` and `headers` are added to those it has.
+
+    References are looked for only in values that are new (and with `literal` nowhere): what stands in a file means
+    what it meant.
+    """
     _refuse_wrong(given)
     if given.get("command") and server.transport != "stdio":
         server = server.without(*_REMOTE).replaced(transport="stdio")
     elif given.get("url") and server.transport == "stdio":
         server = server.without(*_LOCAL).replaced(transport="http")
     _refuse_mixtures(given.get("transport") or server.transport, given)
-    values = {name: _value(server, name, value) for name, value in given.items()}
+    read = as_text if literal else from_person
+    values = {name: _value(server, name, value, read) for name, value in given.items()}
     if "headers" in values and _authorizes(given["headers"]):
         values.setdefault("token_env", None)
     new = server.replaced(**values)
     _refuse_incomplete(new, given)
-    typed = {name: getattr(translated(new, from_person), name) for name in values}
-    return with_token(new.replaced(**typed))
+    return with_token(_typed_script(new, given, literal=literal))
+
+
+def interpreted(server: Server) -> Server:
+    """A pasted server: references in any agent's syntax, but for a shell's script, where `$NAME` is the shell's."""
+    at, read = script_of(server), translated(server, from_person)
+    args = (old if n == at else new for n, (old, new) in enumerate(zip(server.args, read.args, strict=True)))
+    return read.replaced(args=tuple(args))
+
+
+def _typed_script(server: Server, given: Mapping[str, Any], *, literal: bool) -> Server:
+    at = script_of(server)
+    if literal or at is None or not given.get("args"):
+        return server
+    return server.replaced(args=(*server.args[:at], given["args"][at], *server.args[at + 1 :]))
+
+
+def reference_notes(given: Mapping[str, Any], *, literal: bool = False) -> list[str]:
+    """What to tell about `$NAME` in typed values: it was taken for a reference, and may be meant as text."""
+    if literal:
+        return []
+    args = list(given.get("args") or ())
+    at = script_of(Server("", command=given.get("command") or "", args=tuple(args)))
+    texts = [given.get(name) for name in ("command", "cwd", "url")]
+    texts += [arg for number, arg in enumerate(args) if number != at]
+    texts += [value for name in ("env", "headers") for value in (given.get(name) or {}).values()]
+    found = dict.fromkeys(word for text in texts if isinstance(text, str) for word in bare(text))
+    return [f"{word} was read as a reference to a variable; --literal writes it as text." for word in found]
 
 
 def refuse_unusable(server: Server, old: Server | None = None) -> None:
@@ -132,18 +163,21 @@ def _authorizes(headers: Mapping[str, Any]) -> bool:
     return any(name.lower() == "authorization" for name in headers)
 
 
-def _value(server: Server, name: str, value: Any) -> Any:
+def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> Any:
+    """What a page sends back as it was shown, masked or not, is the old value."""
     if name == "env":
-        return _merged(server.env, value)
+        return _merged(server.env, value, read)
     if name == "headers":
-        return _merged(server.headers, _spelled(value, server.headers))
+        return _merged(server.headers, _spelled(value, server.headers), read)
     if value is None:
         return getattr(Server(""), name)
-    if name == "url":
-        return server.url if value == secrets.masked_url(server.url) else value
     if name == "args":
         shown = dict(zip(secrets.masked_args(server.args), server.args, strict=True))
-        return tuple(shown.get(arg, arg) for arg in value)
+        shown |= {plain(arg): arg for arg in server.args}
+        return tuple(shown[arg] if arg in shown else read(arg) for arg in value)
+    if name in ("command", "cwd", "url"):
+        old = getattr(server, name) or ""
+        return old if value in (plain(old), secrets.masked_url(old)) else read(value)
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
@@ -153,12 +187,17 @@ def _spelled(given: Mapping[str, str | None], old: Mapping[str, str]) -> dict[st
     return {known.setdefault(name.lower(), name): value for name, value in given.items()}
 
 
-def _merged(old: Mapping[str, str], given: Mapping[str, str | None]) -> dict[str, str]:
-    """A value that comes back masked, as a page shows it, is the old one."""
+def _merged(
+    old: Mapping[str, str], given: Mapping[str, str | None], read: Callable[[str], str]
+) -> dict[str, str]:
     kept = {name: value for name, value in old.items() if given.get(name, "") is not None}
     shown = secrets.masked_map(old)
-    new = {name: value for name, value in given.items() if value is not None}
-    return {**kept, **{name: value for name, value in new.items() if name not in old or value != shown[name]}}
+    new = {
+        name: read(value)
+        for name, value in given.items()
+        if value is not None and (name not in old or value not in (shown[name], plain(old[name])))
+    }
+    return {**kept, **new}
 
 
 def _refuse_wrong(given: Mapping[str, Any]) -> None:

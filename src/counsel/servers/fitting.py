@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from counsel.agents.base import AGENTS
-from counsel.agents.references import Untranslatable, cursor_word, whole
-from counsel.agents.serverform import TRANSPORTS, Entry, Format, Home, Server, Unreadable, translated
+from counsel.agents.references import Untranslatable, cursor_word
+from counsel.agents.serverform import TRANSPORTS, Entry, Format, Home, Server, Unreadable
 from counsel.errors import InvalidArgument
 from counsel.servers import fields, secrets
 from counsel.servers.formats import FORMATS
@@ -75,7 +73,8 @@ def untranslatable(home: Home, name: str, error: Untranslatable) -> InvalidArgum
     label = AGENTS[home.agent].label
     return InvalidArgument(
         f"{name!r} cannot be written for {label}: {error}.",
-        hint=f"{label}'s way to refer to a variable: {FORMATS[home.agent].syntax.example}.",
+        hint=f"{label}'s way to refer to a variable: {FORMATS[home.agent].syntax.example}. "
+        "--literal writes values as text.",
     )
 
 
@@ -110,29 +109,3 @@ def refuse_unusable(form: Format, name: str, entry: Entry) -> None:
         raise InvalidArgument(f"{AGENTS[form.agent].label} could not use {name!r}: {error}.") from None
     if not fields.sayable(json.dumps(entry, ensure_ascii=False, default=str)):
         raise InvalidArgument(f"{name!r} holds text that is not UTF-8.")
-
-
-def written(form: Format, old: Server, new: Server) -> tuple[Any, Any]:
-    """Both as entries. What stands in the file of an agent that expands nothing is text, even if it looks like a
-    reference (a shell's, say): it stays, and only what is new must be translated."""
-    if form.syntax.expands:
-        return form.write(old), form.write(new)
-    kept = {text: text.replace("${", _TEXT) for text in (old.command, old.cwd or "", old.url, *old.args)}
-    kept |= {
-        text: text.replace("${", _TEXT)
-        for text in (*old.env.values(), *old.headers.values())
-        if whole(text) is None
-    }
-    before, after = (form.write(translated(one, lambda text: kept.get(text, text))) for one in (old, new))
-    return _restored(before), _restored(after)
-
-
-_TEXT = "\ue000{"  # a letter that nobody uses
-
-
-def _restored(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _restored(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_restored(item) for item in value]
-    return value.replace(_TEXT, "${") if isinstance(value, str) else value

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counsel.agents.base import AgentName, Place, Scope
-from counsel.agents.serverform import Entry, Home, Server, Unreadable
+from counsel.agents.references import plain
+from counsel.agents.serverform import Entry, Home, Server, Unreadable, translated
 from counsel.configfiles.edits import MISSING
 from counsel.configfiles.safewrite import Reader
 from counsel.errors import CounselError
@@ -35,7 +36,8 @@ class Found(Record):
         return self.home.scope
 
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
-        server = self.server if reveal else secrets.masked_server(self.server)
+        server = translated(self.server, plain)
+        server = server if reveal else secrets.masked_server(server)
         return {
             "name": server.name,
             "agent": self.agent,

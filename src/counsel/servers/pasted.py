@@ -9,7 +9,7 @@ from typing import Any
 
 from counsel.agents import references
 from counsel.agents.jsonservers import TYPES, with_token
-from counsel.agents.serverform import Server, Unreadable, translated
+from counsel.agents.serverform import Server, Unreadable
 from counsel.configfiles.document import parse
 from counsel.configfiles.jsonplain import Plain
 from counsel.errors import ConfigInvalid, InvalidArgument
@@ -140,7 +140,7 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
         _refuse_doubtful(entry)
         server = form.read(name, entry)
         if form.syntax.expands:  # in Codex's own form `$NAME` is text
-            server = with_token(translated(server, references.from_person))
+            server = with_token(fields.interpreted(server))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
     return _switched(server)

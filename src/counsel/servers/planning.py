@@ -16,7 +16,7 @@ from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
 from counsel.servers import fields, layers
-from counsel.servers.fitting import fit, refuse_unusable, untranslatable, written
+from counsel.servers.fitting import fit, refuse_unusable, untranslatable
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -187,7 +187,13 @@ def _done_already(document: Meaning, edit: Edit) -> bool:
 
 
 def add(
-    planner: Planner, home: Home, server: Server, *, replaces: bool = False, origin: str | None = None
+    planner: Planner,
+    home: Home,
+    server: Server,
+    *,
+    replaces: bool = False,
+    origin: str | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """`origin` is the agent whose own fields (`extras`) the server carries; other agents do not get these."""
     form = FORMATS[home.agent]
@@ -208,7 +214,7 @@ def add(
     present = _entry_at(planner, home, server.name)
     action = "added" if present is MISSING else "replaced"
     edits = {home.target: _adder(home, server.name, entry, replaces=replaces)}
-    planner.step(home, server.name, action, edits, warnings)
+    planner.step(home, server.name, action, edits, [*notes, *warnings])
 
 
 def _switch_words(form: Format, server: Server, *, on: bool) -> list[str]:
@@ -267,7 +273,9 @@ def _held(document: Meaning, home: Home) -> Mapping[str, Any]:
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -> None:
+def update(
+    planner: Planner, found: Found, change: Callable[[Server], Server], notes: Sequence[str] = ()
+) -> None:
     """Only the fields whose written form changes are touched; all others stay as they stand."""
     form, home = FORMATS[found.agent], found.home
     old = form.read(found.server.name, found.entry)
@@ -276,7 +284,7 @@ def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -
         _refuse_renaming(old, wanted)
         fields.refuse_unusable(wanted, old)
         fitted, warnings = fit(form, home, wanted, origin=form.agent)
-        delta = patch((), *written(form, old, fitted))
+        delta = patch((), form.write(old), form.write(fitted))
     except Untranslatable as error:
         planner.refuse(home, old.name, untranslatable(home, old.name, error))
         return
@@ -292,7 +300,7 @@ def update(planner: Planner, found: Found, change: Callable[[Server], Server]) -
             placed for edit in delta if (placed := _placed(edit, form, home, old.name, entry)) is not None
         ]
 
-    planner.step(home, old.name, "updated", {home.target: edits}, warnings)
+    planner.step(home, old.name, "updated", {home.target: edits}, [*notes, *warnings])
 
 
 def _refuse_renaming(old: Server, wanted: Server) -> None:

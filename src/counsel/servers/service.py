@@ -83,14 +83,16 @@ class Servers:
         *,
         origin: str | None = None,
         replace: bool = False,
+        notes: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Applied:
+        """`notes` are said at every place, before what is to be said about that place."""
         from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
 
         planner = self._planner()
         for server in servers:
             for home in self._homes(agents, scope):
-                planning.add(planner, home, server, replaces=replace, origin=origin)
+                planning.add(planner, home, server, replaces=replace, origin=origin, notes=notes)
         return self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
 
     def update(
@@ -100,6 +102,7 @@ class Servers:
         agents: Sequence[str] | None = None,
         scope: str | None = None,
         *,
+        notes: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Applied:
         """`change` gets the server as it is and gives it as it shall be; `Server.replaced` will do."""
@@ -107,7 +110,7 @@ class Servers:
 
         planner = self._planner()
         for found in self._chosen(planner.reader, name, agents, scope):
-            planning.update(planner, found, change)
+            planning.update(planner, found, change, notes)
         self._refuse_unreadable(planner, name, agents, scope)
         return self._apply(planner, f"update {name}", dry_run=dry_run)
 

@@ -14,7 +14,7 @@ from typing import Any
 from counsel import untrusted
 from counsel.agents import trust
 from counsel.agents.base import AGENTS, Place
-from counsel.agents.references import REFERENCE
+from counsel.agents.references import REFERENCE, plain
 from counsel.agents.serverform import Server, translated
 from counsel.errors import InvalidArgument
 from counsel.records import Record
@@ -90,7 +90,7 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
                 return str(hit[0])
             return str(known)
 
-        return REFERENCE.sub(value, text)
+        return plain(REFERENCE.sub(value, text))
 
     filled = translated(server, fill)
     if server.token_env and (token := env.get(server.token_env)):

@@ -29,6 +29,7 @@ from counsel.agents.serverform import (
     texts,
     there,
     translated,
+    with_script,
 )
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Drop, Edit, Put, lookup
@@ -60,21 +61,28 @@ def read(name: str, entry: Entry) -> Server:
     if not isinstance(entry, Mapping):
         raise Unreadable("the entry must be a table")
     _refuse_what_breaks_codex(entry)
-    return Server(
+    server = Server(
         name=name,
         transport="stdio" if "command" in entry else "http",
         command=text(entry.get("command"), "command"),
         args=texts(entry.get("args"), "args"),
-        env={**text_map(entry.get("env"), "env"), **_forwarded(entry.get("env_vars"))},
+        env=text_map(entry.get("env"), "env"),
         cwd=text(entry.get("cwd"), "cwd") or None,
         url=text(entry.get("url"), "url"),
-        headers={**text_map(entry.get("http_headers"), "http_headers"), **_header_references(entry)},
+        headers=text_map(entry.get("http_headers"), "http_headers"),
         token_env=text(entry.get("bearer_token_env_var"), "bearer_token_env_var") or None,
         timeout=number(entry.get("tool_timeout_sec"), "tool_timeout_sec"),
         enabled=entry.get("enabled") is not False,
         include_tools=optional_texts(entry, "enabled_tools"),
         exclude_tools=optional_texts(entry, "disabled_tools"),
         extras={key: value for key, value in entry.items() if key not in _KNOWN} | _described(entry),
+    )
+    literal = translated(
+        server, references.CODEX.read
+    )  # Codex expands nothing: what looks like a reference is text
+    return literal.replaced(
+        env={**literal.env, **_forwarded(entry.get("env_vars"))},
+        headers={**literal.headers, **_header_references(entry)},
     )
 
 
@@ -148,12 +156,14 @@ def _stdio(server: Server) -> dict[str, Any]:
             raise Untranslatable(
                 f"Codex passes variables on under their own name only: {name} cannot be made from ${{{other[0]}}}"
             )
-    plain = translated(server.replaced(env=fixed), references.CODEX.write)
+    # a reference in a shell's script may stand there as text: the shell has the variable, too
+    shell = with_script(server.replaced(env=fixed), references.as_text)
+    plain = translated(shell, references.CODEX.write)
     entry: dict[str, Any] = {"command": plain.command}
     if plain.args:
         entry["args"] = list(plain.args)
     if fixed:
-        entry["env"] = dict(sorted(fixed.items()))
+        entry["env"] = dict(sorted(plain.env.items()))
     if forwarded:
         described = {item.get("name"): item for item in server.extras.get("env_vars", ())}
         entry["env_vars"] = [described.get(name, name) for name in forwarded]

@@ -11,7 +11,7 @@ from typing import Any
 from counsel.agents import references
 from counsel.agents.base import Place, Scope
 from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch, there
+from counsel.agents.serverform import Entry, Format, Home, Server, Switch, there, with_script
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
@@ -25,7 +25,9 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def write(server: Server) -> dict[str, Any]:
-    return write_entry(server, references.GEMINI, _OWN, _layout)
+    """In a shell's script `$NAME` may become a reference: the client expands it to what the shell would."""
+    shell = with_script(server, references.GEMINI.read)
+    return write_entry(shell, references.GEMINI, _OWN, _layout)
 
 
 def _layout(server: Server) -> dict[str, Any]:
