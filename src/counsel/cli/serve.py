@@ -46,4 +46,4 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     try:
         await http.serve(engine, settings, host, port, said)
     finally:
-        await engine.close()
+        await engine.close(keep=True)

@@ -20,12 +20,12 @@ from typing import TypeAlias
 from counsel import __version__, logs, private, settings
 from counsel.doors import place
 from counsel.doors.socket import Visit
-from counsel.requests import Engine
+from counsel.requests import LocalEngine
 from counsel.types import Json
 
 log = logging.getLogger("counsel.daemon")
 
-OpenEngine: TypeAlias = Callable[[Path], Awaitable[Engine]]
+OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
 BACKLOG = 512
 GARBAGE = 10_000  # objects between looks for cycles; a call leaves none
 LEASE_PATIENCE = 10.0  # seconds for the daemon before us to finish
@@ -48,8 +48,8 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
     return 0
 
 
-async def default_engine(home: Path) -> Engine:
-    engine: Engine = await import_module("counsel.engine.engine").open_engine(home)
+async def default_engine(home: Path) -> LocalEngine:
+    engine: LocalEngine = await import_module("counsel.engine.engine").open_engine(home)
     return engine
 
 
@@ -138,7 +138,7 @@ def _remove(path: str) -> None:
 class House:
     """The engine and everybody who visits it."""
 
-    def __init__(self, engine: Engine, home: Path) -> None:
+    def __init__(self, engine: LocalEngine, home: Path) -> None:
         self.engine = engine
         self.home = home
         self.visits: set[Visit] = set()

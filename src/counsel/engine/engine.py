@@ -228,9 +228,16 @@ class Engine:
             return {"content": results.over_already(now)}
         return {"content": results.cancelled(row)}
 
-    async def close(self) -> None:
-        """Stop what runs here, leaving the journal so that it goes on elsewhere."""
-        await self.runner.close()
+    def home_is_ours(self) -> bool:
+        """False when COUNSEL_HOME was deleted, moved or replaced: it holds another database than the one opened here."""
+        return self.runner.home_is_ours()
+
+    async def close(self, *, keep: bool = False) -> None:
+        """Stop what runs here, leaving the journal so that it goes on elsewhere.
+
+        `keep`: synchronous calls go on, too, as soon as an engine runs again, whether or not their callers come back.
+        """
+        await self.runner.close(keep=keep)
         await self.router.transport.close()
         self.database.close()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import uuid
 
+from counsel import kept
 from counsel.errors import InvalidArgument
 
 _OWN_KIND = re.compile(r"(?:conv|consensus|ask|job)_([0-9A-Za-z-]+)")
@@ -20,9 +20,7 @@ def new(kind: str) -> str:
 
 def of_call(key: str | None) -> str:
     """A job's id. The same call has the same one, also when a crash came before the job was on disk."""
-    return (
-        f"job_{uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4)}" if key else new("job")
-    )
+    return kept.job_id(key) if key else new("job")
 
 
 def is_ours(name: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from counsel import kept, locks
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting, interrupted, leftovers
 from counsel.engine.cache import AnswerCache
@@ -68,6 +69,7 @@ class Runner:
         self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
         self._interrupted: dict[str, float] = {}  # calls of dead processes whose client may come back
         self._loops: list[asyncio.Task[None]] = []
+        self._opened = None if database.problem else locks.identity(database.path)
         self._wanted = asyncio.Event()
         self._closing = False
 
@@ -288,13 +290,25 @@ class Runner:
         with contextlib.suppress(jobs.LostJob):
             await self._database.write(jobs.finish(fence, status, error=error.as_dict()))
 
-    async def close(self) -> None:
+    async def close(self, *, keep: bool) -> None:
+        """`keep`: calls whose callers wait go on in the next engine, also when nobody comes back for them."""
+        if self._closing:
+            return
         self._closing = True
         tasks = [*self._loops, *(running.task for running in self.running.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(StoreError):
+            await self._database.write(jobs.let_go(self._ownership.name, keep=keep))
         self._ownership.release()
+
+    def home_is_ours(self) -> bool:
+        """Whether COUNSEL_HOME still holds the database that was opened here. False: it was deleted, moved or replaced."""
+        try:
+            return self._opened is None or locks.identity(self._database.path) == self._opened
+        except OSError:  # it cannot be told
+            return True
 
     # ── loops ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -340,6 +354,9 @@ class Runner:
             self._flush(running)
 
     async def _sweep(self) -> None:
+        if not self.home_is_ours():
+            return
+        await asyncio.to_thread(kept.sweep, self._database.path.parent)
         await self._database.write(jobs.sweep())
         folder = self._database.path.parent / "outputs"
         await asyncio.to_thread(leftovers.sweep, folder, jobs.ids(self._database))
@@ -348,8 +365,9 @@ class Runner:
 
     async def look_for_orphans(self, only: str | None = None) -> None:
         """Go on with jobs whose process died, when the keys that they were asked with are at hand."""
-        if only in self.running:
+        if only in self.running or not self.home_is_ours():
             return
+        self._ownership.renew()
         for row in jobs.unfinished(self._database):
             if (
                 row["id"] in self.running
@@ -362,12 +380,25 @@ class Runner:
             elif row["stuck"] >= _STUCK:
                 await self._give_up(row, "failed", interrupted.gave_up(row))
             elif not row["background"] and not only and not self._keeps(row):
-                if self._nobody_came(row):
-                    await self._give_up(row, "cancelled", interrupted.abandoned(row))
+                await self._decide(row)
             elif settings := self._keyring.find(row["fingerprint"]):
                 await self._take_over(row, settings)
             elif time.time() - row["created"] > row["keep_days"] * 86400:
                 await self._give_up(row, "failed", interrupted.keyless(row))
+
+    async def _decide(self, row: sqlite3.Row) -> None:
+        """An interrupted call whose client has not come back: it is kept, given up, or left for a while longer."""
+        if kept.take(self._database.path.parent, row["id"]):
+            await self._detach(row)
+        elif self._nobody_came(row):
+            if jobs.has_answers(self._database, row["id"]):  # they were paid for
+                await self._detach(row)
+            else:
+                await self._give_up(row, "cancelled", interrupted.abandoned(row))
+
+    async def _detach(self, row: sqlite3.Row) -> None:
+        await self._database.write(jobs.detach(row["id"]))
+        self._wanted.set()  # the next look takes it over
 
     def _nobody_came(self, row: sqlite3.Row) -> bool:
         """An interrupted call's client has had its time to come back, counted from when this engine found the call."""

@@ -129,6 +129,21 @@ def detach(job_id: str) -> Work[None]:
     return work
 
 
+def let_go(owner: str, *, keep: bool) -> Work[None]:
+    """This process ends in order: its jobs are nobody's, and the next engine need not find out that it is gone.
+
+    `keep`: those that a caller waits for go on as well, whether or not it comes back for them.
+    """
+
+    def work(db: sqlite3.Connection) -> None:
+        db.execute(
+            "UPDATE jobs SET owner = '', background = MAX(background, ?) WHERE owner = ? AND status = 'processing'",
+            (keep, owner),
+        )
+
+    return work
+
+
 def remember(fence: Fence, key: str, slot: str, reply: Reply, entry: tuple[Any, ...]) -> Work[None]:
     """Memoise a finished call, put it into the ledger, and drop the partial text that it replaces."""
     dumped = reply.dump()
@@ -332,6 +347,11 @@ def spoken(db: Database, job_id: str) -> list[str]:
 def last_seq(db: Database, job_id: str) -> int:
     row = db.row("SELECT MAX(seq) FROM events WHERE job = ?", job_id)
     return int(row[0] or 0) if row else 0
+
+
+def has_answers(db: Database, job_id: str) -> bool:
+    """Whether a call of this job has finished: something was paid for."""
+    return db.row("SELECT 1 FROM calls WHERE job = ? LIMIT 1", job_id) is not None
 
 
 def blobs(db: Database, shas: Iterable[str]) -> dict[str, tuple[str, bytes]]:

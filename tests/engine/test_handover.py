@@ -1,0 +1,142 @@
+"""Jobs whose process ended: which go on, and who may take them over."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from counsel import kept
+from counsel.engine import ownership
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.ownership import Ownership
+from counsel.engine.store import jobs
+from counsel.requests import ChatRequest, ConsensusRequest
+
+HELLO = ChatRequest(prompt="hello", model="gpt-5")
+TWO = ConsensusRequest(prompt="hello", models=("gpt-5", "sonnet"), enable_cross_feedback=False)
+
+
+async def interrupted(home, caller, fake_api, *, keep: bool = False, **fields) -> str:
+    fake_api.script(hang_after=1, times=1)
+    ended = await open_engine(home)
+    job = await ended.submit(HELLO, caller(), **fields)
+    await fake_api.wait_for(deltas=1)
+    await ended.close(keep=keep)
+    return job
+
+
+async def test_a_synchronous_call_goes_on_after_an_orderly_stop_although_nobody_comes_back(
+    home, caller, fake_api
+) -> None:
+    job = await interrupted(home, caller, fake_api, keep=True)
+    engine = await open_engine(home)
+    engine.meet(caller())
+    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    await engine.close()
+
+
+async def test_a_call_whose_front_left_a_note_goes_on(home, caller, fake_api) -> None:
+    job = await interrupted(home, caller, fake_api, key="k")
+    assert job == kept.job_id("k")
+    assert kept.note(str(home), job)
+    engine = await open_engine(home)
+    engine.meet(caller())
+    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    assert not (home / "run" / "kept" / job).exists()
+    await engine.close()
+
+
+def test_a_jobs_name_follows_from_its_calls_key() -> None:
+    expected = uuid.UUID(bytes=sha256(b"any key").digest()[:16], version=4)
+    assert kept.job_id("any key") == f"job_{expected}"
+
+
+async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
+    home, caller, fake_api, monkeypatch
+) -> None:
+    fake_api.script(hang_after=1, times=1, model="claude")
+    ended = await open_engine(home)
+    job = await ended.submit(TWO, caller())
+    await fake_api.wait_for(model="claude", deltas=1)
+    while not jobs.has_answers(ended.database, job):
+        await ended.database.write(lambda _: None)
+    await ended.close()
+    monkeypatch.setattr("counsel.engine.runner._CLIENT_GONE", 0)
+    engine = await open_engine(home)
+    engine.meet(caller())
+    assert (await engine.wait(job))["successful_initial_responses"] == 2
+    assert sorted(request.model.partition("-")[0] for request in fake_api.log.requests) == [
+        "claude",
+        "claude",
+        "gpt",
+    ]
+    await engine.close()
+
+
+# ── who lives ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "owners"
+
+
+def test_an_owner_that_cannot_be_looked_at_is_not_dead(folder: Path, monkeypatch) -> None:
+    mine, other = Ownership(folder), Ownership(folder)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ownership.os, "open", full)
+        assert mine.alive(other.name)
+    assert mine.alive(other.name)
+    other.release()
+    mine.release()
+
+
+def test_a_living_owner_whose_file_was_deleted_has_time_to_make_it_again(folder: Path, monkeypatch) -> None:
+    mine, other = Ownership(folder), Ownership(folder)
+    (folder / other.name).unlink()
+    assert mine.alive(other.name)
+    other.renew()
+    monkeypatch.setattr(ownership, "MISSING", 0)
+    assert mine.alive(other.name)
+    (folder / other.name).unlink()
+    assert not mine.alive(other.name)  # it did not: another process may have its number by now
+    other.release()
+    mine.release()
+
+
+def test_an_owner_whose_process_is_gone_is_dead(folder: Path) -> None:
+    mine = Ownership(folder)
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert not mine.alive(f"{pid}-000000")
+    assert not mine.alive("")
+    mine.release()
+
+
+async def test_a_home_that_was_replaced_is_left_alone(home, caller, fake_api) -> None:
+    engine = await open_engine(home)
+    assert engine.home_is_ours()
+    home.rename(home.with_name("aside"))
+    other = Engine(home)  # its own periodic steps do not run
+    assert not engine.home_is_ours()
+    (home / "outputs").mkdir()
+    (text := home / "outputs" / "job_1.txt").write_text("the other engine's")
+    os.utime(text, (0, 0))
+    owners = set((home / "run" / "owners").iterdir())
+    await engine.runner.look_for_orphans()
+    await engine.runner._sweep()
+    await engine.close()
+    assert text.exists()
+    assert set((home / "run" / "owners").iterdir()) == owners
+    await other.close()
