@@ -189,5 +189,11 @@ class FakeEngine:
         shown = [{"id": job.id, "job_id": job.id, "status": job.status, "tool": "chat"} for job in newest]
         return {"content": {"jobs": shown}}
 
-    async def close(self) -> None:
+    async def busy(self) -> bool:
+        return any(job.outcome is None for job in self.jobs.values())
+
+    def home_is_ours(self) -> bool:
+        return True
+
+    async def close(self, *, keep: bool = False) -> None:
         self.closed = True

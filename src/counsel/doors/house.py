@@ -124,7 +124,7 @@ async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine)
         _remove(path)  # first of all, so that no door comes to one that is leaving
         server.close()
         await house.close()
-        await engine.close()
+        await engine.close(keep=True)  # an orderly end interrupts calls, it does not cancel them
 
 
 def _remove(path: str) -> None:
@@ -181,8 +181,11 @@ class House:
             self.end("idle")
 
     async def _busy(self) -> bool:
-        jobs = (await self.engine.recent(1_000))["content"]["jobs"]
-        return any(job.get("status") == "processing" for job in jobs)
+        try:
+            return await self.engine.busy()
+        except Exception:  # a damaged database is no reason to stay for ever
+            log.exception("the database cannot be asked for jobs")
+            return False
 
     def status(self) -> Json:
         return {
