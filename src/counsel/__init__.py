@@ -1,6 +1,6 @@
 """One switchboard for AI models and coding agents."""
-
-from __future__ import annotations
+# `python -m counsel` runs this before anything can be done about the current folder, which Python has put first on its
+# module path: nothing is imported here, `__future__` included.
 
 TYPE_CHECKING = False  # typing would cost every start of `counsel stdio` milliseconds
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 __all__ = ["Answer", "Consensus", "Counsel", "CounselError", "__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """`from counsel import Counsel`, without making every `counsel stdio` pay for its imports."""
     if name in {"Answer", "Consensus", "Counsel"}:
         from counsel import api

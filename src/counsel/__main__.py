@@ -1,8 +1,6 @@
 """The command `counsel`. The stdio front must start in milliseconds, so it is reached before click is imported."""
 
-from __future__ import annotations
-
-import gc
+import gc  # built in, and the next two are loaded already: no import up to here looks into the current folder
 import os
 import sys
 
@@ -11,7 +9,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def _forget_current_folder() -> None:
+    """Import nothing from the folder that we happen to be started in.
+
+    `python -m` puts it first on the module path (unless with -P), and so does a relative or empty entry of PYTHONPATH.
+    """
+    try:
+        here = os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet
+    except OSError:
+        return  # it is gone
+    if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [here]:
+        del sys.path[0]
+    if named := os.environ.get("PYTHONPATH"):
+        relative = {os.path.abspath(one) for one in named.split(os.pathsep) if not one.startswith("/")}  # noqa: PTH100
+        sys.path[:] = [one for one in sys.path if one not in relative]
+
+
+_forget_current_folder()
+
+
+def main(argv: "Sequence[str] | None" = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _complete_streams()
     gc.set_threshold(50_000)  # imports make no garbage; to look for it among them costs a command some 10 ms

@@ -104,13 +104,21 @@ class Step:
 
 
 def server(agent: Agent, settings: Settings) -> Server:
-    """counsel as this agent should start it. `-P`: a module in the folder where an agent works is never imported."""
+    """counsel as this agent should start it: no module in the folder where an agent works is ever imported. `-P` keeps
+    Python from looking there, `-E` from a PYTHONPATH with an empty entry, which means the same."""
+    flags = ("-P",) if _by_module_path(settings.env) else ("-E", "-P")
     return Server(
         name=NAME,
         command=sys.executable,
-        args=("-P", "-m", "counsel", "stdio", "--as", agent.name),
+        args=(*flags, "-m", "counsel", "stdio", "--as", agent.name),
         env={**_home(settings), **_handed_on(agent, settings)},
     )
+
+
+def _by_module_path(env: Mapping[str, str]) -> bool:
+    """Whether only PYTHONPATH leads to this counsel."""
+    above = str(Path(__file__).parents[1])
+    return above in env.get("PYTHONPATH", "").split(os.pathsep)
 
 
 def passing(python: str) -> bool:

@@ -85,7 +85,7 @@ def test_setup_in_a_hostile_folder_lets_no_other_server_import_from_it(desk: Des
         (desk.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
     mine = Server("mine", command=sys.executable, args=("-m", "trap"))
     Servers(place(desk.env, desk.project), tmp_path / "backups").add([mine], ["claude", "codex", "gemini"])
-    rows = json.loads(desk.counsel("setup", "--yes", "--json", PYTHONPATH=":/nowhere"))["agents"]
+    rows = json.loads(desk.counsel("setup", "--yes", "--json"))["agents"]
     assert [row["connected"] for row in rows] == [True, True, True, None]
     assert not canary.exists()
 

@@ -18,7 +18,7 @@ OWN = {
     "gemini": '{\n  // mine\n  "security": {"auth": {"selectedType": "gemini-api-key"}},\n}\n',
     "cursor": '{"mcpServers": {"other": {"command": "x"}}}',
 }
-ARGS = ["-P", "-m", "counsel", "stdio", "--as"]
+ARGS = ["-E", "-P", "-m", "counsel", "stdio", "--as"]
 
 
 def entry(world: World, agent: str) -> dict[str, object]:

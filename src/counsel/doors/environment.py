@@ -6,6 +6,8 @@ not named here stays where it is. The daemon is started without any key.
 
 from __future__ import annotations
 
+from counsel.untrusted import absolute_paths
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,9 +93,9 @@ _MEMORY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072
 
 
 def of_daemon(env: Mapping[str, str]) -> dict[str, str]:
-    """What a daemon is started with, whoever starts it."""
+    """What a daemon is started with, whoever starts it, in whatever folder."""
     return _MEMORY | {
         name: value
-        for name, value in env.items()
+        for name, value in absolute_paths(env).items()
         if (name in _DAEMON_NAMES or name.startswith(_DAEMON_STARTS)) and not name.endswith(_SECRET)
     }

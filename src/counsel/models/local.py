@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from counsel import private, reach, settings
+from counsel import private, reach, settings, untrusted
 from counsel.errors import ProviderUnavailable
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
@@ -83,7 +83,10 @@ def _download(into: Path) -> None:
     command = _installer(lock, into)
     # Its bar goes to stderr, where people look; stdout belongs to the command's own answer.
     shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
-    environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0"}  # nothing is installed
+    environment = {
+        **untrusted.elsewhere(os.environ, str(into)),
+        "PIP_REQUIRE_VIRTUALENV": "0",  # nothing is installed
+    }
     done = subprocess.run(
         command,
         stdout=shown,
@@ -92,6 +95,7 @@ def _download(into: Path) -> None:
         check=False,
         env=environment,
         errors="replace",
+        cwd=into,  # in the current folder may lie a `pip.py`, or a `uv.toml` with another index
     )
     if done.returncode != 0:
         raise _explained(done.stderr)
@@ -102,7 +106,7 @@ def _installer(lock: Path, into: Path) -> list[str]:
     if importlib.util.find_spec("pip"):
         bar = "on" if sys.stderr.isatty() else "off"
         return [
-            *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"),
+            *(sys.executable, "-P", "-m", "pip", "download", "--disable-pip-version-check", "--no-input"),
             *(
                 "--no-deps",
                 "--require-hashes",
@@ -115,7 +119,7 @@ def _installer(lock: Path, into: Path) -> list[str]:
             ),
             *("--progress-bar", bar, "--dest", str(into), "-r", str(lock)),
         ]
-    if uv := shutil.which("uv"):
+    if uv := shutil.which("uv", path=untrusted.absolute_paths(os.environ).get("PATH", "")):
         return [
             *(uv, "pip", "install", "--python", sys.executable, "--target", str(into / "unpacked")),
             *(
