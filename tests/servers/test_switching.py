@@ -32,7 +32,7 @@ def test_each_client_is_switched_its_own_way(world: World) -> None:
     assert json.loads(switches.read_text()) == {"x": {"enabled": False}}
     world.counsel("enable", "x", "-a", "claude,codex,gemini")
     assert all(row["enabled"] for row in world.json("list")["servers"])
-    assert world.file("codex").read_bytes() == before["codex"]
+    assert world.file("codex").read_bytes() == before["codex"] + b"enabled = true\n"
     assert world.file("gemini").read_bytes() == before["gemini"]
     assert json.loads(switches.read_text()) == {}
 

@@ -90,7 +90,7 @@ class Format(Record):
     write: Callable[[Server], dict[str, Any]]
     homes: Callable[[Place], list[Home]]  # what is the user's to write
     syntax: Syntax
-    names: re.Pattern[str]
+    names: re.Pattern[str]  # that its own commands take
     names_words: str
     # Which of two servers with one name is used, the strongest first; empty: both are started.
     precedence: tuple[Scope, ...]
@@ -98,6 +98,7 @@ class Format(Record):
     others: Callable[[Place, Reader], Iterable[Home]] = lambda _place, _reader: ()
     layered: bool = False  # servers of one name are merged, field by field (servers/layers.py)
     reserved: frozenset[str] = frozenset()
+    loads: re.Pattern[str] | None = None  # names that it loads from its files, where these are more
     transports: frozenset[str] = frozenset(TRANSPORTS)
     # Neutral fields that the agent does not have, and what that means; they are left out with these words.
     lacks: Mapping[str, str] = {}

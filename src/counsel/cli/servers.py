@@ -176,6 +176,27 @@ def remove(
     words.print_applied(_here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
 
 
+@servers.command()
+@click.argument("name")
+@click.argument("to", metavar="NEW_NAME")
+@option.places
+@option.dry_run
+@json_option
+def rename(
+    name: str,
+    to: str,
+    agents: tuple[str, ...],
+    everywhere: bool,
+    scope: str | None,
+    project: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Give a server another name; its entry stays where and as it is."""
+    chosen = option.chosen_agents(agents, everywhere=everywhere)
+    words.print_applied(_here(project).rename(name, to, chosen, scope, dry_run=dry_run), as_json=as_json)
+
+
 @servers.command(short_help="Copy a server to other agents or scopes.")
 @click.argument("name")
 @click.option("--from", "source", required=True, metavar="AGENT[:SCOPE]", help="Where it is now.")

@@ -37,7 +37,14 @@ class DropItem(Record):
     value: Any
 
 
-Edit: TypeAlias = Put | Drop | AddItem | DropItem
+class Rename(Record):
+    """Give a member another name, in its place; `to` must be free."""
+
+    path: Path
+    to: str
+
+
+Edit: TypeAlias = Put | Drop | AddItem | DropItem | Rename
 
 
 def lookup(value: Any, path: Path) -> Any:
@@ -84,8 +91,10 @@ def _changed(value: Any, rest: Path, edit: Edit) -> Any:
         return _leaf(value, edit)
     held = value if isinstance(value, Mapping) else {}
     old = held.get(rest[0], MISSING)
-    if isinstance(edit, Drop | DropItem) and old is MISSING:
+    if isinstance(edit, Drop | DropItem | Rename) and old is MISSING:
         return value
+    if isinstance(edit, Rename) and len(rest) == 1:
+        return _with(_without(held, rest[0]), edit.to, old)
     new = _changed(old, rest[1:], edit)
     return _without(held, rest[0]) if new is MISSING else _with(held, rest[0], new)
 
@@ -110,6 +119,8 @@ def _leaf(value: Any, edit: Edit) -> Any:
             return [*([] if value is MISSING else value), edit.value]
         case DropItem():
             return [item for item in value if not alike(item, edit.value)]
+        case Rename():
+            raise ValueError("a document has no name")
 
 
 def alike(one: Any, other: Any) -> bool:

@@ -5,14 +5,16 @@ an offset in the user's text, and the standard library's C scanner can skip over
 of a 6.6 MB file costs about one `json.loads`.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Self
 
 from counsel.configfiles import overlap
 from counsel.configfiles.content import Content
 from counsel.configfiles.document import Document
-from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, alike, intended
+from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, Rename, alike, intended
 from counsel.configfiles.jsonplain import Plain, skip
 from counsel.configfiles.jsonread import (
     Container,
@@ -139,14 +141,21 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
     match edit:
         case Drop():
             return _drop_all(plain, holder, path)
+        case Rename():
+            return _rename(plain, holder, path, edit.to)
         case DropItem():
             return _drop_items(plain, slot, edit.value)
         case Put():
             return _put(plain, holder, path, edit.value, style)
-        case AddItem() if slot is not None and isinstance(slot.value, list):
-            return _insert(plain, container(plain, slot.value_start), [(None, edit.value)], style)
         case AddItem():
-            return _put(plain, holder, path, [edit.value], style)
+            return _add_item(plain, holder, path, edit.value, style)
+
+
+def _add_item(plain: Plain, holder: Container, path: Path, value: Any, style: Style) -> list[Splice]:
+    slot = holder.member(path[0])
+    if slot is None or not isinstance(slot.value, list):
+        return _put(plain, holder, path, [value], style)
+    return _insert(plain, container(plain, slot.value_start), [(None, value)], style)
 
 
 def _spliced(text: str, splices: list[Splice], shift: int = 0) -> str:
@@ -224,6 +233,15 @@ def _insert_first(plain: Plain, holder: Container, member: str, gap: str, style:
         return [(holder.close, holder.close, f"{gap}{member}{style.newline}{outer}")]
     blank = plain.original[holder.start + 1 : holder.close]
     return [(holder.close, holder.close, member + blank)]
+
+
+def _rename(plain: Plain, holder: Container, path: Path, to: str) -> list[Splice]:
+    """Only the name's own characters; a name that stands there twice is one member."""
+    slots = [slot for slot in holder.slots if slot.key == path[0]] if len(path) == 1 else []
+    ends = [scanstring(plain.text, slot.start + 1)[1] for slot in slots]
+    return [
+        (slot.start, end, json.dumps(to, ensure_ascii=False)) for slot, end in zip(slots, ends, strict=True)
+    ]
 
 
 def _drop_all(plain: Plain, holder: Container, path: Path) -> list[Splice]:

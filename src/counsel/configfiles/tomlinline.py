@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from counsel.configfiles.edits import Path
-from counsel.configfiles.tomlscan import Member, Place, Value
+from counsel.configfiles.tomlscan import Member, Place, Value, spans_at
 from counsel.configfiles.tomlwrite import as_array, dropped, pair, put_after
 
 
@@ -19,6 +19,17 @@ def inside(value: Value, rest: Path) -> Value | None:
         if rest[: len(member.keys)] == member.keys
     )
     return next((found for found in nested if found is not None), None)
+
+
+def names(text: str, value: Value, rest: Path) -> list[tuple[int, int]]:
+    """Where the members below this table name the last part of `rest`."""
+    found: list[tuple[int, int]] = []
+    for member in value.members:
+        if len(member.keys) >= len(rest) and member.keys[: len(rest)] == rest:
+            found.append(spans_at(text, member.start)[len(rest) - 1])
+        elif rest[: len(member.keys)] == member.keys:
+            found += names(text, member.value, rest[len(member.keys) :])
+    return found
 
 
 def home(value: Value, rest: Path) -> tuple[Value, Path] | None:

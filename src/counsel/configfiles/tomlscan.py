@@ -14,6 +14,7 @@ _TOP: Place = ()
 BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+_BEFORE_KEY = re.compile(r"[ \t]*(?:\[\[?[ \t]*)?")
 _DOT = re.compile(r"[ \t]*\.[ \t]*")
 STRING = re.compile(
     r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:'{0,2})|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''', re.DOTALL
@@ -59,6 +60,25 @@ class Statement(Record):
 
 def scan(text: str) -> list[Statement]:
     return _Scanner(text).statements()
+
+
+def spans_at(text: str, at: int) -> list[tuple[int, int]]:
+    """Where each part of the dotted key that starts here stands."""
+    spans: list[tuple[int, int]] = []
+    while found := _KEY.match(text, at):
+        spans.append(found.span())
+        dot = _DOT.match(text, found.end())
+        if not dot:
+            break
+        at = dot.end()
+    return spans
+
+
+def key_spans(text: str, statement: Statement) -> list[tuple[int, int]]:
+    """The same of a header, or of a `key = value`."""
+    found = _BEFORE_KEY.match(text, statement.start)
+    assert found is not None  # noqa: S101 - the pattern matches the empty string
+    return spans_at(text, found.end())
 
 
 class _Scanner:

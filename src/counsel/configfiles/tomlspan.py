@@ -22,17 +22,19 @@ from counsel.configfiles.edits import (
     Edit,
     Path,
     Put,
+    Rename,
     alike,
     intended,
     lookup,
 )
 from counsel.configfiles.tomlread import meaning
-from counsel.configfiles.tomlscan import Place, Statement, Value, scan
+from counsel.configfiles.tomlscan import Place, Statement, Value, key_spans, scan
 from counsel.configfiles.tomlwrite import (
     block,
     dotted,
     element,
     indent_of,
+    key_text,
     pair,
     put_items,
     render,
@@ -88,6 +90,8 @@ class _Text:
                 return self._put(edit.path, edit.value)
             case AddItem() | DropItem():
                 return self._with_items(edit)
+            case Rename():
+                return self._renamed(edit.path, key_text(edit.to))
 
     def _put(self, path: Path, value: Any) -> str:
         old = lookup(self.value, path)
@@ -113,6 +117,17 @@ class _Text:
         if isinstance(edit, AddItem) and isinstance(edit.value, Mapping):
             return self._with_text(element(path, edit.value, self.newline), self._block_place(path))
         return self._put(path, new)
+
+    def _renamed(self, path: Path, to: str) -> str:
+        """The one key of every header, pair and inline member that names the last part of `path`."""
+        spans: list[tuple[int, int]] = []
+        for one in self.statements:
+            above = len(one.place) - len(one.keys) if one.kind == "pair" else 0
+            if one.place[: len(path)] == path and len(path) > above:
+                spans.append(key_spans(self.text, one)[len(path) - 1 - above])
+            elif one.value is not None and path[: len(one.place)] == one.place:
+                spans += tomlinline.names(self.text, one.value, path[len(one.place) :])
+        return respliced(self.text, [(*span, to) for span in spans])
 
     def _leaf(self, path: Path) -> Value | None:
         """The value of a `key = value` at exactly this path, inline tables looked into."""

@@ -25,7 +25,7 @@ def block(place: Path, value: Mapping[str, Any], newline: str) -> str:
     tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
     parts = []
     if plain or not tables:
-        lines = [f"[{'.'.join(map(_key, place))}]", *(pair((key,), item) for key, item in plain.items())]
+        lines = [f"[{'.'.join(map(key_text, place))}]", *(pair((key,), item) for key, item in plain.items())]
         parts.append("".join(f"{line}{newline}" for line in lines))
     parts += [block((*place, key), item, newline) for key, item in tables.items()]
     return newline.join(parts)
@@ -33,7 +33,7 @@ def block(place: Path, value: Mapping[str, Any], newline: str) -> str:
 
 def element(place: Path, value: Mapping[str, Any], newline: str) -> str:
     """One more element of an array of tables."""
-    name = ".".join(map(_key, place))
+    name = ".".join(map(key_text, place))
     plain = [pair((key,), item) for key, item in value.items() if not isinstance(item, Mapping)]
     tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
     parts = ["".join(f"{line}{newline}" for line in (f"[[{name}]]", *plain))]
@@ -63,10 +63,10 @@ def indent_of(text: str, start: int) -> str:
 
 
 def pair(keys: Path, value: Any) -> str:
-    return f"{'.'.join(map(_key, keys))} = {render(value)}"
+    return f"{'.'.join(map(key_text, keys))} = {render(value)}"
 
 
-def _key(key: str) -> str:
+def key_text(key: str) -> str:
     return key if _BARE.fullmatch(key) else _string(key)
 
 

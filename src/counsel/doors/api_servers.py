@@ -41,6 +41,7 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
         at("/api/servers:history", "GET", _history),
         at("/api/servers:undo", "POST", _undo),
         at(f"{name}/copy", "POST", _copy),
+        at(f"{name}/rename", "POST", _rename),
         at(f"{name}/enable", "POST", _enable),
         at(f"{name}/disable", "POST", _disable),
         at(name, "GET", _show),
@@ -185,6 +186,17 @@ async def _remove(request: Request, servers: Servers, given: Mapping[str, Any]) 
     done = await asyncio.to_thread(
         servers.remove, name, _agents(given), _scope(given), dry_run=_flag(given, "dry_run")
     )
+    return done.as_dict()
+
+
+async def _rename(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
+    """`{"to": "new name"}`."""
+    _only(given, "to")
+    to = _text(given, "to")
+    if not to:
+        raise InvalidArgument("to is missing: the new name.")
+    name, dry_run = request.path_params["name"], _flag(given, "dry_run")
+    done = await asyncio.to_thread(servers.rename, name, to, _agents(given), _scope(given), dry_run=dry_run)
     return done.as_dict()
 
 

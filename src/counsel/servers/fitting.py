@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal, TypeAlias
 
 from counsel.agents.base import AGENTS
 from counsel.agents.references import Untranslatable, cursor_word
@@ -11,11 +12,16 @@ from counsel.errors import InvalidArgument
 from counsel.servers import fields, secrets
 from counsel.servers.formats import FORMATS
 
+NameIs: TypeAlias = Literal["new", "copied", "there"]
 
-def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> tuple[Server, list[str]]:
+
+def fit(
+    form: Format, home: Home, server: Server, origin: str | None = None, *, name: NameIs = "new"
+) -> tuple[Server, list[str]]:
     """The server as this agent can have it, and what must be said about it; refused when it cannot have it."""
     label = AGENTS[form.agent].label
-    _refuse_name(form, label, server.name)
+    if name != "there":
+        refuse_name(form, server.name, copied=name == "copied")
     if server.transport not in TRANSPORTS and origin != form.agent:
         raise InvalidArgument(f"{label} cannot be given the transport {server.transport!r}.")
     if server.transport in TRANSPORTS and server.transport not in form.transports:
@@ -24,10 +30,10 @@ def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> 
             hint="Use the server's streamable HTTP address (--transport http), or leave this agent out.",
         )
     warnings = []
-    for name, words in form.lacks.items():
-        if getattr(server, name) not in (None, ()):
+    for field, words in form.lacks.items():
+        if getattr(server, field) not in (None, ()):
             warnings.append(f"{words}; left out.")
-            server = server.without(name)
+            server = server.without(field)
     if unused := fields.of_the_other_kind(server):
         warnings.append(
             f"{label} does not use {', '.join(unused)} of a server with transport {server.transport}."
@@ -43,10 +49,13 @@ def fit(form: Format, home: Home, server: Server, origin: str | None = None) -> 
     )
 
 
-def _refuse_name(form: Format, label: str, name: str) -> None:
+def refuse_name(form: Format, name: str, *, copied: bool = False) -> None:
+    """A new name must be one that the agent's own commands take; a copied one, that it loads."""
+    label = AGENTS[form.agent].label
+    pattern = (copied and form.loads) or form.names
     if name in form.reserved:
         raise InvalidArgument(f"{label} keeps the name {name!r} for itself.", hint="Choose another name.")
-    if not form.names.fullmatch(name):
+    if not pattern.fullmatch(name):
         raise InvalidArgument(
             f"{label} does not take the name {name!r}.", hint=f"Names are made of {form.names_words}."
         )

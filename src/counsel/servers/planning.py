@@ -11,12 +11,12 @@ from counsel.agents.references import Untranslatable
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable
 from counsel.configfiles import safewrite
 from counsel.configfiles.document import Meaning
-from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, intended, lookup, patch
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, Rename, alike, intended, lookup, patch
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
 from counsel.servers import fields, layers
-from counsel.servers.fitting import fit, refuse_unusable, untranslatable
+from counsel.servers.fitting import fit, refuse_name, refuse_unusable, untranslatable
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -31,8 +31,9 @@ class Result:
         self.scope: str = home.scope
         self.path = str(home.target.path)
         self.name = name
-        # added, replaced, updated, removed, enabled, disabled, unchanged, absent, refused
+        # added, replaced, updated, renamed, removed, enabled, disabled, unchanged, absent, refused
         self.action = action
+        self.names = {name}  # all that it concerns
         self.warnings = list(warnings)
         self.error: CounselError | None = None
 
@@ -118,16 +119,24 @@ class Planner:
         action: str,
         edits: Mapping[Target, EditsOf],
         warnings: Sequence[str] = (),
+        *,
+        becomes: str | None = None,
     ) -> None:
-        """One place's step; its edits are tried at once, so that a refusal is known before anything is written."""
+        """One place's step; its edits are tried at once, so that a refusal is known before anything is written.
+
+        `becomes`: the server's name after it, where that is another one.
+        """
         result = Result(home, name, action, warnings)
+        result.names.add(becomes or name)
         self._results.append(result)
         first = self._steps.setdefault((os.path.realpath(home.target.path), home.keys, name), home)
         if first is not home and edits.keys() == {home.target}:
             result.warnings.append(f"{first.target.path} is the same file; it is written once.")
             return
         try:
-            changed = [self._try(home, name, target, make) for target, make in edits.items()]
+            changed = [
+                self._try(home, {name, becomes or name}, target, make) for target, make in edits.items()
+            ]
         except CounselError as error:
             result.refuse(error)
             return
@@ -137,12 +146,14 @@ class Planner:
             file = self._files.setdefault(os.path.realpath(target.path), target)
             self._edits.setdefault(file, []).append(make)
 
-    def _try(self, home: Home, name: str, target: Target, make: EditsOf) -> bool:
+    def _try(self, home: Home, names: set[str], target: Target, make: EditsOf) -> bool:
         document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
         edits = [edit for edit in make(document) if not _done_already(document, edit)]
         if edits and FORMATS[home.agent].layered and target == home.target:
-            becomes = lookup(intended(document.value, edits), (*home.keys, name))
-            self._layers.setdefault((home.agent, name), {})[str(target.path)] = becomes
+            after = intended(document.value, edits)
+            for name in names:
+                becomes = lookup(after, (*home.keys, name))
+                self._layers.setdefault((home.agent, name), {})[str(target.path)] = becomes
         return bool(edits)
 
     def _refuse_broken_layers(self) -> None:
@@ -150,7 +161,7 @@ class Planner:
         for (agent, name), after in self._layers.items():
             error = layers.refusal(FORMATS[agent], self.place, self.reader, name, after)
             for result in self._results:
-                if error and (result.agent, result.name) == (agent, name) and result.path in after:
+                if error and result.agent == agent and name in result.names and result.path in after:
                     result.refuse(error)
 
     def refuse(self, home: Home, name: str, error: CounselError) -> None:
@@ -194,12 +205,13 @@ def add(
     replaces: bool = False,
     origin: str | None = None,
     notes: Sequence[str] = (),
+    copied: bool = False,
 ) -> None:
     """`origin` is the agent whose own fields (`extras`) the server carries; other agents do not get these."""
     form = FORMATS[home.agent]
     try:
         fields.refuse_unusable(server)
-        fitted, warnings = fit(form, home, server, origin)
+        fitted, warnings = fit(form, home, server, origin, name="copied" if copied else "new")
         entry = form.write(fitted)
         refuse_unusable(form, server.name, entry)
     except Untranslatable as error:
@@ -283,7 +295,7 @@ def update(
         wanted = change(old)
         _refuse_renaming(old, wanted)
         fields.refuse_unusable(wanted, old)
-        fitted, warnings = fit(form, home, wanted, origin=form.agent)
+        fitted, warnings = fit(form, home, wanted, origin=form.agent, name="there")
         delta = patch((), form.write(old), form.write(fitted))
     except Untranslatable as error:
         planner.refuse(home, old.name, untranslatable(home, old.name, error))
@@ -307,7 +319,7 @@ def _refuse_renaming(old: Server, wanted: Server) -> None:
     if wanted.name != old.name:
         raise InvalidArgument(
             f"{old.name!r} cannot become {wanted.name!r} by an update.",
-            hint="Add it under the new name and remove the old one.",
+            hint="`counsel servers rename` gives it another name.",
         )
 
 
@@ -319,6 +331,51 @@ def _placed(edit: Edit, form: Format, home: Home, name: str, entry: Entry) -> Ed
         return Drop(path) if key in entry else None
     assert isinstance(edit, Put)  # noqa: S101 - `patch` makes no other
     return Put(path, edit.value)
+
+
+def rename(planner: Planner, found: Found, to: str) -> None:
+    """The entry stays where and as it is; what switches it off by its name goes along."""
+    form, home, name = FORMATS[found.agent], found.home, found.server.name
+    try:
+        refuse_name(form, to)
+    except CounselError as error:
+        planner.refuse(home, name, error)
+        return
+
+    def edits(document: Meaning) -> list[Edit]:
+        held = _held(document, home)
+        if to in held:
+            raise Conflict(
+                f"{AGENTS[home.agent].label} already has a server {to!r} ({home.scope}, {home.target.path}).",
+                hint="Choose another name, or remove that one first.",
+                file=str(home.target.path),
+            )
+        return [Rename((*home.keys, name), to)] if name in held else []
+
+    changes: dict[Target, EditsOf] = {home.target: edits}
+    if form.off(planner.place, home, planner.reader)(name):
+        for one in form.switches(planner.place, home):
+            changes[one.target] = _also(changes.get(one.target), _moved_switch(one, name, to))
+    warnings = [f"{words}." for words in form.warns(found.server.replaced(name=to))]
+    planner.step(home, name, "renamed", changes, warnings, becomes=to)
+
+
+def _also(first: EditsOf | None, then: EditsOf) -> EditsOf:
+    def both(document: Meaning) -> list[Edit]:
+        edits = first(document) if first else []
+        return edits + then(Meaning(intended(document.value, edits)))
+
+    return both
+
+
+def _moved_switch(one: Switch, name: str, to: str) -> EditsOf:
+    """Off under the new name, no longer under the old one."""
+
+    def edits(document: Meaning) -> list[Edit]:
+        on = one.edits(document, name, True)
+        return on + one.edits(Meaning(intended(document.value, on)), to, False)
+
+    return edits
 
 
 def remove(planner: Planner, home: Home, name: str) -> None:

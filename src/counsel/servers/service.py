@@ -150,7 +150,7 @@ class Servers:
         server = planning.readable(found)
         for agent, scope in to:
             for home in self._homes([agent], scope):
-                planning.add(planner, home, server, replaces=replace, origin=found.agent)
+                planning.add(planner, home, server, replaces=replace, origin=found.agent, copied=True)
         return self._apply(planner, f"copy {name} from {source[0]}", dry_run=dry_run)
 
     def switch(
@@ -169,6 +169,26 @@ class Servers:
             planning.switch(planner, found, enabled=enabled)
         self._refuse_unreadable(planner, name, agents, scope)
         return self._apply(planner, f"{'enable' if enabled else 'disable'} {name}", dry_run=dry_run)
+
+    def rename(
+        self,
+        name: str,
+        to: str,
+        agents: Sequence[str] | None = None,
+        scope: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Applied:
+        """Give a server another name where it stands; refused where `to` is taken."""
+        from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
+
+        if to == name:
+            raise InvalidArgument(f"{name!r} is its name already.")
+        planner = self._planner()
+        for found in self._chosen(planner.reader, name, agents, scope):
+            planning.rename(planner, found, to)
+        self._refuse_unreadable(planner, name, agents, scope)
+        return self._apply(planner, f"rename {name} to {to}", dry_run=dry_run)
 
     def history(self) -> Sequence[Operation]:
         """What was written and can be undone, newest first."""

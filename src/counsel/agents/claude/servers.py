@@ -191,14 +191,25 @@ def _notes(place: Place, home: Home, _reader: Reader) -> list[str]:
     return notes
 
 
+_OF_ITS_COMMANDS = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _warns(server: Server) -> list[str]:
+    """It loads any name from its files, but `claude mcp add` and `remove` take only some (measured, 2.1.325)."""
+    if _OF_ITS_COMMANDS.fullmatch(server.name):
+        return []
+    return [f"Claude Code uses the name {server.name!r}, but its own `claude mcp` commands do not take it"]
+
+
 FORMAT = Format(
     agent="claude",
     read=read,
     write=write,
     homes=homes,
     syntax=references.CLAUDE,
-    names=re.compile(r"[A-Za-z0-9_-]+"),
+    names=_OF_ITS_COMMANDS,
     names_words="letters, digits, - and _",
+    loads=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
     others=_others,
     precedence=("managed", "local", "project", "user", "plugin"),
     reserved=frozenset({"workspace", "__proto__"}),
@@ -210,4 +221,5 @@ FORMAT = Format(
     switches=_switches,
     off=_off_here,
     notes=_notes,
+    warns=_warns,
 )

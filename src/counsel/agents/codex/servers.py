@@ -32,7 +32,7 @@ from counsel.agents.serverform import (
     with_script,
 )
 from counsel.configfiles.document import Meaning
-from counsel.configfiles.edits import Drop, Edit, Put, lookup
+from counsel.configfiles.edits import Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
 
 _KNOWN = frozenset(
@@ -228,7 +228,7 @@ def _switches(_place: Place, home: Home) -> list[Switch]:
         path = (*home.keys, name, "enabled")
         if not enabled:
             return [Put(path, value=False)]
-        return [Drop(path)] if lookup(document.value, path) is False else []
+        return [Put(path, value=True)] if lookup(document.value, path) is False else []
 
     return [Switch(home.target, edits)]
 
