@@ -71,6 +71,17 @@ _NAMES = frozenset(
         "CODEX_SKIP_GIT_CHECK",
         "CURSOR_CONFIG_DIR",
         "GEMINI_CLI_HOME",
+        # the way to a provider: a job that goes on after a crash takes the same one
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "https_proxy",
+        "http_proxy",
+        "all_proxy",
+        "no_proxy",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
     }
 )
 # Where we are is no matter of whose keys they are; and each window of an editor has a token of its own.

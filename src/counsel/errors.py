@@ -19,6 +19,7 @@
     ├── TimedOut                     TIMEOUT                    provider, partial
     ├── Cancelled                    CANCELLED
     ├── UpstreamError                UPSTREAM_ERROR             provider, status, partial
+    ├── OutOfResources               OUT_OF_RESOURCES
     └── Internal                     INTERNAL
 
 Callers branch on the class, the code or a field, never on words.
@@ -163,6 +164,12 @@ class UpstreamError(CounselError):
     """A provider answered with an error, or its answer broke off. `partial` keeps what had arrived."""
 
     code = "UPSTREAM_ERROR"
+
+
+class OutOfResources(CounselError):
+    """This machine, or a limit that was set for counsel, has no open files, memory or processes left."""
+
+    code = "OUT_OF_RESOURCES"
 
 
 class Internal(CounselError):

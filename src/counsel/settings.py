@@ -59,6 +59,20 @@ class Settings:
     max_concurrent_per_provider: int = _setting(
         "COUNSEL_MAX_CONCURRENT_PER_PROVIDER", 64, "Calls at once to one provider.", minimum=1
     )
+    max_answer_bytes: int = _setting(
+        "COUNSEL_MAX_ANSWER_BYTES",
+        16 * 1024 * 1024,
+        "Largest answer; one that is longer is cut there, and says so.",
+        minimum=1024,
+        maximum=256 * 1024 * 1024,
+    )
+    max_prompt_bytes: int = _setting(
+        "COUNSEL_MAX_PROMPT_BYTES",
+        16 * 1024 * 1024,
+        "Largest prompt, without its files; a larger one is refused.",
+        minimum=1024,
+        maximum=256 * 1024 * 1024,
+    )
     cache_seconds: int = _setting(
         "COUNSEL_CACHE_SECONDS", 0, "Lifetime of answers kept for identical requests; 0: off.", minimum=0
     )

@@ -147,23 +147,47 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy and the variable that names it. Its URL may hold a password."""
+
+    url: str = field(repr=False)
+    variable: str
+
+    @property
+    def place(self) -> str:
+        """`host:port`, for people."""
+        return self.url.rpartition("://")[2].rpartition("@")[2].partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How one caller reaches an address: through which proxy, trusting whom."""
+
+    proxy: Proxy | None = None
+    ca_file: str = ""
+    ca_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A provider as one caller may use it: that caller's address and key."""
+    """A provider as one caller may use it: that caller's address, key and way there."""
 
     provider: Provider
     base_url: str
     key: str | None = field(default=None, repr=False)
+    network: Network = Network()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds. `total` bounds a call with all its retries; the others bound its parts."""
+    """Seconds. `total` bounds a call with all its retries; the others bound its parts. `answer`: bytes."""
 
     total: float = 300.0
     connect: float = 10.0
     first_event: float = 240.0
     idle: float = 120.0
     attempts: int = 3
+    answer: int = 16 * 1024 * 1024  # what is kept of one answer
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────────────

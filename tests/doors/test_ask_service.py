@@ -374,10 +374,9 @@ async def test_a_message_of_many_megabytes(engine, fake_api, home) -> None:
         wire.send("small", "y", sessionTag="other")
         got = await wire.lines(2)
         assert [len(got[name]["text"]) for name in ("big", "small")] == [5_000_000, 5_000_000]
-        wire.writer.write(
-            b'{"requestId": "wide", "model": "gpt-5", "prompt": "' + b"z" * 20_000_000 + b'"}\n'
-        )
-        assert (await wire.line())["code"] == "CONTEXT_LENGTH_EXCEEDED"
+        for size, code in ((10_000_000, "CONTEXT_LENGTH_EXCEEDED"), (20_000_000, "INVALID_ARGUMENT")):
+            wire.writer.write(b'{"requestId": "wide", "model": "gpt-5", "prompt": "' + b"z" * size + b'"}\n')
+            assert (await wire.line())["code"] == code
         wire.close()
 
 

@@ -391,3 +391,39 @@ def test_a_front_whose_reader_has_gone_ends_though_stdin_stays_open(home: Path, 
                 front.stdin.flush()
         assert front.wait(30) == 0
         assert front.stderr.read() == b""
+
+
+def most_memory(pid: int) -> float:
+    """MiB that the process has held at once; 0 where the system does not tell."""
+    if sys.platform != "linux":
+        return 0
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, place: str) -> None:
+    """The id stands before or after the parameters; what is around it is never whole in memory."""
+    params = b'"params":{"name":"chat","arguments":{"prompt":"'
+    begin = (
+        b'{"jsonrpc":"2.0","id":"big","method":"tools/call",'
+        if place == "first"
+        else b'{"method":"tools/call",'
+    )
+    end = b'"}}}' if place == "first" else b'"}},"jsonrpc":"2.0","id":"big"}'
+    async with Window(home) as window:
+        await window.initialize()
+        answered = window.waiting["big"] = asyncio.get_running_loop().create_future()
+        writer = window.process.stdin
+        writer.write(begin + params)
+        for _ in range(100):
+            writer.write(b"x" * 2**20)
+            await writer.drain()
+        writer.write(end + b"\n")
+        refused = await asyncio.wait_for(answered, 30)
+        assert refused["error"]["data"] == {
+            "size": 100 * 2**20 + len(begin + params + end),
+            "limit": 64 * 2**20,
+        }
+        assert (await window.ask("ping")) == {}
+        assert most_memory(window.process.pid) < 180

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counsel.models import sse
-from counsel.models.sse import EventParser
+from counsel.models.sse import EventParser, TooLarge
 
 EVENTS = st.lists(
     st.tuples(
@@ -66,9 +65,8 @@ def test_a_large_event_in_small_pieces() -> None:
     assert found == [("", data)]
 
 
-def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MOST_BYTES", 1000)
-    parser = EventParser()
+def test_a_line_without_an_end_is_refused() -> None:
+    parser = EventParser(1000)
     parser.feed(b"data: " + b"x" * 900)
-    with pytest.raises(ValueError, match="without an end"):
+    with pytest.raises(TooLarge, match="more than"):
         parser.feed(b"x" * 900)

@@ -274,18 +274,6 @@ def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, g
     assert (complaint.kind, complaint.max_tokens, complaint.provided_tokens) == (kind, most, given)
 
 
-def test_proxies_are_asked_for_once_and_not_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
-    monkeypatch.setenv("NO_PROXY", "internal.example")
-    transport = Transport()
-    assert transport._proxy("https://api.example/v1") == "http://proxy.example:3128"
-    assert transport._proxy("https://internal.example/v1") is None
-    assert transport._proxy("http://127.0.0.1:11434/v1") is None
-    monkeypatch.delenv("HTTPS_PROXY")
-    assert transport._proxy("https://api.example/v2") == "http://proxy.example:3128"
-
-
 @pytest.mark.parametrize(
     ("base", "path", "url"),
     [

@@ -126,9 +126,16 @@ def _piped() -> str | None:
 
 
 def _read() -> str:
-    from counsel.engine.decoding import decode  # few questions come with it
+    """All of stdin, but for one that is too large, or has no end."""
+    from counsel import settings, sizes  # few questions come with it
+    from counsel.engine.decoding import decode
 
-    return decode(sys.stdin.buffer.read(), "Standard input")[0]
+    most = settings.load().max_prompt_bytes
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        held = os.fstat(sys.stdin.fileno())
+        raise sizes.too_large("Standard input", held.st_size if stat.S_ISREG(held.st_mode) else None, most)
+    return decode(data, "Standard input")[0]
 
 
 @contextlib.asynccontextmanager

@@ -137,11 +137,19 @@ def from_flags(name: str | None, given: dict[str, Any], *, literal: bool) -> Ser
     return fields.made(name, given, literal=literal)
 
 
+MOST_PASTED = 4 * 1024 * 1024
+
+
 def read(source: TextIO) -> str:
     try:
-        return source.read()
+        text = source.read(MOST_PASTED + 1)
     except UnicodeDecodeError:
         raise InvalidArgument("The pasted text is not UTF-8.") from None
+    if len(text) > MOST_PASTED:
+        raise InvalidArgument(
+            f"The pasted text has more than {MOST_PASTED:,} characters: it is no server's entry."
+        )
+    return text
 
 
 def given(flags: dict[str, Any]) -> dict[str, Any]:

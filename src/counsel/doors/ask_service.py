@@ -28,6 +28,7 @@ from typing import Any, Self
 from counsel.doors import calls, place
 from counsel.doors.house import listen
 from counsel.doors.lines import Splitter, encode
+from counsel.doors.longlines import TooLong
 from counsel.doors.socket import peer_uid
 from counsel.doors.visitor import Visitor
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument
@@ -119,7 +120,7 @@ class Connection:
         self._flights: dict[str, _Flight] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        split = Splitter(self._line)
+        split = Splitter(self._line, self._refuse)
         try:
             while data := await reader.read(_CHUNK):
                 split.feed(data)
@@ -132,6 +133,9 @@ class Connection:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _refuse(self, line: TooLong) -> None:
+        self._send(_failed(None, InvalidArgument(line.words)))
 
     def _line(self, data: bytes) -> None:
         identity: str | None = None

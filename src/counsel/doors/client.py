@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from counsel import __version__, errors
+from counsel import __version__, errors, sizes
 from counsel.caller import Caller
 from counsel.doors import desk
 from counsel.doors.lines import LinePipe, encode
@@ -177,6 +177,9 @@ class RemoteEngine:
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
+        sizes.check(
+            request, caller.settings
+        )  # the daemon would refuse it, too, after all of it had come there
         self.meet(caller)
         key = key or secrets.token_urlsafe(16)
         shown = {"request": desk.request_to_json(request), "caller": desk.caller_to_json(caller)}

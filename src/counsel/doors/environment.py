@@ -67,8 +67,13 @@ NAMES = frozenset(
         "OLLAMA_HOST",
     }
 )
-# The daemon's own: how to run, and the settings that are not any caller's. Never a key.
-_DAEMON_NAMES = (NAMES - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE"}) | {
+# The daemon's own: how to run, and the settings that are not any caller's. Never a key, and never one caller's way to
+# its providers: OpenSSL would read SSL_CERT_FILE for all of them.
+_DAEMON_NAMES = (
+    NAMES
+    - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE"}
+    - {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"}
+) | {
     "PYTHONPATH",
     "PYTHONHOME",
     "VIRTUAL_ENV",

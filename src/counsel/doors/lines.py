@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from counsel.doors.calls import Leaving
+from counsel.doors.longlines import LONGEST, Lines, TooLong
 from counsel.doors.mcp import Session
 from counsel.doors.protocol import INVALID_REQUEST, PARSE_ERROR, RpcError, check_message, is_request, reply_id
 from counsel.types import Json
@@ -27,37 +29,37 @@ def encode(message: Any) -> bytes:
 
 
 class Splitter:
-    """Bytes as they come, lines as they are whole."""
+    """Bytes as they come, lines as they are whole. Without `too_long` a line may have any length."""
 
-    __slots__ = ("_kept", "_line")
+    __slots__ = ("_line", "_lines", "_too_long")
 
-    def __init__(self, line: Line) -> None:
-        self._kept = bytearray()
-        self._line = line
+    def __init__(self, line: Line, too_long: Callable[[TooLong], None] | None = None) -> None:
+        self._lines = Lines(LONGEST if too_long else sys.maxsize)
+        self._line, self._too_long = line, too_long
 
     def feed(self, data: bytes) -> None:
-        if b"\n" not in data:
-            self._kept += data
-            return
-        *lines, rest = data.split(b"\n")
-        lines[0] = bytes(self._kept) + lines[0]
-        self._kept = bytearray(rest)
-        for line in lines:
-            if line.strip():
-                self._line(line)
+        for line in self._lines.feed(data):
+            self._take(line)
 
     def end(self) -> None:
         """What came without a line's end before the stream closed."""
-        if self._kept.strip():
-            self._line(bytes(self._kept))
-        self._kept = bytearray()
+        self._take(self._lines.end())
+
+    def _take(self, line: bytes | TooLong) -> None:
+        if isinstance(line, bytes):
+            if line.strip():
+                self._line(line)
+        elif self._too_long:
+            self._too_long(line)
 
 
 class LinePipe(asyncio.Protocol):
     """One stream of lines. Progress is dropped, not queued, while the other side does not read."""
 
-    def __init__(self, on_line: Line, on_lost: Callable[[], None]) -> None:
-        self._split = Splitter(on_line)
+    def __init__(
+        self, on_line: Line, on_lost: Callable[[], None], too_long: Callable[[TooLong], None] | None = None
+    ) -> None:
+        self._split = Splitter(on_line, too_long)
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
         self.full = False
@@ -113,6 +115,9 @@ class McpLines:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         session.ask = self._send
+
+    def refuse(self, line: TooLong) -> None:
+        self._send(line.response())
 
     def line(self, data: bytes, key: str | None = None) -> None:
         try:

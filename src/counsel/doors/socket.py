@@ -43,7 +43,7 @@ class Visit:
     def __init__(self, house: House) -> None:
         self.house = house
         self.role = ""
-        self.pipe = LinePipe(self._line, self._lost)
+        self.pipe = LinePipe(self._line, self._lost, lambda line: self._refuse(line.words))
         self._mcp: McpLines | None = None
         self._desk: Desk | None = None
         self._key: str | None = None

@@ -35,7 +35,7 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     lines = McpLines(Session(engine, visitor), out.write, is_full=out.full)
     ended = asyncio.Event()
     try:
-        _read(reading, Splitter(lines.line), ended)
+        _read(reading, Splitter(lines.line, lines.refuse), ended)
         await ended.wait()
         await lines.drain(LAST_WORDS)
     finally:

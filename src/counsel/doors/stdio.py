@@ -14,7 +14,8 @@ import select
 import sys
 import time
 
-from counsel.doors.carrier import Carrier, as_line, whole_lines
+from counsel.doors.carrier import Carrier, as_line
+from counsel.doors.longlines import Lines, TooLong
 from counsel.doors.protocol import RpcError, Talk, check_message, is_request
 
 TYPE_CHECKING = False
@@ -86,7 +87,7 @@ class Front:
         self.room = select.poll()  # on stdout
         self.room.register(1, select.POLLOUT)
         self.carrier = Carrier(agent, self.talk, self.poll, self._tell)
-        self.stdin = bytearray()  # from the client, not yet a whole line
+        self.stdin = Lines()  # from the client
         self.out = bytearray()  # to the client
         self.ends_at = 0.0  # stdin is closed: when to leave whatever is still unanswered
 
@@ -131,8 +132,10 @@ class Front:
             self.poll.unregister(0)
             self.ends_at = time.monotonic() + LAST_WORDS
             data = b"\n"
-        for line in whole_lines(self.stdin, data):
-            if line.strip():
+        for line in self.stdin.feed(data):
+            if isinstance(line, TooLong):
+                self._tell(as_line(line.response()))
+            elif line.strip():
                 self._from_client(line)
 
     def _write_stdout(self, event: int) -> None:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from counsel.engine import diary, ledger
+from counsel import shortage
+from counsel.engine import diary, ledger, tokens
 from counsel.engine.gate import Gate
 from counsel.engine.live import Live
 from counsel.engine.routes import Route
@@ -17,6 +18,8 @@ from counsel.engine.store import jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job, Reply
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
+from counsel.models import allowance
+from counsel.textbuffer import TextBuffer
 from counsel.types import (
     Call,
     Event,
@@ -34,6 +37,8 @@ from counsel.types import (
 from counsel.unicode import Mender
 
 log = logging.getLogger("counsel.consult")
+MOST_NOTICES = 500  # kept of one answer: sources, retries, warnings
+MOST_TOOLS = 2_000  # tool calls kept of one answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,10 @@ class Step:
 
 @dataclass(slots=True)
 class Fold:
-    """What a stream of events amounts to."""
+    """What a stream of events amounts to. `said` is the buffer that the listeners' text is kept in, too."""
 
-    pieces: list[str] = field(default_factory=list)
+    said: TextBuffer = field(default_factory=TextBuffer)
+    size: int = 0  # bytes of `said`
     usage: Usage = field(default_factory=Usage)
     notices: list[Json] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -60,16 +66,20 @@ class Fold:
     finished: Finished | None = None
     mender: Mender = field(default_factory=Mender)
 
-    def withdraw(self, void: str) -> None:
-        """Take back what was said last, mended as it was when it came."""
-        kept = "".join(self.pieces).removesuffix(Mender().feed(void))
-        self.pieces, self.mender = [kept] if kept else [], Mender()
+    def without(self, void: str) -> int:
+        """How many characters stand when what was said last is taken back, mended as it was when it came."""
+        self.mender = Mender()
+        return len(self.said.text().removesuffix(Mender().feed(void)))
 
     def notice(self, notice: Notice) -> None:
         if notice.kind == "left_out":
             self.left_out.append(notice.data.get("setting", notice.text))
-        else:
+        elif len(self.notices) < MOST_NOTICES or notice.data.get("incomplete"):
             self.notices.append({"kind": notice.kind, "text": notice.text, **notice.data})
+
+    @property
+    def cut(self) -> bool:
+        return any(notice.get("incomplete") for notice in self.notices)
 
 
 class Consultation:
@@ -82,6 +92,7 @@ class Consultation:
         self._database = database
         self._gate = gate
         self._marked = False
+        self._most = job.caller.settings.max_answer_bytes
         self.unrecorded: list[ledger.Entry] = []  # of the ledger, written with the job's end
         self._memo = jobs.replies(database, job.id) if job.attempt > 1 else {}
 
@@ -90,10 +101,9 @@ class Consultation:
         slot, limit = step.slot, step.limit
         if reply := self._memo.get(step.key):
             return self.recall(step, reply)
-        self.live.begin(slot, step.phase)
+        fold = Fold(self.live.begin(slot, step.phase))
         diary.asked(self.job, route, call)
         began = time.monotonic()
-        fold = Fold()
         try:
             place = self._gate.place(self.job.caller, route.provider, route.name)
             async with place, asyncio.timeout(limit):
@@ -104,7 +114,7 @@ class Consultation:
             raise
         except BaseException as error:
             raise self._failed(error, route, step, fold, began) from error
-        reply = self._reply(route, began, fold)
+        reply = self._reply(route, began, fold, call)
         diary.answered(self.job, route, reply)
         entry = ledger.entry(self.job, route, began, reply.usage)
         if step.last:
@@ -152,10 +162,12 @@ class Consultation:
         try:
             async for event in events:
                 handlers[type(event)](event)
+                if fold.size > self._most:
+                    self._cut(slot, route, fold)
+                    break
         finally:
             await _close(events)
             if rest := fold.mender.rest():
-                fold.pieces.append(rest)
                 self.live.text(slot, rest)
         if fold.finished is None:
             raise Internal(
@@ -166,15 +178,23 @@ class Consultation:
         """A client in Rust refuses a whole message for half a character."""
         if fold.mender.waits or not delta.isascii():
             delta = fold.mender.feed(delta)
-        if delta:
-            fold.pieces.append(delta)
-            self.live.text(slot, delta)
+        if not delta:
+            return
+        if fold.size + (count := allowance.size(delta)) > self._most:
+            delta = allowance.first_bytes(delta, self._most - fold.size)
+        fold.size += count
+        self.live.text(slot, delta)
+
+    def _cut(self, slot: str, route: Route, fold: Fold) -> None:
+        """The transport cuts one request's answer; an agent's, or that of many requests, is cut here."""
+        self._notice(slot, allowance.notice(route.name, self._most), fold)
+        fold.finished = Finished("length")
 
     def _withdraw(self, slot: str, route: Route, void: Withdrawn, fold: Fold) -> None:
-        fold.withdraw(void.text)
-        kept = sum(map(len, fold.pieces))
+        kept = fold.without(void.text)
         name = self.live.slots[slot].model if self.job.tool == "consensus" else route.name
         self.live.restart(slot, "retried", void.why, after=name, keep=kept, model=name)
+        fold.size = allowance.size(fold.said.text())
 
     def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
         if notice.kind == "retry":
@@ -184,7 +204,8 @@ class Consultation:
 
     def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
         shown = {"server": ran.server, "tool": ran.tool, "ms": ran.ms, "ok": ran.ok}
-        fold.tools.append(shown)
+        if len(fold.tools) < MOST_TOOLS:
+            fold.tools.append(shown)
         self.live.emit("tool", slot, name=ran.name, **shown)
 
     def _failed(
@@ -199,7 +220,7 @@ class Consultation:
         return failure
 
     def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
-        partial = "".join(fold.pieces) or None
+        partial = fold.said.text() or None
         if isinstance(error, CounselError):
             if partial:  # of all requests that the answer took; the error knows the last one's
                 error.fields["partial"] = partial
@@ -214,18 +235,21 @@ class Consultation:
             )
         if isinstance(error, asyncio.CancelledError):
             return Cancelled("The call was cancelled.", provider=route.provider, partial=partial)
+        if lack := shortage.failure(error, f"{route.name} could not be asked"):
+            lack.fields |= {"provider": route.provider, **({"partial": partial} if partial else {})}
+            return lack
         log.error("asking %s failed", route.name, exc_info=error)
         return Internal(
             f"Asking {route.name} failed inside counsel ({type(error).__name__}).", provider=route.provider
         )
 
-    def _reply(self, route: Route, began: float, fold: Fold) -> Reply:
+    def _reply(self, route: Route, began: float, fold: Fold, call: Call) -> Reply:
         finished = fold.finished or Finished()
-        usage = fold.usage
+        usage = _estimated(call, fold, route) if fold.cut and not fold.usage.total else fold.usage
         if usage.cost_usd is None:
             usage = replace(usage, cost_usd=route.cost(usage))
         return Reply(
-            text="".join(fold.pieces),
+            text=fold.said.text(),
             provider=route.provider,
             model=route.name,
             usage=usage,
@@ -237,6 +261,12 @@ class Consultation:
             session=finished.session,
             tools=tuple(fold.tools),
         )
+
+
+def _estimated(call: Call, fold: Fold, route: Route) -> Usage:
+    """Vendors count at the end of an answer, and this one was cut before: rather too much than nothing."""
+    sent = tokens.estimate_call(call, route.model) if route.model else 0
+    return Usage(input=sent, output=tokens.estimate(fold.said.text()))
 
 
 def _told(reply: Reply) -> Json:

@@ -33,6 +33,7 @@ from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.models.transport import Transport
 from counsel.requests import JobEvent, Request
 from counsel.settings import load as load_settings
+from counsel.textbuffer import TextBuffer
 from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
@@ -171,6 +172,7 @@ class Engine:
     def _journalled(self, job_id: str) -> list[Json]:
         """What the journal knows of a job that another process runs: each model's state and text."""
         slots: dict[str, Json] = {}
+        said: dict[str, TextBuffer] = {}
         for event in jobs.events(self.database, job_id, 0):
             if not event.slot:
                 continue
@@ -183,15 +185,17 @@ class Engine:
                     "model": event.data["model"],
                     "status": "processing",
                     "phase": event.data["phase"],
-                    "text": "",
                 }
+                said[event.slot] = TextBuffer()
             elif event.kind == "restarted":
-                slot["text"] = slot["text"][: event.data["offset"]]
+                said.setdefault(event.slot, TextBuffer()).cut(event.data["offset"])
             elif event.kind == "text":
-                slot["text"] = slot["text"][: event.data["offset"]] + event.data["text"]
+                said.setdefault(event.slot, TextBuffer()).put(event.data["offset"], event.data["text"])
             elif event.kind in {"model_finished", "model_failed"}:
                 slot["status"] = "completed" if event.kind == "model_finished" else "failed"
                 slot |= {"error": event.data["error"]} if "error" in event.data else {}
+        for name, text in said.items():
+            slots[name]["text"] = text.text()
         for key, reply in jobs.replies(self.database, job_id).items():
             done = slots.get(key.rpartition(":")[2])
             if done and done["status"] == "completed":

@@ -7,6 +7,7 @@ import hashlib
 import time
 from dataclasses import dataclass, replace
 
+from counsel import sizes
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine import arguments, context, ids, lineage, tags
@@ -35,12 +36,15 @@ async def receive(
     request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
 ) -> Arrival:
     arguments.check(request)
+    sizes.check(request, caller.settings)
     if not is_sound(request.prompt):  # vendors refuse half a character
         request = replace(request, prompt=sound(request.prompt))
     models = _models(request, router, caller)
     await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
     name, continues = _conversation(request, database, caller)
+    if continues:
+        sizes.check_history(conversations.size(database, name), caller.settings)
     project = tags.project(caller.cwd)
     tag = tags.resolve(request, caller, project, database)
     built = await context.build_async(request, caller)

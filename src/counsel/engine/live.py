@@ -1,7 +1,7 @@
 """What a running job has said so far, and who listens.
 
-Structural events are few and kept; text is kept as pieces per slot and joined only when someone asks. The journal
-gets both every 200 ms, so that another process can follow and a crash loses little of what was seen.
+Structural events are few and kept; text is kept once per slot and joined only when someone asks. The journal gets
+what is new of both every 200 ms, so that another process can follow and a crash loses little of what was seen.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from counsel.requests import JobEvent
+from counsel.textbuffer import TextBuffer
 from counsel.types import Json
 
 # A model failed and another is asked; it tries again by itself; the job goes on in another process.
 Restart: TypeAlias = Literal["failed", "retried", "interrupted"]
 LAST_KINDS = frozenset({"done", "failed", "cancelled"})
+MOST_ASIDES = 2_000  # notices and tool calls of one job that are told and kept
+_ASIDES = frozenset({"notice", "tool"})
 
 
 @dataclass(slots=True)
@@ -27,15 +30,16 @@ class Slot:
     model: str
     status: str = "waiting"
     phase: str = ""
-    pieces: list[str] = field(default_factory=list)
-    length: int = 0
+    said: TextBuffer = field(default_factory=TextBuffer)
     flushed: int = 0
     error: Json | None = None
 
+    @property
+    def length(self) -> int:
+        return self.said.length
+
     def text(self) -> str:
-        if len(self.pieces) > 1:
-            self.pieces = ["".join(self.pieces)]
-        return self.pieces[0] if self.pieces else ""
+        return self.said.text()
 
 
 class Live:
@@ -46,27 +50,41 @@ class Live:
         self.seq = seq
         self.journalled = seq > 0  # something of this job stands in the journal's events
         self._unwritten: list[JobEvent] = []
+        self._asides = 0
         self._listeners: set[asyncio.Queue[JobEvent]] = set()
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────
 
     def emit(self, kind: str, slot: str = "", **data: Any) -> None:
+        if kind in _ASIDES:
+            self._asides += 1
+            if self._asides > MOST_ASIDES:
+                return
+            if self._asides == MOST_ASIDES:
+                kind, data = (
+                    "notice",
+                    {
+                        "kind_of": "warning",
+                        "text": "There were too many notices and tool calls: no further ones are told.",
+                    },
+                )
         event = self._next(kind, slot, data)
         self.events.append(event)
         self._unwritten.append(event)
         self._tell(event)
 
-    def begin(self, slot: str, phase: str) -> None:
+    def begin(self, slot: str, phase: str) -> TextBuffer:
+        """The model is asked; what it says from now on is in the buffer that comes back."""
         state = self.slots[slot]
         state.status, state.phase, state.error = "processing", phase, None
-        state.pieces, state.length, state.flushed = [], 0, 0
+        state.said, state.flushed = TextBuffer(), 0
         self.emit("model_started", slot, model=state.model, phase=phase)
+        return state.said
 
     def text(self, slot: str, delta: str) -> None:
         state = self.slots[slot]
         offset = state.length
-        state.pieces.append(delta)
-        state.length += len(delta)
+        state.said.append(delta)
         if self._listeners:
             self._tell(
                 JobEvent(
@@ -84,8 +102,8 @@ class Live:
         """What was told behind `keep` is void. `after` is who says it anew; nothing is told where nothing was void."""
         state = self.slots[slot]
         if state.length > keep:
-            kept = state.text()[:keep]
-            state.pieces, state.length, state.flushed = [kept], keep, min(state.flushed, keep)
+            state.said.cut(keep)
+            state.flushed = min(state.flushed, keep)
             self._restarted(slot, reason=reason, error=error, next=after, offset=keep, **data)
 
     def resume(self, slots: Iterable[str]) -> None:
@@ -105,10 +123,9 @@ class Live:
     def settle(self, slot: str, status: str, error: Json | None = None, **data: Any) -> None:
         state = self.slots[slot]
         state.status, state.error = status, error
+        told = {"error": _without_partial(error)} if error else {}
         kind = "model_failed" if error else "model_finished"
-        self.emit(
-            kind, slot, model=state.model, phase=state.phase, **({"error": error} if error else {}), **data
-        )
+        self.emit(kind, slot, model=state.model, phase=state.phase, **told, **data)
 
     def refuse(self, slot: str, phase: str, error: Json) -> None:
         """A model that failed: told once, also when it could not even be asked."""
@@ -131,11 +148,11 @@ class Live:
         """Events for the journal since the last call; text of each slot as one piece."""
         for name, state in self.slots.items():
             if state.status == "processing" and state.length > state.flushed:
-                piece = state.text()[state.flushed :]
+                piece = state.said.since(state.flushed)
                 data = {"text": piece, "offset": state.flushed, "phase": state.phase}
                 self._unwritten.append(self._next("text", name, data))
                 state.flushed = state.length
-        written, self._unwritten = self._unwritten, []
+        written, self._unwritten = [_for_journal(event) for event in self._unwritten], []
         self.journalled |= bool(written)
         return written
 
@@ -178,3 +195,14 @@ class Live:
             return []
         data = {"text": state.text(), "offset": 0, "phase": state.phase}
         return [JobEvent(self.seq, time.time(), "text", slot, data)]
+
+
+def _without_partial(error: Json) -> Json:
+    """The text was told as it came, and the job's own error has it: not once more in an event."""
+    return {name: value for name, value in error.items() if name != "partial"}
+
+
+def _for_journal(event: JobEvent) -> JobEvent:
+    if event.kind not in LAST_KINDS or "error" not in event.data:
+        return event
+    return replace(event, data={**event.data, "error": _without_partial(event.data["error"])})

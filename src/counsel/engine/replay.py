@@ -17,6 +17,7 @@ from counsel.engine.live import LAST_KINDS
 from counsel.engine.store import jobs
 from counsel.engine.store.database import Database
 from counsel.requests import JobEvent
+from counsel.textbuffer import TextBuffer
 
 _POLL = 0.1  # seconds between looks at a job that another process runs
 
@@ -24,7 +25,7 @@ _POLL = 0.1  # seconds between looks at a job that another process runs
 async def follow(
     database: Database, row: Callable[[], sqlite3.Row], job_id: str, after: int
 ) -> AsyncIterator[JobEvent]:
-    told: dict[str, str] = {}
+    told: dict[str, TextBuffer] = {}
     seen, last = after, None
     while True:
         now = row()  # before the events: when it is over, they are all there
@@ -45,18 +46,20 @@ async def follow(
     yield _ending(now, end)
 
 
-def _hear(told: dict[str, str], event: JobEvent) -> None:
+def _hear(told: dict[str, TextBuffer], event: JobEvent) -> None:
     if event.kind == "model_started":
-        told[event.slot] = ""
+        told[event.slot] = TextBuffer()
     elif event.kind == "restarted":
-        told[event.slot] = told.get(event.slot, "")[: event.data["offset"]]
+        told.setdefault(event.slot, TextBuffer()).cut(event.data["offset"])
     elif event.kind == "text":
-        told[event.slot] = told.get(event.slot, "")[: event.data["offset"]] + event.data["text"]
+        told.setdefault(event.slot, TextBuffer()).put(event.data["offset"], event.data["text"])
 
 
-def _untold(database: Database, row: sqlite3.Row, told: dict[str, str], seq: int) -> Iterator[JobEvent]:
+def _untold(
+    database: Database, row: sqlite3.Row, told: dict[str, TextBuffer], seq: int
+) -> Iterator[JobEvent]:
     for slot, (phase, text) in _said(database, row).items():
-        known = told.get(slot, "")
+        known = told[slot].text() if slot in told else ""
         offset = len(known) if text.startswith(known) else 0
         if len(text) > offset:
             data = {"text": text[offset:], "offset": offset, "phase": phase}

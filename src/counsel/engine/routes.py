@@ -151,4 +151,5 @@ def limits_of(settings: Settings) -> Limits:
         first_event=min(settings.first_event_timeout_ms / 1000, total),
         idle=min(settings.idle_timeout_ms / 1000, total),
         attempts=settings.max_attempts,
+        answer=settings.max_answer_bytes,
     )

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from counsel.agents.base import AGENTS
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
+from counsel.models import proxies
 from counsel.models import rows as rows_
 from counsel.models.rows import Rows, fold
 from counsel.models.wires import WIRES
@@ -100,7 +101,7 @@ class Catalog:
         if found.reason:
             label = found.provider.label
             raise ProviderUnavailable(f"{label} is not available.", hint=found.reason, provider=provider)
-        return Endpoint(found.provider, found.base_url, found.key)
+        return Endpoint(found.provider, found.base_url, found.key, found.network)
 
     def successor(self, model: Model) -> Target | None:
         """Whom to ask when the vendor says that this model is gone."""
@@ -194,6 +195,7 @@ class _Endpoint:
         self.problem = ""
         self.base_url, self.base_url_source = self._address(settings)
         self.key, self.key_source = self._key(settings, rows.keys.get(name))
+        self.network = proxies.network(settings.env, self.base_url)
         self.reason = self._reason()
 
     def _address(self, settings: Settings) -> tuple[str, str]:
@@ -249,6 +251,8 @@ class Fetches(Protocol):
     async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> Any: ...
 
 
+_MOST_LISTED = 5_000  # models of one server; OpenRouter has some 400
+_LONGEST_ID = 200
 _QUICK = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
 
 
@@ -257,12 +261,13 @@ async def discover(transport: Fetches, catalog: Catalog, provider: str) -> list[
     endpoint = catalog.endpoint(provider)
     answer = await transport.get_json(endpoint, WIRES[endpoint.provider.wire].models_path, _QUICK)
     listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
-    named = [(_id_of(entry), entry) for entry in listed or () if isinstance(entry, dict)]
+    entries = listed[:_MOST_LISTED] if isinstance(listed, list) else ()
+    named = [(_id_of(entry), entry) for entry in entries if isinstance(entry, dict)]
     return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]
 
 
 def _id_of(entry: dict[str, Any]) -> str:
-    return str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
+    return str(entry.get("id") or entry.get("name") or "")[:_LONGEST_ID].removeprefix("models/")
 
 
 def _window(entry: dict[str, Any]) -> dict[str, int]:

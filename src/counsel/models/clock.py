@@ -47,13 +47,16 @@ _LIMIT_HINTS = {
 class Until:
     """`asyncio.timeout_at` that says which limit it was."""
 
-    __slots__ = ("_clock", "_name", "_timeout")
+    __slots__ = ("_clock", "_name", "_timeout", "_when")
 
     def __init__(self, clock: Clock, name: str, when: float) -> None:
-        self._clock, self._name = clock, name
+        self._clock, self._name, self._when = clock, name, when
         self._timeout = asyncio.timeout_at(when)
 
     async def __aenter__(self) -> None:
+        """A timer only goes off where a task waits: against data that is always there, the clock is read."""
+        if asyncio.get_running_loop().time() >= self._when:
+            raise self._clock.passed(self._name)
         await self._timeout.__aenter__()
 
     async def __aexit__(

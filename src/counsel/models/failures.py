@@ -24,6 +24,7 @@ from counsel.types import Endpoint, Json, Model
 Kind: TypeAlias = Literal[
     "auth", "not_found", "rate_limit", "quota", "context", "overloaded", "server", "refused", "wrong_address"
 ]
+LONGEST_WAIT = 86_400.0  # seconds that a vendor may ask for; one that says more means "not today"
 RETRYABLE: frozenset[Kind] = frozenset({"rate_limit", "overloaded", "server"})
 
 _BY_STATUS: dict[int, Kind] = {
@@ -173,29 +174,37 @@ def _number(found: re.Match[str] | None, name: str) -> int | None:
 
 
 def _retry_after(headers: Mapping[str, str], details: list[Json]) -> float | None:
-    if millis := headers.get("retry-after-ms"):
-        return _seconds(millis, 1000.0)
-    if said := headers.get("retry-after"):
-        return _seconds(said) if _seconds(said) is not None else _until(said)
-    delays = [str(detail["retryDelay"]) for detail in details if "retryDelay" in detail]
-    return _seconds(delays[0].removesuffix("s")) if delays else None
+    """Seconds, from 0 to `LONGEST_WAIT`; None where nothing that can be understood was said."""
+    said = headers.get("retry-after", "")
+    delays = [str(detail["retryDelay"]).removesuffix("s") for detail in details if "retryDelay" in detail]
+    forms = (
+        _seconds(headers.get("retry-after-ms", ""), 1000.0),
+        _seconds(said),
+        _until(said),
+        *(_seconds(delay) for delay in delays),
+    )
+    return next((wait for wait in forms if wait is not None), None)
 
 
 def _seconds(said: str, per: float = 1.0) -> float | None:
     try:
-        seconds = max(0.0, float(said) / per)
+        seconds = float(said) / per
     except ValueError:
         return None
-    return seconds if math.isfinite(seconds) else None
+    return None if math.isnan(seconds) else _bounded(seconds)
 
 
 def _until(date: str) -> float | None:
     try:
         when = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    return _bounded((when - datetime.now(UTC)).total_seconds())
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(0.0, seconds), LONGEST_WAIT)
 
 
 # ── in our words ─────────────────────────────────────────────────────────────────────────────────────

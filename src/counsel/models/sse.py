@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from counsel.jsontext import loads as document
 
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-MOST_BYTES = 64 * 1024 * 1024  # of one line: a server that never ends one must not fill the memory
+__all__ = ["MOST_BYTES", "EventParser", "TooLarge", "document"]
+MOST_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answer in their last one
+
+
+class TooLarge(ValueError):
+    """An event that does not end must not fill the memory."""
 
 
 class EventParser:
     """`feed` bytes as they come; get `(event, data)` pairs as soon as they are whole."""
 
-    __slots__ = ("_after_cr", "_data", "_event", "_rest", "_started")
+    __slots__ = ("_after_cr", "_data", "_event", "_most", "_rest", "_size", "_started")
 
-    def __init__(self) -> None:
-        self._rest = b""
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
+        self._rest = bytearray()  # of a line; appending is cheap however long it gets
+        self._size = 0  # of the open event's data
         self._after_cr = False
         self._started = False
         self._event = ""
@@ -24,23 +29,28 @@ class EventParser:
     def feed(self, chunk: bytes) -> list[tuple[str, str]]:
         if b"\r" in chunk or self._after_cr:
             chunk = self._without_cr(chunk)
-        if self._rest:
-            chunk = self._rest + chunk
         if not self._started:
+            chunk = bytes(self._rest) + chunk
+            self._rest.clear()
             if len(chunk) < 3 and b"\xef\xbb\xbf".startswith(chunk):
-                self._rest = chunk
+                self._rest += chunk
                 return []
             self._started = True
             chunk = chunk.removeprefix(b"\xef\xbb\xbf")
+        if len(self._rest) + len(chunk) + self._size > self._most:
+            raise TooLarge(f"an event of more than {self._most / 2**20:.4g} MB")
+        if b"\n" not in chunk:
+            self._rest += chunk
+            return []
         lines = chunk.split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > MOST_BYTES:
-            raise ValueError("a line without an end")
+        if self._rest:
+            lines[0] = bytes(self._rest) + lines[0]
+        self._rest = bytearray(lines.pop())
         return self._lines(lines)
 
     def end(self) -> list[tuple[str, str]]:
         """What was still open when the stream ended: some servers leave out the last empty line."""
-        lines, self._rest = [self._rest, b""], b""
+        lines, self._rest = [bytes(self._rest), b""], bytearray()
         return self._lines(lines)
 
     def _without_cr(self, chunk: bytes) -> bytes:
@@ -60,22 +70,15 @@ class EventParser:
             if not line:
                 if self._data:
                     found.append((self._event, "\n".join(self._data)))
-                    self._data = []
+                    self._data, self._size = [], 0
                 self._event = ""
             elif line.startswith(b"data:"):
                 value = line[6:] if line.startswith(b"data: ") else line[5:]
                 self._data.append(value.decode("utf-8", "replace"))
+                self._size += len(line)
             elif line.startswith(b"event:"):
                 self._event = line[6:].decode("utf-8", "replace").removeprefix(" ")
             elif line == b"data":
                 self._data.append("")
+                self._size += len(line)
         return found
-
-
-def document(data: str) -> Any:
-    """`json.loads` without its layers, which cost a small event more than its reading."""
-    try:
-        value, end = _scan(data, 0)
-    except StopIteration:  # empty, white space, or nonsense
-        return json.loads(data)
-    return value if end == len(data) else json.loads(data)

@@ -8,27 +8,47 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import ssl
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from counsel.errors import CounselError, ProviderUnavailable, RateLimited, TimedOut, UpstreamError
+from counsel import jsontext, reach
+from counsel.errors import ConfigInvalid, CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
+from counsel.models import allowance, compression, proxies, unreachable
 from counsel.models.clock import Clock
-from counsel.models.failures import Complained, Complaint, as_error, scrubbed, understand
+from counsel.models.failures import Complained, Complaint, as_error, understand
 from counsel.models.pauses import resumed
-from counsel.models.sse import EventParser
+from counsel.models.sse import EventParser, TooLarge
 from counsel.models.wires import WIRES
-from counsel.types import Call, Endpoint, Event, Json, Limits, Model, Notice, Prepared, StreamReader, Text
+from counsel.textbuffer import TextBuffer
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Finished,
+    Json,
+    Limits,
+    Model,
+    Network,
+    Notice,
+    Prepared,
+    StreamReader,
+    Text,
+)
 
 USUAL = Limits()
 IN_A_HURRY = 5.0  # seconds; the longest wait for a try when another model can answer
 BACKOFF = 0.5  # seconds before the second try; doubled for each further one
+_MOST_TRUSTED = 32  # sets of certificates
 _MOST_ERROR_BYTES = 64 * 1024
+_MOST_LISTING_BYTES = 8 * 1024 * 1024  # OpenRouter's list of models has 0.6 MB
+_ERROR_SECONDS = 2.0  # for the rest of an error's body: the status says enough
 
 
 class Transport:
@@ -40,7 +60,7 @@ class Transport:
         self._backoff = backoff
         self._sleep = sleep
         self._session: aiohttp.ClientSession | None = None
-        self._proxies: dict[str, str | None] = {}
+        self._trusted: dict[tuple[str, ...], ssl.SSLContext] = {}
 
     def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = USUAL
@@ -86,15 +106,14 @@ class Transport:
         nobody = Model(id=path, provider=endpoint.provider.name, wire_id=path)
         try:
             async with clock.until("total", clock.ends):
-                response = await self._send(
-                    "GET", url, WIRES[endpoint.provider.wire].headers(endpoint), None, limits
-                )
+                headers = WIRES[endpoint.provider.wire].headers(endpoint)
+                response = await self._send(url, headers, limits, endpoint)
                 async with response:
                     if response.status != 200:
                         raise as_error(await _complaint(response), endpoint, nobody)
                     return await _json_body(response, endpoint)
-        except aiohttp.ClientError as error:
-            raise _unreachable(endpoint, error) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise unreachable.explained(endpoint, error) from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -102,21 +121,27 @@ class Transport:
             self._session = None
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
-        if retry_after is not None:
-            return retry_after
-        return self._backoff * (1 << (attempt - 1)) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter, no secret)
+        """As long as the vendor says, but never shorter than we would wait by ourselves: some say 0, or a past date."""
+        ours = self._backoff * (1 << (attempt - 1)) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter, no secret)
+        return max(ours, retry_after or 0.0)
 
     async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        limits: Limits,
+        endpoint: Endpoint,
+        body: bytes | None = None,
     ) -> aiohttp.ClientResponse:
         return await self._opened().request(
-            method,
+            "GET" if body is None else "POST",
             url,
             data=body,
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect),
             allow_redirects=False,  # a key goes to the address that was set, and nowhere else
-            proxy=self._proxy(url),
+            proxy=proxies.usable(endpoint),
+            ssl=self._trusting(endpoint.network),
         )
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -124,6 +149,7 @@ class Transport:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # it opens a chunk at once, however large: `compression` has a bound
                 # Compressed streams arrive in lumps.
                 headers={
                     "content-type": "application/json",
@@ -133,15 +159,39 @@ class Transport:
             )
         return self._session
 
-    def _proxy(self, url: str) -> str | None:
-        """HTTPS_PROXY and friends, looked up once per host: aiohttp's own `trust_env` does it for every request."""
-        parts = urlsplit(url)
-        host = f"{parts.scheme}://{parts.netloc}"
-        if host not in self._proxies:
-            here = parts.hostname in {"localhost", "127.0.0.1", "::1"}
-            direct = here or proxy_bypass(parts.hostname or "")
-            self._proxies[host] = None if direct else getproxies().get(parts.scheme)
-        return self._proxies[host]
+    def _trusting(self, network: Network) -> ssl.SSLContext | bool:
+        """Whom this caller trusts. Connections made with one context are never used with another."""
+        if not (network.ca_file or network.ca_dir):
+            return True
+        name = (network.ca_file, _stamp(network.ca_file), network.ca_dir, _stamp(network.ca_dir))
+        if name not in self._trusted:
+            while len(self._trusted) >= _MOST_TRUSTED:
+                self._trusted.pop(next(iter(self._trusted)))
+            self._trusted[name] = trust(network)
+        return self._trusted[name]
+
+
+def trust(network: Network) -> ssl.SSLContext:
+    """As OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR: each stands in for its own default."""
+    usual = ssl.get_default_verify_paths()
+    file = network.ca_file or (usual.openssl_cafile if reach.isfile(usual.openssl_cafile) else None)
+    folder = network.ca_dir or (usual.openssl_capath if reach.isdir(usual.openssl_capath) else None)
+    try:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:  # ssl.SSLError is one
+        name = network.ca_file or network.ca_dir
+        raise ConfigInvalid(
+            f"The certificates in {name} cannot be read: {error.strerror or error}.",
+            hint=f"Check {'SSL_CERT_FILE' if network.ca_file else 'SSL_CERT_DIR'}.",
+            file=name,
+        ) from None
+
+
+def _stamp(path: str) -> str:
+    try:
+        return str(os.stat(path).st_mtime_ns) if path else ""  # noqa: PTH116
+    except OSError:
+        return "missing"
 
 
 class _Transient(Exception):
@@ -169,43 +219,73 @@ class _Exchange:
         self._transport, self._prepared, self._body = transport, prepared, body
         self._clock, self._endpoint, self._model = clock, clock.endpoint, model
         self._reader: StreamReader = WIRES[clock.endpoint.provider.wire].reader()
-        self._parser = EventParser()
+        self._allowance = allowance.Allowance(clock.limits.answer)
+        self._parser = EventParser(clock.limits.answer + 2**20)
+        self._opener = compression.opener("")
+        self._pieces: Iterator[bytes] = iter(())  # of the newest chunk
         self._response: aiohttp.ClientResponse | None = None
-        self._text: list[str] = []
+        self._text = TextBuffer()
         self._failed: Exception | None = None
-        self._ended = False
+        self._ended = self._closed_early = False
         self.passed_on = False
 
     async def open(self) -> None:
         try:
             async with self._clock.first():
                 self._response = await self._transport._send(  # noqa: SLF001 (its own other half)
-                    "POST", self._prepared.url, self._prepared.headers, self._body, self._clock.limits
+                    self._prepared.url,
+                    self._prepared.headers,
+                    self._clock.limits,
+                    self._endpoint,
+                    self._body,
                 )
                 if self._response.status != 200:
                     raise self._refused(await _complaint(self._response))
                 if self._response.content_type in {"text/html", "application/json"}:
                     raise await self._not_a_stream(self._response)
+                self._opener = self._opened(self._response)
         except aiohttp.ConnectionTimeoutError:
             raise _Transient(self._clock.passed("connect")) from None
-        except aiohttp.ClientError as error:
-            raise _Transient(_unreachable(self._endpoint, error)) from None
+        except (aiohttp.ClientError, OSError, MemoryError) as error:
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: BaseException) -> Exception:
+        """Another try may find what was not there; it finds no proxy's password, and no open file that we hold."""
+        failed = unreachable.explained(self._endpoint, error)
+        lasting = isinstance(failed, OutOfResources) or failed.fields.get("status") == 407
+        return failed if lasting else _Transient(failed)
 
     async def read(self) -> list[Event] | None:
         """The next events, none of them empty; None after the last."""
         while not self._ended:
             if self._failed is not None:
                 raise self._as_error(self._failed)
+            if self._allowance.over:
+                return self._cut()
             events = self._understood(await self._chunk())
             if events:
                 self.passed_on = True
-                self._text += [event.delta for event in events if type(event) is Text]
+                for event in events:
+                    if type(event) is Text:
+                        self._text.append(event.delta)
                 return events
         return None
 
+    def _cut(self) -> list[Event]:
+        """What arrived is kept; nothing more is read, and the connection is closed."""
+        label, limit = self._endpoint.provider.label, self._clock.limits.answer
+        if not self._allowance.said:
+            raise UpstreamError(
+                f"{label} sent more than {allowance.megabytes(limit)} and no word of an answer.",
+                hint="Ask again, ask another model, or raise COUNSEL_MAX_ANSWER_BYTES.",
+                provider=self._endpoint.provider.name,
+            )
+        self._ended = self._closed_early = True
+        return [allowance.notice(label, limit), Finished("length", self._model.wire_id)]
+
     def close(self) -> None:
         if self._response is not None:
-            if self._ended:
+            if self._ended and not self._closed_early:
                 self._response.release()
             else:
                 self._response.close()
@@ -214,14 +294,33 @@ class _Exchange:
         """Bytes, empty at the end of the stream; None when it broke but all had been said."""
         assert self._response is not None  # noqa: S101 (open came first)
         try:
-            async with self._clock.idle() if self.passed_on else self._clock.first():
-                return await self._response.content.readany()
+            while True:
+                async with self._clock.idle() if self.passed_on else self._clock.first():
+                    if (piece := next(self._pieces, None)) is not None:
+                        await asyncio.sleep(0)  # a compressed chunk has many: others have their turn
+                        self._allowance.receive(len(piece))
+                        return piece
+                    if not (chunk := await self._response.content.readany()):
+                        return b""
+                    self._pieces = self._opener.feed(chunk)
         except TimedOut as late:
             late.fields |= self._partial()
             self._failed = late
         except (aiohttp.ClientError, OSError) as error:
             self._failed = _Broken(f"broke off ({type(error).__name__})")
+        except zlib.error:
+            self._failed = _Broken("is not compressed as it says")
         return None
+
+    def _opened(self, response: aiohttp.ClientResponse) -> compression.Opener:
+        try:
+            return compression.opener(response.headers.get("content-encoding", ""))
+        except compression.Unsupported as encoding:
+            raise UpstreamError(
+                f"{self._endpoint.provider.label} compressed its answer ({str(encoding)[:40]}), which was not asked for.",
+                hint="If it is behind a proxy or a compatible server, switch compression off there.",
+                provider=self._endpoint.provider.name,
+            ) from None
 
     def _understood(self, chunk: bytes | None) -> list[Event]:
         """Events up to the first that cannot be read: what came before it is the caller's."""
@@ -229,11 +328,21 @@ class _Exchange:
         try:
             found = self._parser.feed(chunk) if chunk else self._parser.end()
             for name, data in found:
-                events += self._reader.feed(name, data)
+                events += self._allowance.take(self._reader.feed(name, data), data)
+                if self._allowance.over:
+                    return events
             if not chunk:
                 events += self._reader.finish()
                 self._ended = True
-        except (CounselError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (
+            CounselError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            RecursionError,
+        ) as error:
             self._failed = self._failed or (error if chunk or isinstance(error, Complained) else _Broken())
         return events
 
@@ -242,15 +351,19 @@ class _Exchange:
             return self._refused(failed.complaint)
         if isinstance(failed, _Broken):
             return self._broken(str(failed))
-        return failed if isinstance(failed, CounselError) else self._nonsense(type(failed).__name__)
+        if isinstance(failed, CounselError):
+            return failed
+        return self._nonsense(str(failed) if isinstance(failed, TooLarge) else type(failed).__name__)
 
     def _refused(self, complaint: Complaint) -> Exception:
+        if complaint.status == 407 and (proxy := self._endpoint.network.proxy):
+            return unreachable.refused_by_proxy(self._endpoint, proxy, 407)
         error = as_error(complaint, self._endpoint, self._model, **self._partial())
         return _Transient(error, complaint.retry_after) if complaint.retryable else error
 
     def _broken(self, how: str) -> _Transient:
         label, name = self._endpoint.provider.label, self._endpoint.provider.name
-        kept = " What came before is kept." if self._text else ""
+        kept = " What came before is kept." if self._text.length else ""
         return _Transient(
             UpstreamError(
                 f"The stream from {label} {how}.{kept}", hint="Try again.", provider=name, **self._partial()
@@ -278,7 +391,7 @@ class _Exchange:
         )
 
     def _partial(self) -> Json:
-        return {"partial": "".join(self._text)} if self._text else {}
+        return {"partial": self._text.text()} if self._text.length else {}
 
 
 def _below(base: str, path: str) -> str:
@@ -287,39 +400,47 @@ def _below(base: str, path: str) -> str:
     return base + (path.removeprefix(version) if base.endswith(version) else path)
 
 
-async def _complaint(response: aiohttp.ClientResponse) -> Complaint:
-    raw = b""
-    with suppress(aiohttp.ClientError):  # the status says enough
-        raw = await response.content.read(_MOST_ERROR_BYTES)
+async def _body(response: aiohttp.ClientResponse, most: int, held: bytearray) -> None:
+    """Read a body, which may have no end, into `held`: one byte more than `most` if there is more."""
+    opener = compression.opener(response.headers.get("content-encoding", ""))
     try:
-        body: Any = json.loads(raw)
-    except ValueError:
-        body = None
+        while len(held) <= most and (chunk := await response.content.readany()):
+            for piece in opener.feed(chunk):
+                held += piece[: most + 1 - len(held)]
+                if len(held) > most:
+                    break
+            await asyncio.sleep(0)
+    except zlib.error:
+        raise ValueError("it is not compressed as it says") from None
+
+
+async def _complaint(response: aiohttp.ClientResponse) -> Complaint:
+    held = bytearray()
+    with suppress(aiohttp.ClientError, ValueError, TimeoutError):
+        async with asyncio.timeout(_ERROR_SECONDS):
+            await _body(response, _MOST_ERROR_BYTES, held)
+    body: Any = None
+    with suppress(ValueError):
+        body = jsontext.loads(bytes(held))
     return understand(response.status, body, response.headers)
 
 
 async def _json_body(response: aiohttp.ClientResponse, endpoint: Endpoint) -> Json:
+    label, url = endpoint.provider.label, endpoint.base_url
+    hint = f"Check {endpoint.provider.base_url_env or 'the base URL'} ({url})."
+    what = "something that is not JSON"
     try:
-        body = json.loads(await response.read())
+        held = bytearray()
+        await _body(response, _MOST_LISTING_BYTES, held)
+        if len(held) > _MOST_LISTING_BYTES:
+            what = f"more than {allowance.megabytes(_MOST_LISTING_BYTES)}"
+            held.clear()
+        body = jsontext.loads(bytes(held))
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        label, url = endpoint.provider.label, endpoint.base_url
-        hint = f"Check {endpoint.provider.base_url_env or 'the base URL'} ({url})."
-        raise UpstreamError(
-            f"{label} answered with something that is not JSON.", hint=hint, provider=endpoint.provider.name
-        )
+        raise UpstreamError(f"{label} answered with {what}.", hint=hint, provider=endpoint.provider.name)
     return body
-
-
-def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderUnavailable:
-    provider = endpoint.provider
-    reason = scrubbed(str(getattr(error, "os_error", None) or error) or type(error).__name__, endpoint.key)
-    return ProviderUnavailable(
-        f"{provider.label} could not be reached at {endpoint.base_url}: {reason}",
-        hint=f"Check the network{f' and {provider.base_url_env}' if provider.base_url_env else ''}.",
-        provider=provider.name,
-    )
 
 
 def _announcement(attempt: int, wait: float, error: CounselError, limits: Limits) -> Notice:

@@ -95,6 +95,12 @@ def by_id(db: Database, conversation: str) -> sqlite3.Row | None:
     return db.row("SELECT * FROM conversations WHERE id = ? AND expires > ?", conversation, time.time())
 
 
+def size(db: Database, conversation: str) -> int:
+    """Characters of all its turns."""
+    row = db.row("SELECT SUM(LENGTH(text)) FROM messages WHERE conversation = ?", conversation)
+    return int(row[0] or 0) if row else 0
+
+
 def messages(db: Database, conversation: str) -> list[Message]:
     rows = db.rows(
         "SELECT role, text, asked, images, about, at, job FROM messages WHERE conversation = ? ORDER BY n",

@@ -264,7 +264,8 @@ class MessagesReader:
 
     def _citation(self, place: int, citation: Json) -> list[Event]:
         block = self._blocks[place]
-        block["citations"] = [*(block.get("citations") or []), citation]
+        block["citations"] = block.get("citations") or []
+        block["citations"].append(citation)
         url = citation.get("url")
         if not url or url in self._sources:
             return []

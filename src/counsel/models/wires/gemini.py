@@ -12,6 +12,7 @@ from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
 from counsel.models.wires.wishes import Wishes, given, joined, options, settle
+from counsel.textbuffer import TextBuffer
 from counsel.types import (
     Call,
     Endpoint,
@@ -139,6 +140,7 @@ _REASONS: dict[str, Any] = {
 class GeminiReader:
     def __init__(self) -> None:
         self._parts: list[Json] = []
+        self._tail: TextBuffer | None = None  # the last part's text, if more of it may come
         self._calls = 0
         self._sources: set[str] = set()
         self._reason: str | None = None
@@ -167,6 +169,7 @@ class GeminiReader:
         if self._calls and reason == "stop":
             reason = "tool_calls"
         used: list[Event] = [UsageReport(_usage(self._usage))] if self._usage else []
+        self._close_tail()
         return [*used, Finished(reason, self._model, {"role": "model", "parts": self._parts})]
 
     def _candidate(self, candidate: Json) -> list[Event]:
@@ -194,10 +197,17 @@ class GeminiReader:
         """The turn verbatim, but for text that came in pieces: it is put together where no signature stands between."""
         last = self._parts[-1] if self._parts else {}
         plain = {"text"}, {"text", "thought"}
-        if part.keys() in plain and last.keys() == part.keys() and part.get("thought") == last.get("thought"):
-            last["text"] += part["text"]
-        else:
-            self._parts.append(dict(part))
+        same = last.keys() == part.keys() and part.get("thought") == last.get("thought")
+        if self._tail is not None and same:
+            self._tail.append(part["text"])
+            return
+        self._close_tail()
+        self._parts.append(dict(part))
+        self._tail = TextBuffer(part["text"]) if part.keys() in plain else None
+
+    def _close_tail(self) -> None:
+        if self._tail is not None:
+            self._parts[-1]["text"] = self._tail.text()
 
     def _source(self, page: Json) -> list[Event]:
         url = page.get("uri")

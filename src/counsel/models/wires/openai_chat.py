@@ -7,10 +7,12 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
+from counsel import jsontext
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
 from counsel.models.wires.wishes import Wishes, given, joined, options, settle
+from counsel.textbuffer import TextBuffer
 from counsel.types import (
     Call,
     Endpoint,
@@ -128,7 +130,7 @@ def _call(call: ToolCall) -> Json:
 def parsed_arguments(raw: str | None) -> Json:
     """A model can be cut off inside its arguments or write no JSON: the tool then says what is missing."""
     try:
-        read = json.loads(raw or "{}")
+        read = jsontext.loads(raw or "{}")
     except ValueError:
         return {}
     return read if isinstance(read, dict) else {}
@@ -149,6 +151,7 @@ class ChatReader:
         self._thoughts: dict[str, list[str]] = {}  # by the name of the field that they came in
         self._details: list[Json] = []
         self._calls: dict[int, Json] = {}
+        self._arguments: dict[int, TextBuffer] = {}
         self._sources: set[str] = set()
         self._reason: str | None = None
         self._model: str | None = None
@@ -173,6 +176,8 @@ class ChatReader:
     def finish(self) -> list[Event]:
         if self._reason is None and not self._done:
             raise UpstreamError("The stream ended before the answer did.")
+        for place, arguments in self._arguments.items():
+            self._calls[place]["function"]["arguments"] = arguments.text()
         calls = [
             ToolCall(call["id"], call["function"]["name"], parsed_arguments(call["function"]["arguments"]))
             for call in self._calls.values()
@@ -221,7 +226,7 @@ class ChatReader:
         function = piece.get("function") or {}
         call["id"] = piece.get("id") or call["id"] or f"call_{place}"
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
+        self._arguments.setdefault(place, TextBuffer()).append(function.get("arguments") or "")
         if "extra_content" in piece:  # Gemini's thought signatures, through its compatible endpoint
             call["extra_content"] = piece["extra_content"]
 

@@ -1,0 +1,123 @@
+"""Which proxy a caller's variables name for an address, and which certificates they trust.
+
+A caller's variables are as much its own as its keys: two windows of one daemon may reach a provider in different ways.
+Read are `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, in lower or upper case (the lower wins, as in curl), and
+`SSL_CERT_FILE` and `SSL_CERT_DIR` (OpenSSL's). Loopback is always reached directly: no proxy elsewhere can reach it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from counsel.errors import ProviderUnavailable
+from counsel.types import Endpoint, Network, Proxy
+
+VARIABLES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
+_PORTS = {"http": 80, "https": 443}
+
+
+def network(env: Mapping[str, str], url: str) -> Network:
+    """How this caller reaches the address."""
+    return Network(
+        proxy=_proxy(env, url),
+        ca_file=env.get("SSL_CERT_FILE", "").strip(),
+        ca_dir=env.get("SSL_CERT_DIR", "").strip(),
+    )
+
+
+def usable(endpoint: Endpoint) -> str | None:
+    """The proxy's URL. Raises `ProviderUnavailable` for one that is of another kind, or none at all."""
+    proxy = endpoint.network.proxy
+    if proxy is None:
+        return None
+    scheme = proxy.url.partition("://")[0].lower()
+    try:
+        parts = urlsplit(proxy.url)
+        good = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if good and scheme in _PORTS:
+        return proxy.url
+    kind = f"a proxy of the kind {scheme[:20]!r}" if good else "no proxy that can be reached"
+    raise ProviderUnavailable(
+        f"{endpoint.provider.label} cannot be asked: {proxy.variable} names {kind}.",
+        hint=f"Set {proxy.variable} to an HTTP proxy such as http://proxy.example:3128, or leave it out.",
+        provider=endpoint.provider.name,
+    )
+
+
+def _proxy(env: Mapping[str, str], url: str) -> Proxy | None:
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if not host or _is_loopback(host) or _excluded(host, parts.port or _PORTS.get(parts.scheme, 0), env):
+        return None
+    for variable in (f"{parts.scheme}_proxy", "all_proxy"):
+        name, value = _value(env, variable)
+        if value:
+            return Proxy(value if "://" in value else f"http://{value}", name)
+    return _system(parts.scheme, host) if not any(_value(env, each)[1] for each in VARIABLES) else None
+
+
+def _value(env: Mapping[str, str], variable: str) -> tuple[str, str]:
+    """The variable's name as it is written there, and its value."""
+    for name in (variable, variable.upper()):
+        # A CGI program has every request's `Proxy:` header in HTTP_PROXY (CVE-2016-1000110).
+        if (value := env.get(name, "").strip()) and not (name == "HTTP_PROXY" and "REQUEST_METHOD" in env):
+            return name, value
+    return variable.upper(), ""
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+
+
+def _excluded(host: str, port: int, env: Mapping[str, str]) -> bool:
+    return any(
+        _matches(entry, host.lower(), port) for entry in re.split(r"[,\s]+", _value(env, "no_proxy")[1])
+    )
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    """`*`, a domain with all below it, an address, a network (`10.0.0.0/8`); each may end with `:port`."""
+    entry = entry.strip().lower()
+    if entry in {"", "*"}:
+        return entry == "*"
+    if (address := _address(host)) is not None and _covers(entry, address):
+        return True
+    name, colon, wanted = entry.rpartition(":")
+    if colon and wanted.isdecimal() and (":" not in name or name.endswith("]")):
+        return int(wanted) == port and _matches(name, host, port)
+    domain = entry.removeprefix("*").lstrip(".").rstrip(".")
+    return bool(domain) and (host == domain or host.endswith(f".{domain}"))
+
+
+def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except (ValueError, TypeError):
+        return False
+
+
+def _system(scheme: str, host: str) -> Proxy | None:
+    """macOS keeps proxies in its network settings, too."""
+    if sys.platform == "darwin":
+        import urllib.request  # noqa: PLC0415
+
+        value = urllib.request.getproxies().get(scheme)
+        if value and not urllib.request.proxy_bypass(host):
+            return Proxy(value, "the system's network settings")
+    return None
