@@ -68,6 +68,7 @@ class Home(Record):
     # What stands there as the agent understands it, when that is not simply what the file says.
     entries: Mapping[str, Any] | None = None
     alone: bool = False  # as long as this file is there, the agent uses no other
+    by_project: bool = False  # used only because the project's own settings say so
 
     @property
     def writable(self) -> bool:

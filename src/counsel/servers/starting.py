@@ -103,7 +103,9 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
 
 def brought(found: Found, place: Place) -> bool:
     """Whether a server stands in a file of the folder, which comes with a repository, and not in the user's own."""
-    return found.scope == "project" or trust.moved_inside(found.agent, place)
+    if found.scope == "project" or found.home.by_project:
+        return True
+    return trust.moved_inside(found.agent, place)
 
 
 def may_start(found: Found, place: Place) -> bool:

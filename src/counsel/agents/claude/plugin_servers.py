@@ -28,12 +28,16 @@ class _Source(NamedTuple):
 
 
 def homes(place: Place, reader: Reader, settings: list[dict[str, Any]], project: Path) -> Iterator[Home]:
+    """A repository's settings can enable plugins, too, and name a marketplace in its own folder."""
     shelf = Shelf()
+    own = {(plugin.identity, plugin.folder) for plugin in enabled_plugins(place, Shelf(), settings[:1])}
     for plugin in enabled_plugins(place, shelf, settings):
         manifest = manifest_of(plugin, shelf)
         if manifest is not None:
             words = {**_folders(plugin, place), "CLAUDE_PROJECT_DIR": str(project)}
-            yield from _of(plugin, manifest, words, reader)
+            theirs = (plugin.identity, plugin.folder) not in own
+            for home in _of(plugin, manifest, words, reader):
+                yield home.replaced(by_project=True) if theirs else home
 
 
 def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:

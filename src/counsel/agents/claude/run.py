@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -20,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from counsel import reach
-from counsel.agents import driver, failures, images
+from counsel.agents import driver, failures, images, local_servers, trust
 from counsel.agents.base import AGENTS, place
+from counsel.agents.claude.servers import FORMAT
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.installed import Installed, first_set, read_json
@@ -78,10 +80,16 @@ def command(ask: Ask) -> Command:
     for folder in sorted({str(path.parent) for path in ask.call.files if not path.is_relative_to(ask.cwd)}):
         argv += ["--add-dir", folder]
     notes: tuple[str, ...] = ()
-    if (own := _settings_of(ask.cwd)) and not _trusts(ask):
+    trusted = _trusts(ask)
+    if (own := _settings_of(ask.cwd)) and not trusted:
         argv += ["--setting-sources", "user"]
         words = f"Claude Code was never told to trust {ask.cwd}: settings found there ({own}) were left out."
         notes = (f"{words} Run `claude` there once to trust it.",)
+    if not trusted:
+        argv += [
+            "--strict-mcp-config"
+        ]  # no server at all; there is no way to leave out only those that it starts
+        notes += _servers_left_out(ask)
     with suppress(
         FileNotAllowed
     ):  # the bytes go along: where nothing can be kept Claude sees them all the same
@@ -98,10 +106,12 @@ def _settings_of(folder: Path) -> str | None:
 
 def _trusts(ask: Ask) -> bool:
     """What the person once said in Claude Code's own dialog, here or in a folder above."""
-    projects = read_json(place(ask.env, ask.cwd).claude_json()).get("projects")
-    known = projects if isinstance(projects, dict) else {}
-    held = [known.get(str(folder)) for folder in (ask.cwd, *ask.cwd.parents)]
-    return any(isinstance(each, dict) and each.get("hasTrustDialogAccepted") for each in held)
+    return trust.by_claude(place(ask.env, ask.cwd), Path(os.path.realpath(ask.cwd))) is True
+
+
+def _servers_left_out(ask: Ask) -> tuple[str, ...]:
+    names = [name for _, name, _ in local_servers.entries(FORMAT, place(ask.env, ask.cwd))]
+    return (local_servers.note("claude", names, ask.cwd),) if names else ()
 
 
 def _message(ask: Ask) -> Json:

@@ -7,7 +7,13 @@ so it is told only for a thread that begins here.
 
 from __future__ import annotations
 
-from counsel.agents import failures, images
+import json
+import os
+from pathlib import Path
+
+from counsel.agents import failures, images, local_servers, trust
+from counsel.agents.base import place
+from counsel.agents.codex.servers import FORMAT
 from counsel.agents.driver import Ask, Reader, Road, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
@@ -28,6 +34,8 @@ def command(ask: Ask) -> Command:
         options["web_search"] = "live"
     for name, value in options.items():
         argv += ["-c", f'{name}="{value}"']
+    servers, notes = without_servers(ask)
+    argv += servers
     if ask.model:
         argv += ["--model", ask.model]
     pictures = [word for path in images.paths(ask) for word in ("--image", str(path))]
@@ -35,7 +43,34 @@ def command(ask: Ask) -> Command:
         argv += ["resume", *pictures, ask.session, "-"]
     else:
         argv += [*pictures, "-"]
-    return Command(tuple(argv), ask.cwd, ask.env, ask.prompt.encode())
+    return Command(tuple(argv), ask.cwd, ask.env, ask.prompt.encode(), notes=notes)
+
+
+def without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
+    """Options that switch off the servers which Codex would start in a folder that it does not trust, and what is said.
+
+    Inline tables: in a dotted key (`mcp_servers.NAME.enabled`) a name with a dot is taken apart (measured).
+    """
+    at = place(ask.env, ask.cwd)
+    if trust.by_codex(at, Path(os.path.realpath(ask.cwd))) is True:
+        return [], ()
+    held = [
+        (home, name) for home, name, entry in local_servers.entries(FORMAT, at) if local_servers.starts(entry)
+    ]
+    if not held:
+        return [], ()
+    servers = [name for home, name in held if home.scope != "plugin"]
+    plugins = [home.kept_by.removeprefix("the plugin ") for home, _ in held if home.scope == "plugin"]
+    options = [
+        word
+        for key, names in (("mcp_servers", servers), ("plugins", plugins))
+        for word in (
+            "-c",
+            f"{key}={{{', '.join(f'{json.dumps(one)}={{enabled=false}}' for one in dict.fromkeys(names))}}}",
+        )
+        if names
+    ]
+    return options, (local_servers.note("codex", [name for _, name in held], ask.cwd),)
 
 
 class ExecReader(Reader):

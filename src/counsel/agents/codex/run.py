@@ -87,12 +87,16 @@ def command(ask: Ask) -> Command:
     argv = [str(ask.program), "app-server"]
     if settings.codex_api_key:
         argv += ["-c", 'cli_auth_credentials_store="ephemeral"']
+    servers, notes = exec_.without_servers(ask)
+    argv += servers
     hello = _request(
         _HELLO,
         "initialize",
         {"clientInfo": {"name": "counsel", "title": "counsel", "version": __version__}},
     )
-    return Command(tuple(argv), ask.cwd, ask.env, json.dumps(hello).encode() + b"\n", dialog=True)
+    return Command(
+        tuple(argv), ask.cwd, ask.env, json.dumps(hello).encode() + b"\n", dialog=True, notes=notes
+    )
 
 
 def _in_git(folder: Path) -> bool:

@@ -13,17 +13,19 @@ Measured with 0.61.0:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from counsel import reach
-from counsel.agents import driver, failures, images, prompt
+from counsel.agents import driver, failures, images, local_servers, prompt, trust
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import record
+from counsel.agents.gemini.servers import FORMAT
 from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
@@ -50,6 +52,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "danger-full-access": ("--approval-mode", "yolo"),
 }
 NO_LOGIN, BAD_INPUT = 41, 42
+_NO_SERVER = "counsel allows none"  # an empty list would allow all
 _GAP = "\n\n"
 _ASSIGNED = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", re.ASCII).match  # as dotenv reads it
 _RETRY = re.compile(
@@ -61,8 +64,11 @@ _BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.I
 def command(ask: Ask) -> Command:
     argv = [str(ask.program), "-o", "stream-json", *LEVELS[ask.level]]
     env = dict(ask.env)
+    notes: tuple[str, ...] = ()
     if not _trusts(ask):
         argv += ["--skip-trust"]
+        servers, notes = _without_servers(ask)
+        argv += servers
         env = {**dict.fromkeys(_variables_of(ask), ""), **env}
     if ask.model:
         argv += ["--model", ask.model]
@@ -74,7 +80,7 @@ def command(ask: Ask) -> Command:
     words = ask.prompt
     if pictures := images.paths(ask):
         words = f"{words}\n\n{prompt.images_block(pictures)}"
-    return Command(tuple(argv), ask.cwd, env, words.encode())
+    return Command(tuple(argv), ask.cwd, env, words.encode(), notes=notes)
 
 
 def _trusts(ask: Ask) -> bool:
@@ -83,13 +89,18 @@ def _trusts(ask: Ask) -> bool:
     asked = inside(read_json(home / "settings.json"), "security", "folderTrust", "enabled")
     if ask.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" or asked is False:
         return True
-    rules = read_json(home / "trustedFolders.json")
-    for folder in (ask.cwd, *ask.cwd.parents):
-        if rule := rules.get(str(folder)):
-            return str(rule) != "DO_NOT_TRUST"
-        if any(rules.get(str(child)) == "TRUST_PARENT" and Path(child).parent == folder for child in rules):
-            return True
-    return False
+    return trust.by_gemini(place(ask.env, ask.cwd), Path(os.path.realpath(ask.cwd))) is True
+
+
+def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
+    """Options that allow only the servers which are not started here, and what is said of the others."""
+    held = list(local_servers.entries(FORMAT, place(ask.env, ask.cwd)))
+    started = [name for _, name, entry in held if local_servers.starts(entry)]
+    remote = [name for _, name, _ in held if name not in started]
+    if not started:
+        return [], ()
+    allowed = [f"--allowed-mcp-server-names={name}" for name in remote or [_NO_SERVER]]
+    return allowed, (local_servers.note("gemini", started, ask.cwd),)
 
 
 def _variables_of(ask: Ask) -> list[str]:

@@ -1,0 +1,41 @@
+"""The user's MCP servers that an agent would start where it works, which it must not do in a folder that it does not trust.
+
+Measured with Claude Code 2.1.325, Codex 0.166.0 and Gemini CLI 0.61.0, at every level, read-only included: each starts
+them in the folder, where `python3 -m x` imports the folder's `x.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from counsel.agents.base import AGENTS, Place
+from counsel.agents.serverform import Format, Home
+from counsel.configfiles.safewrite import Reader
+
+
+def entries(form: Format, place: Place) -> Iterator[tuple[Home, str, Mapping[str, Any]]]:
+    """Every entry outside of the project's files, unread: one that is broken is still the user's."""
+    reader = Reader()
+    for home in (*form.homes(place), *form.others(place, reader)):
+        document = None if home.entries is not None else reader.quiet(home.target)
+        held: Any = home.entries if document is None else document.get(home.keys)
+        if home.scope != "project" and isinstance(held, Mapping):
+            yield from (
+                (home, str(name), entry) for name, entry in held.items() if isinstance(entry, Mapping)
+            )
+
+
+def starts(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("command"))
+
+
+def note(agent: str, names: list[str], folder: Path) -> str:
+    """What the caller is told of servers that were left out."""
+    shown = ", ".join(dict.fromkeys(names))
+    label, command = AGENTS[agent].label, AGENTS[agent].command
+    return (
+        f"{label} was never told to trust {folder}: your MCP servers that would start there ({shown}) were left out. "
+        f"Run `{command}` there once to trust it."
+    )

@@ -1,0 +1,142 @@
+"""An agent starts the user's own MCP servers where it works: in a folder that nobody trusts they stay off."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.rigs import LIMITS, RIGS, Rig
+from counsel.agents.base import place
+from counsel.agents.registry import resolve
+from counsel.agents.serverform import Server
+from counsel.servers import Servers
+from counsel.types import Event, Json, Notice, Text
+from fake import FakeAPI
+
+pytestmark = [pytest.mark.client, pytest.mark.xdist_group("agents")]
+AGENTS = ("claude", "codex", "gemini")
+NAMES = {"claude": ("mine", "other_one"), "codex": ("mine", "with.dots"), "gemini": ("mine", "with space")}
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    return tmp_path / "canary"
+
+
+def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin: bool = False) -> Rig:
+    """A user with servers of their own in a folder that has the module which they import."""
+    rig = RIGS[name](fake_api, tmp_path)
+    (rig.project / "trap.py").write_text(f"open({str(canary)!r}, 'a').write('sprung ')")
+    if plugin:
+        add_a_plugin(rig)
+        return rig
+    for server in NAMES[name]:
+        entry = Server(server, command=sys.executable, args=("-m", "trap"))
+        Servers(place(rig.env, rig.project), tmp_path / "backups").add([entry], [name])
+    return rig
+
+
+def add_a_plugin(rig: Rig) -> None:
+    """One that the user has enabled, with a server of the same kind."""
+    servers = {"mcpServers": {"brought": {"command": sys.executable, "args": ["-m", "trap"]}}}
+    if rig.name == "claude":
+        market = rig.home / "market"
+        source = {"source": {"source": "directory", "path": str(market)}}
+        offer = {"name": "plug", "source": "./plug"}
+        known = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
+        put(
+            market / ".claude-plugin" / "marketplace.json",
+            {"name": "mk", "owner": {"name": "a"}, "plugins": [offer]},
+        )
+        put(
+            market / "plug" / ".claude-plugin" / "plugin.json",
+            {"name": "plug", "version": "1.0.0", **servers},
+        )
+        put(rig.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": known})
+        settings = {"enabledPlugins": {"plug@mk": True}, "extraKnownMarketplaces": {"mk": source}}
+        put(rig.home / ".claude" / "settings.json", settings)
+    elif rig.name == "codex":
+        config = rig.home / ".codex" / "config.toml"
+        config.write_text(f'{config.read_text()}\n[plugins."plug@mk"]\nenabled = true\n')
+        folder = rig.home / ".codex" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
+        put(folder / ".codex-plugin" / "plugin.json", {"name": "plug", "version": "1.0.0"})
+        put(folder / ".mcp.json", servers)
+    else:
+        folder = rig.home / ".gemini" / "extensions" / "ext"
+        put(folder / "gemini-extension.json", {"name": "ext", "version": "1.0.0", **servers})
+
+
+def put(path: Path, value: Json) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def there(path: Path) -> bool:
+    return path.exists()
+
+
+def trust(rig: Rig) -> None:
+    if rig.name == "claude":
+        path = rig.home / ".claude.json"
+        known = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(
+            json.dumps({**known, "projects": {str(rig.project): {"hasTrustDialogAccepted": True}}})
+        )
+    elif rig.name == "codex":
+        path = rig.home / ".codex" / "config.toml"
+        path.write_text(f'{path.read_text()}\n[projects."{rig.project}"]\ntrust_level = "trusted"\n')
+    else:
+        path = rig.home / ".gemini" / "trustedFolders.json"
+        path.write_text(json.dumps({str(rig.project): "TRUST_FOLDER"}))
+
+
+async def asked(rig: Rig) -> list[Event]:
+    driver = resolve(rig.name)
+    assert driver is not None
+    return [event async for event in driver.answer(rig.call("hello"), rig.caller(), LIMITS)]
+
+
+def said(events: list[Event]) -> str:
+    return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_they_stay_off_in_a_folder_that_nobody_trusts(
+    name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
+) -> None:
+    rig = set_up(name, fake_api, tmp_path, canary)
+    events = await asked(rig)
+    assert said(events).endswith("says: hello")
+    assert not there(canary)
+    notes = [event.text for event in events if isinstance(event, Notice)]
+    assert any("MCP servers" in note and str(rig.project) in note for note in notes), notes
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_they_are_there_in_a_folder_that_the_agent_trusts(
+    name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
+) -> None:
+    """The trap is real."""
+    rig = set_up(name, fake_api, tmp_path, canary)
+    trust(rig)
+    events = await asked(rig)
+    assert said(events).endswith("says: hello")
+    assert there(canary)
+    assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+@pytest.mark.parametrize("name", AGENTS)
+async def test_nor_do_those_that_plugins_bring(
+    name: str, trusts: bool, fake_api: FakeAPI, tmp_path: Path, canary: Path
+) -> None:
+    rig = set_up(name, fake_api, tmp_path, canary, plugin=True)
+    if trusts:
+        trust(rig)
+    events = await asked(rig)
+    assert said(events).endswith("says: hello")
+    assert there(canary) is trusts
+    assert any("brought" in event.text for event in events if isinstance(event, Notice)) is not trusts
