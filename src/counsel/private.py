@@ -20,6 +20,32 @@ def folder(path: str | os.PathLike[str]) -> None:
         folder(path)
 
 
+def write(path: str, content: bytes, *, replace: bool) -> None:
+    """A private file, whole or not at all: under another name, taken to the disk, then renamed.
+
+    Where one is and it is not to be replaced: FileExistsError.
+    """
+    draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        if replace:
+            os.replace(draft, path)
+        else:
+            os.link(draft, path)
+            os.unlink(draft)
+    except BaseException:
+        if os.path.lexists(draft):
+            os.unlink(draft)
+        raise
+
+
 def process() -> None:
     """For a process that holds callers' keys: no core file has them; and as many open files as the system gives."""
     import resource

@@ -31,8 +31,17 @@ def _setting(
     minimum: float | None = None,
     maximum: float | None = None,
     secret: bool = False,
+    unit: str = "",
 ) -> Any:
-    about = {"env": env, "words": words, "choices": choices, "min": minimum, "max": maximum, "secret": secret}
+    about = {
+        "env": env,
+        "words": words,
+        "choices": choices,
+        "min": minimum,
+        "max": maximum,
+        "secret": secret,
+        "unit": unit,
+    }
     return field(default=default, metadata=about, repr=not secret)
 
 
@@ -96,6 +105,13 @@ class Settings:
         "COUNSEL_CONVERSATION_DAYS", 30, "Days a conversation is kept.", minimum=1
     )
     job_days: int = _setting("COUNSEL_JOB_DAYS", 3, "Days a finished job is kept.", minimum=1)
+    max_database_bytes: int = _setting(
+        "COUNSEL_MAX_DATABASE_BYTES",
+        4 * 1024**3,
+        "Size of the database, as in `500 MB`: past it the oldest finished jobs go, then the oldest conversations; 0: no limit.",
+        minimum=0,
+        unit="bytes",
+    )
     client_limit_seconds: int = _setting(
         "COUNSEL_CLIENT_LIMIT_SECONDS",
         0,
@@ -264,6 +280,8 @@ def _pick(
 def _parse(row: dataclasses.Field[Any], raw: Any) -> Any:
     kind = {"int": _integer, "bool": _boolean, "str": _string, "tuple[str, ...]": _strings}[str(row.type)]
     choices = row.metadata["choices"]
+    if row.metadata["unit"] == "bytes":
+        raw = _bytes(raw)
     value: Any = kind(row.name, raw.lower() if choices and isinstance(raw, str) else raw)
     if choices and value not in choices:
         raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
@@ -285,6 +303,18 @@ def _integer(name: str, raw: Any) -> int:
     if isinstance(raw, str) and re.fullmatch(r"\s*-?\d+\s*", raw):
         return int(raw)
     raise ValueError(f"{name} must be a whole number")
+
+
+_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def _bytes(raw: Any) -> Any:
+    """`500 MB`, `2GiB`, `1.5g`; anything else as it is."""
+    if isinstance(raw, str) and (
+        found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?\s*", raw, re.IGNORECASE)
+    ):
+        return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+    return raw
 
 
 _WORDS = {

@@ -127,16 +127,6 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_another_programs_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "counsel.db"
-    path.write_text(
-        "these are my notes, not a database, and they are long enough to be told apart from one" * 20
-    )
-    with pytest.raises(ConfigInvalid, match="not a counsel database"):
-        Database(path)
-    assert path.read_text().startswith("these are my notes")
-
-
 async def test_where_nothing_can_be_written_it_works_in_memory_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file where the folder should be")
     database = Database(tmp_path / "home" / "counsel.db")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -49,7 +48,7 @@ def _kept(path: Path) -> str:
     try:
         private.folder(path.parent)
         with suppress(FileExistsError):
-            _write_new(path, secrets.token_urlsafe(32))
+            private.write(str(path), secrets.token_urlsafe(32).encode(), replace=False)
         found = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(
@@ -58,18 +57,6 @@ def _kept(path: Path) -> str:
     if not found:
         raise ConfigInvalid(f"{path} is empty.", hint="Remove it or set COUNSEL_TOKEN.", file=str(path))
     return found
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Written under another name first: whoever sees the file sees a whole token."""
-    fresh = path.with_name(f".token.{secrets.token_hex(4)}")
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(file, text.encode())
-        os.close(file)
-        os.link(fresh, path)
-    finally:
-        fresh.unlink()
 
 
 def is_loopback(host: str) -> bool:

@@ -7,11 +7,8 @@ that runs them and are written down as they go, so that another engine can go on
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-import os
-import secrets
 import sqlite3
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +18,7 @@ from counsel.caller import Caller
 from counsel.engine import intake, interrupted, metrics, packing, replay, results
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
+from counsel.engine.keyring import Secret
 from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
 from counsel.engine.runner import Runner
@@ -62,7 +60,7 @@ class Engine:
             cache=AnswerCache(self.database),
             summariser=self.summariser,
             ownership=Ownership(home / "run" / "owners"),
-            secret=_secret(home),
+            secret=Secret(home),
         )
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
@@ -279,19 +277,3 @@ def _unknown(any_id: str) -> NotFound:
         f"There is no job {any_id[:80]}.",
         hint="It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
     )
-
-
-def _secret(home: Path) -> bytes:
-    """Keys the fingerprints of callers, so that the journal says nothing about anybody's keys."""
-    path = home / "secret"
-    with contextlib.suppress(OSError):
-        with contextlib.suppress(FileExistsError):
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.write(handle, secrets.token_bytes(32))
-            os.close(handle)
-        until = time.monotonic() + 1
-        while time.monotonic() < until:  # another engine may be writing it at this moment
-            if len(held := path.read_bytes()) == 32:
-                return held
-            time.sleep(0.01)
-    return secrets.token_bytes(32)

@@ -2,15 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 
-from counsel import logs
+from counsel import logs, private
 from counsel.caller import Caller
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
 
+log = logging.getLogger("counsel.keyring")
 _MOST = 256  # callers
+_LENGTH = 32  # bytes of the secret
+
+
+class Secret:
+    """Keys the fingerprints of callers, so that the journal says nothing about anybody's keys.
+
+    A job goes on after a restart only where the next process finds the same secret.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._path = home / "secret"
+        self.value = b""
+        self.kept = False
+        self.keep()
+
+    def keep(self) -> None:
+        """Read it, or write it down: where that failed before (a full disk), it is tried again."""
+        try:
+            private.folder(self._home)
+            with _locked(self._home):
+                self._read_or_write()
+        except OSError as error:
+            if not self.value:
+                self.value = secrets.token_bytes(_LENGTH)
+                log.warning(
+                    "%s cannot be written (%s): jobs do not go on after this process ends",
+                    self._path,
+                    error.strerror,
+                )
+
+    def _read_or_write(self) -> None:
+        try:
+            found = self._path.read_bytes()
+        except FileNotFoundError:
+            found = b""
+        if len(found) != _LENGTH:  # none yet, or one that a full disk left empty
+            found = self.value or secrets.token_bytes(_LENGTH)
+            private.write(str(self._path), found, replace=True)
+        self.value = self.value or found
+        self.kept = self.value == found
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Several first starts at once agree on one secret."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 class Keyring:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -19,23 +20,26 @@ from counsel.engine.consult import Consultation
 from counsel.engine.describing import Describer
 from counsel.engine.gate import Gate
 from counsel.engine.intake import Arrival
-from counsel.engine.keyring import Keyring
+from counsel.engine.keyring import Keyring, Secret
 from counsel.engine.live import Live
 from counsel.engine.outcome import Outcome
 from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
 from counsel.engine.running import Running
-from counsel.engine.store import conversations, jobs
+from counsel.engine.store import backups, conversations, jobs, upkeep
 from counsel.engine.store.database import Database, StoreError, Work
 from counsel.engine.task import Job, Task, caller_load
 from counsel.engine.titles import Summariser, title_of
 from counsel.errors import Cancelled, CounselError, Internal
 from counsel.settings import Settings
+from counsel.settings import load as load_settings
 from counsel.types import Json
 
 log = logging.getLogger("counsel.runner")
 _TICK = 0.2  # seconds: text to the journal, cancels from other processes
 _ORPHANS = 2.0  # seconds between looks for jobs of dead processes
+_LOOK = 2.0  # seconds between looks at the journal's file
+_FIRST_UPKEEP = 5.0  # seconds
 _SWEEP = 3600.0
 _ENDED = 64
 _STUCK = 25  # attempts in a row in which calls went out and none finished
@@ -54,7 +58,7 @@ class Runner:
         cache: AnswerCache,
         summariser: Summariser,
         ownership: Ownership,
-        secret: bytes,
+        secret: Secret,
     ) -> None:
         self.running: dict[str, Running] = {}
         self.ended: dict[str, Running] = {}  # the last ones of which the disk does not hold everything
@@ -65,7 +69,10 @@ class Runner:
         self._cache = cache
         self.describer = Describer(database, summariser)
         self._ownership = ownership
-        self._keyring = Keyring(database.path.parent, secret)
+        self._secret = secret
+        self._keyring = Keyring(database.path.parent, secret.value)
+        database.reinstate = self._reinstate
+        database.busy = lambda: bool(self.running)
         self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
         self._interrupted: dict[str, float] = {}  # calls of dead processes whose client may come back
         self._loops: list[asyncio.Task[None]] = []
@@ -86,15 +93,9 @@ class Runner:
 
     async def begin(self, arrival: Arrival) -> str:
         """Write the job down and start it. Where nobody can mistake its place, the disk is not waited for."""
-        job, settings = arrival.job, arrival.job.caller.settings
-        insert = jobs.insert(
-            job,
-            self._ownership.name,
-            self.meet(job.caller),
-            expires=self._expires(job),
-            keep_days=settings.job_days,
-            title=title_of(job.task.prompt),
-        )
+        job = arrival.job
+        self.meet(job.caller)
+        insert = self._insert(job)
         if arrival.pictures:
             await self._database.write(jobs.store_blobs(arrival.pictures))
         if job.key in self.keys:  # the same call, twice within a moment
@@ -106,6 +107,23 @@ class Runner:
         else:
             self._start(job, arrival.continues).written = self._database.shortly(insert)
         return job.id
+
+    def _insert(self, job: Job) -> Work[bool]:
+        return jobs.insert(
+            job,
+            self._ownership.name,
+            self._keyring.meet(job.caller)[0],
+            expires=self._expires(job),
+            keep_days=job.caller.settings.job_days,
+            title=title_of(job.task.prompt),
+        )
+
+    def _reinstate(self) -> list[Work[Any]]:
+        """The jobs that run here, for a journal that was made anew. Asked on the writer's thread."""
+        return [
+            jobs.reinstate(running.job, self._ownership.name, self._insert(running.job))
+            for running in list(self.running.values())
+        ]
 
     async def _start_written(self, arrival: Arrival, insert: Work[bool]) -> None:
         is_new = await self._database.write(insert)
@@ -316,7 +334,8 @@ class Runner:
         self._loops = [
             asyncio.create_task(self._forever(_TICK, self._tick)),
             asyncio.create_task(self._forever(_ORPHANS, self.look_for_orphans, self._wanted)),
-            asyncio.create_task(self._forever(_SWEEP, self._sweep)),
+            asyncio.create_task(self._forever(_LOOK, self._look)),
+            asyncio.create_task(self._upkeep()),
         ]
 
     async def _forever(self, seconds: float, step: Any, early: asyncio.Event | None = None) -> None:
@@ -353,13 +372,29 @@ class Runner:
         if running.live.journalled:
             self._flush(running)
 
+    async def _look(self) -> None:
+        """Whether the journal is still there and sound; and what a full disk did not take, once more."""
+        self._database.examine()
+        if not self._secret.kept:
+            await asyncio.to_thread(self._secret.keep)
+
+    async def _upkeep(self) -> None:
+        """Not at the expense of the first call, nor of a command that is over in a moment."""
+        await asyncio.sleep(_FIRST_UPKEEP)
+        if self._database.unclean:
+            await asyncio.to_thread(self._database.check)
+        await self._forever(_SWEEP, self._sweep)
+
     async def _sweep(self) -> None:
         if not self.home_is_ours():
             return
-        await asyncio.to_thread(kept.sweep, self._database.path.parent)
-        await self._database.write(jobs.sweep())
-        folder = self._database.path.parent / "outputs"
-        await asyncio.to_thread(leftovers.sweep, folder, jobs.ids(self._database))
+        home = self._database.path.parent
+        await asyncio.to_thread(kept.sweep, home)
+        limit = load_settings({**os.environ, "COUNSEL_HOME": str(home)}).max_database_bytes
+        await upkeep.sweep(self._database, limit)
+        await asyncio.to_thread(leftovers.sweep, home / "outputs", jobs.ids(self._database))
+        if not self._database.in_memory and backups.due(self._database.path):
+            await asyncio.to_thread(backups.attempt, self._database.path)
 
     # ── taking over ──────────────────────────────────────────────────────────────────────────────────
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
-import os
 import queue
 import sqlite3
 import threading
@@ -19,21 +19,22 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from counsel import private
-from counsel.engine.store.schema import climbed, migrate
-from counsel.errors import ConfigInvalid, Internal
-from counsel.unicode import sound
+from counsel.engine.store import backups, copying, files, opening, recovery
+from counsel.engine.store.commits import Queued, Settled, Work, commit, tell, together
+from counsel.engine.store.connections import WAL_BYTES, connect
+from counsel.engine.store.schema import migrate
+from counsel.errors import CounselError, Internal
 
+__all__ = ["Database", "StoreError", "Work"]
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
-Waiting: TypeAlias = asyncio.Future[Any] | Future[Any]
-Queued: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Waiting]
 _SHORTLY = 0.005  # seconds; a call that takes longer than this has its job on disk before its answer
 _TO_DISK = 0.05  # seconds after which a quick write is on disk
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
+_IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
+_RETURN = 15.0  # seconds between attempts to get back to a disk that could not be written
 
 
 class StoreError(Internal):
@@ -43,60 +44,57 @@ class StoreError(Internal):
 class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.problem: str | None = None  # set when nothing can be kept: answers still come
+        self.reinstate: Callable[[], list[Work[Any]]] = list  # writes that put running jobs into a new file
+        self.busy: Callable[[], bool] = lambda: False  # whether jobs run here
         self._queue: queue.SimpleQueue[Queued | None] = queue.SimpleQueue()
         self._waiting: list[Queued] = []
         self._sent = 0  # writes given to the writer, and
         self._settled = 0  # those that it is done with
-        self._anchor: sqlite3.Connection | None = None  # of a database in memory, which lives as long as it
-        self._target = self._prepare(path)
-        self.reader = self._connect()
-        self._quick = self._connect_quick()
+        self._retired: list[
+            sqlite3.Connection | opening.Place
+        ] = []  # of files that are gone; closed at the end
+        self.problem: str | None = None  # told with every answer, which come all the same
+        self._tried = time.monotonic()
         self._to_disk: asyncio.TimerHandle | None = None
-        self._writer = threading.Thread(target=self._write_forever, name="counsel-store", daemon=True)
+        connection = self._use(opening.place(path))
+        self._writer = threading.Thread(
+            target=self._write_forever, args=[connection], name="counsel-store", daemon=True
+        )
         self._writer.start()
 
-    # ── opening ──────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def in_memory(self) -> bool:
+        return self._place.opened is None
 
-    def _prepare(self, path: Path) -> str:
+    @property
+    def unclean(self) -> bool:
+        """Whether the process before us was ended from outside: then the file should be checked."""
+        return self._place.unclean
+
+    def _use(self, place: opening.Place) -> sqlite3.Connection:
+        """Connect to a place; the writer's connection. One that fails at this very moment is replaced by memory."""
         try:
-            private.folder(path.parent)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            with closing(_connect(str(path))) as connection:
-                climbed(connection, path)
-                _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
-                _patiently(lambda: migrate(connection, path))
-        except (OSError, sqlite3.Error) as error:
-            return self._fall_back(path, error)
-        return str(path)
-
-    def _fall_back(self, path: Path, error: Exception) -> str:
-        """A start must not fail because a disk is bad: work in memory, and say so with every answer."""
-        if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
-            raise ConfigInvalid(
-                f"{path} is not a counsel database.", file=str(path), hint="Move it away; a new one is made."
-            ) from error
-        self.problem = (
-            f"{path} cannot be written ({_reason(error)}): nothing is kept after this process ends."
-        )
-        log.warning("%s", self.problem)
-        target = f"file:counsel-{id(self)}?mode=memory&cache=shared"
-        self._anchor = anchor = _connect(target)
-        self._copy_readable(path, anchor)
-        migrate(anchor, path)
-        return target
-
-    @staticmethod
-    def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
-        try:
-            if path.stat().st_size < 256 * 1024 * 1024:
-                with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as old:
-                    old.backup(into)
-        except (OSError, sqlite3.Error):
-            log.warning("%s cannot be read either", path)
+            self._place = place
+            connection = self._connect()
+            self.reader, self._quick = self._connect_reader(), self._connect_quick()
+        except sqlite3.Error as error:
+            words = f"{self.path} cannot be used ({error}): nothing is kept after this process ends."
+            log.warning("%s", words)
+            self._retired.append(place)
+            self._place = opening.in_memory(self.path, words)
+            connection = self._connect()
+            self.reader, self._quick = self._connect_reader(), self._connect_quick()
+        self.problem = self._place.problem or self.problem
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
-        return _connect(self._target)
+        return connect(self._place.target)
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone()  # opens the log, too
+        self._log = files.identity(files.beside(self.path)[0]) if self._place.opened else None
+        return connection
 
     def _connect_quick(self) -> sqlite3.Connection:
         """Never waits: not for other writers, not for the disk, not for a checkpoint."""
@@ -139,7 +137,7 @@ class Database:
         """
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         batch = [*self._waiting, (work, done)]
-        if self._sent != self._settled or not self._commit_here(batch):
+        if self._sent != self._settled or self._gone() or not self._commit_here(batch):
             self._put((work, done))
             return done
         self._waiting.clear()
@@ -149,7 +147,7 @@ class Database:
 
     def _commit_here(self, batch: list[Queued]) -> bool:
         try:
-            settled = _together(self._quick, batch)
+            settled = together(self._quick, batch)
         except Exception:  # noqa: BLE001 - another process writes, the disk is full: the writer waits, or says it
             with contextlib.suppress(sqlite3.Error):
                 self._quick.rollback()
@@ -173,25 +171,76 @@ class Database:
         for each in given:
             self._queue.put(each)
 
-    def _write_forever(self) -> None:
-        connection = self._connect()
+    def _write_forever(self, connection: sqlite3.Connection) -> None:
         running = True
         while running:
             batch, running = self._gather()
-            if batch:
-                _commit(connection, batch)
-                self._settled += len(batch)
+            try:
+                connection = self._step(connection, batch)
+            except Exception as error:  # the thread must live: nobody else would tell those who wait
+                log.exception("the writer failed")
+                tell(_failed(batch, error))
+            self._settled += len(batch)
         connection.close()
 
+    def _step(self, connection: sqlite3.Connection, batch: list[Queued]) -> sqlite3.Connection:
+        if not batch:
+            self._cut_log(connection)
+        elif why := self._gone():
+            connection = self._recover(connection, why, live=True)
+        connection = self._control(connection, batch)
+        if writes := [item for item in batch if not isinstance(item[0], _Control)]:
+            connection = self._commit(connection, writes)
+        return connection
+
+    def _control(self, connection: sqlite3.Connection, batch: list[Queued]) -> sqlite3.Connection:
+        for work, done in batch:
+            if isinstance(work, _Control):
+                connection = work.step(connection)
+                tell([(done, None, None)])
+        return connection
+
     def _gather(self) -> tuple[list[Queued], bool]:
+        """What has queued up; nothing, once, when nobody has written for a while."""
         batch: list[Queued] = []
-        item = self._queue.get()
+        try:
+            item = self._queue.get(timeout=_IDLE) if self._log_is_long() else self._queue.get()
+        except queue.Empty:
+            return [], True
         while item is not None:
             batch.append(item)
             if len(batch) >= _BATCH or self._queue.empty():
                 return batch, True
             item = self._queue.get()
         return batch, False
+
+    def _commit(self, connection: sqlite3.Connection, batch: list[Queued]) -> sqlite3.Connection:
+        """Write the batch, once more after a recovery, and tell those who wait."""
+        settled: Settled
+        try:
+            settled = commit(connection, batch)
+        except sqlite3.Error as error:
+            if why := self._damage(error):
+                connection = self._recover(connection, why, live=self._gone() is not None)
+            try:
+                if not why:
+                    raise
+                settled = commit(connection, batch)
+            except sqlite3.Error as failed:
+                settled = _failed(batch, failed)
+        tell(settled)
+        return connection
+
+    def _log_is_long(self) -> bool:
+        return not self.in_memory and files.size(files.beside(self.path)[0]) > WAL_BYTES
+
+    @staticmethod
+    def _cut_log(connection: sqlite3.Connection) -> None:
+        """Without waiting for anybody who reads: there is another moment."""
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout=0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute("PRAGMA busy_timeout=60000")
 
     def close(self) -> None:
         self._sync()
@@ -200,164 +249,208 @@ class Database:
         self._writer.join()
         self._quick.close()
         self.reader.close()
-        if self._anchor:
-            self._anchor.close()
+        self._place.close()
+        for each in self._retired:
+            each.close()
+
+    # ── a file that is damaged or gone ───────────────────────────────────────────────────────────────
+
+    def _gone(self) -> str | None:
+        """One `stat`: whether the file at the path is still the one that is open."""
+        return self._place.opened.gone() if self._place.opened else None
+
+    def _damage(self, error: sqlite3.Error) -> str | None:
+        """What is wrong with the file, if an error may come from that; None when it is only full, locked or forbidden."""
+        opened = self._place.opened
+        if opened is None or not _is_suspicious(error):
+            return None
+        try:
+            return opened.gone() or recovery.examine(opened, thorough=backups.is_damage(error))
+        except (OSError, sqlite3.Error):  # looking failed: that is no damage
+            return None
+
+    def examine(self) -> Future[None]:
+        """See whether the file is still there and looks sound, and get back to a disk that works again. Costs microseconds."""
+        opened = self._place.opened
+        if opened is None:
+            if time.monotonic() - self._tried > _RETURN and not self.busy():
+                self._tried = time.monotonic()
+                return self._do(self._return_to_disk)
+        elif opened.gone() or opened.spoilt() or opened.shortened():
+            return self._do(self._examined)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def check(self) -> str | None:
+        """Read the whole file, on the caller's thread (about 1 s for 500 MB); the writer mends what is wrong with it."""
+        opened = self._place.opened
+        if opened is None:
+            return None
+        try:
+            words = recovery.examine(opened)
+        except (OSError, sqlite3.Error):
+            return None
+        if words:
+            self._do(self._examined).result()
+        else:
+            self._place.unclean = False
+        return words
+
+    def alone(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """What SQLite does outside of transactions only, between two commits; waited for. A failure is logged."""
+
+        def step(connection: sqlite3.Connection) -> sqlite3.Connection:
+            try:
+                work(connection)
+            except sqlite3.Error as error:
+                log.warning("%s: %s", self.path, error)
+            return connection
+
+        self._do(step).result()
+
+    def _do(self, step: Callable[[sqlite3.Connection], sqlite3.Connection]) -> Future[None]:
+        done: Future[None] = Future()
+        self._put((_Control(step), done))
+        return done
+
+    def _examined(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        opened = self._place.opened
+        if opened is None or opened.gone():
+            return connection  # the writer has seen it
+        with contextlib.suppress(OSError, sqlite3.Error):  # looking failed: that is no damage
+            if words := recovery.examine(opened):
+                return self._recover(connection, words)
+        return connection
+
+    def _recover(self, connection: sqlite3.Connection, why: str, *, live: bool = False) -> sqlite3.Connection:
+        """On the writer's thread: another file, or memory, in the place of the one that is damaged or gone."""
+        try:
+            now = self._made_anew(connection, why, live=live)
+        except (OSError, sqlite3.Error, CounselError) as error:
+            words = f"{self.path}: {why}, and no new one can be made ({opening.reason(error)}): nothing is kept after this process ends."
+            log.warning("%s", words)
+            now = opening.in_memory(self.path, words, lambda into: _merge_into(into, connection, self.path))
+        return self._move(connection, now)
+
+    def _made_anew(self, connection: sqlite3.Connection, why: str, *, live: bool) -> opening.Place:
+        opened = self._place.opened
+        if not self.path.parent.is_dir():  # whoever removed the whole folder does not want it back
+            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
+        there = files.identity(self.path)
+        if there is None or (opened and there == opened.identity):
+            return opening.on_disk(self.path, connection if live else None, why)
+        if (
+            files.identity(files.beside(self.path)[0]) == self._log
+        ):  # of the old file: it would spoil the new one
+            with recovery.lock(self.path):
+                recovery.set_aside_log(self.path)
+        now = opening.on_disk(self.path)  # made anew by another process, or put there by the user
+        with contextlib.suppress(sqlite3.Error), closing(connect(now.target)) as into:
+            copying.merge(connection, into)  # what it lacks is here
+        now.problem = now.problem or f"{self.path}: {why}. It is used now; `counsel doctor` tells more."
+        return now
+
+    def _return_to_disk(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """The disk can be written again: what was kept in memory goes there."""
+        if not self.path.parent.is_dir():
+            return connection
+        try:
+            now = opening.on_disk(self.path)
+        except (OSError, sqlite3.Error, CounselError):
+            return connection
+        try:
+            with closing(connect(now.target)) as into:
+                copying.merge(connection, into, leave_out=self._place.frozen)
+        except sqlite3.Error:
+            now.close()
+            return connection
+        log.warning("%s can be written again: what was kept in memory is there now", self.path)
+        self.problem = None
+        return self._move(connection, now)
+
+    def _move(self, connection: sqlite3.Connection, now: opening.Place) -> sqlite3.Connection:
+        """Swap all connections. The old ones may be in use at this moment: they are closed at the end."""
+        self._retired += [connection, self.reader, self._quick, self._place]
+        fresh = self._use(now)
+        for work in self.reinstate():
+            with contextlib.suppress(sqlite3.Error):
+                commit(fresh, [(work, Future())])
+        return fresh
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """A quick read on the caller's thread: by key or by index."""
-        return self.reader.execute(sql, values).fetchall()
+        return self._reading(lambda: self.reader.execute(sql, values).fetchall())
 
     def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
-        found: sqlite3.Row | None = self.reader.execute(sql, values).fetchone()
+        found: sqlite3.Row | None = self._reading(lambda: self.reader.execute(sql, values).fetchone())
         return found
 
     async def search(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """A read that may take long, off the event loop."""
-        return await asyncio.to_thread(self._search, sql, values)
+        return await asyncio.to_thread(self._reading, lambda: self._search(sql, values))
 
     def _search(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
         with closing(self._connect()) as connection:
             return connection.execute(sql, values).fetchall()
+
+    def _reading(self, step: Callable[[], T]) -> T:
+        """Once more when the file was damaged or gone and has been made anew: the one time that the event loop waits for it."""
+        try:
+            return step()
+        except sqlite3.Error as error:
+            if self.in_memory or not _is_suspicious(error):
+                raise
+            self._do(self._examined).result()
+            return step()
 
     def version(self) -> int:
         """Changes when another process has written."""
         return int(self.reader.execute("PRAGMA data_version").fetchone()[0])
 
 
-class _Connection(sqlite3.Connection):
-    """A write must not fail because of half a character: a folder's name that is no UTF-8, half an emoji in an answer."""
+class _Control:
+    """What the writer's thread does between two commits."""
 
-    def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
-        try:
-            return super().execute(sql, values)
-        except UnicodeEncodeError:  # while binding: nothing has run yet
-            return super().execute(sql, [sound(one) if isinstance(one, str) else one for one in values])
+    def __init__(self, step: Callable[[sqlite3.Connection], sqlite3.Connection]) -> None:
+        self.step = step
 
-    def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
-        for row in rows:
-            self.execute(sql, row)
-        return self.cursor()
+    def __call__(self, _: sqlite3.Connection) -> None:
+        raise NotImplementedError
 
 
-def _connect(target: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        target,
-        timeout=60,
-        isolation_level=None,
-        check_same_thread=False,
-        uri=target.startswith("file:"),
-        factory=_Connection,
+def _is_suspicious(error: sqlite3.Error) -> bool:
+    """Whether the file itself may be at fault: it is looked at before anything is done."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_ERROR:
+        return "no such table" in str(error)
+    return code in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    }
+
+
+def _failed(batch: list[Queued], error: Exception) -> Settled:
+    failure = StoreError(
+        f"counsel's database cannot be written: {opening.reason(error)}.",
+        hint="Free some disk space or mend the folder's permissions, then ask again.",
     )
-    connection.row_factory = sqlite3.Row
-    try:
-        for setting in ("synchronous=FULL", "foreign_keys=ON", "cache_size=-2000"):
-            connection.execute(f"PRAGMA {setting}")
-    except BaseException:  # not a database, or not to be read
-        connection.close()
-        raise
-    return connection
+    return [(done, None, failure) for _, done in batch if not done.done()]
+
+
+def _merge_into(into: sqlite3.Connection, source: sqlite3.Connection, path: Path) -> None:
+    migrate(into, path)
+    copying.merge(source, into)
 
 
 def _touch(db: sqlite3.Connection) -> None:
     """Changes nothing; its commit takes all earlier ones to the disk."""
     db.execute(f"PRAGMA user_version={db.execute('PRAGMA user_version').fetchone()[0]}")
-
-
-def _patiently(step: Callable[[], object], seconds: float = 30) -> None:
-    """Switching to WAL does not wait for its turn as other statements do: several first starts at once collide."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            step()
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(0.02)
-        else:
-            return
-
-
-def _commit(connection: sqlite3.Connection, batch: list[Queued]) -> None:
-    """All in one transaction. A write that fails takes the others along only for a moment: they run again without it."""
-    try:
-        try:
-            settled = _together(connection, batch)
-        except sqlite3.OperationalError:
-            raise  # the disk, not the work
-        except Exception:  # noqa: BLE001 - one of them; which one, the savepoints tell
-            connection.execute("ROLLBACK")
-            settled = _apart(connection, batch)
-    except sqlite3.Error as error:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        failure = StoreError(
-            f"counsel's database cannot be written: {_reason(error)}.",
-            hint="Free some disk space or mend the folder's permissions, then ask again.",
-        )
-        settled = [(done, None, failure) for _, done in batch]
-    _tell(settled)
-
-
-Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
-
-
-def _together(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
-    connection.execute("BEGIN IMMEDIATE")
-    settled: Settled = [(done, work(connection), None) for work, done in batch]
-    connection.execute("COMMIT")
-    return settled
-
-
-def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
-    connection.execute("BEGIN IMMEDIATE")
-    settled: Settled = [(done, *_attempt(connection, work)) for work, done in batch]
-    connection.execute("COMMIT")
-    return settled
-
-
-def _tell(settled: Settled) -> None:
-    """Wake each event loop once for all of its writes: a wake is a system call."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
-    for done, value, failed in settled:
-        if isinstance(done, asyncio.Future):
-            by_loop.setdefault(done.get_loop(), []).append((done, value, failed))
-        elif failed is None:
-            done.set_result(value)
-        else:
-            done.set_exception(failed)
-    for loop, outcomes in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
-            loop.call_soon_threadsafe(_resolve, outcomes)
-
-
-def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
-    for done, value, failed in outcomes:
-        if done.done():
-            continue
-        if failed is None:
-            done.set_result(value)
-        else:
-            done.set_exception(failed)
-
-
-def _attempt(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
-    connection.execute("SAVEPOINT one")
-    try:
-        value = work(connection)
-    except sqlite3.OperationalError:
-        raise  # the disk, not the work
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever asked for this write
-        connection.execute("ROLLBACK TO one")
-        connection.execute("RELEASE one")
-        return None, error
-    connection.execute("RELEASE one")
-    return value, None
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def _log_failure(done: Future[Any]) -> None:

@@ -251,26 +251,16 @@ def describe(job_id: str, *, title: str | None = None, summary: str | None = Non
     return work
 
 
-def sweep() -> Work[int]:
-    """Forget finished jobs, expired conversations, stale answers and pictures that nothing refers to."""
+def reinstate(job: Job, owner: str, insert: Work[bool]) -> Work[None]:
+    """Put a job that runs here into a journal that was made anew without it, or with an older state of it."""
 
-    def work(db: sqlite3.Connection) -> int:
-        now = time.time()
-        gone = db.execute("DELETE FROM jobs WHERE finished + keep_days * 86400 < ?", (now,)).rowcount
-        db.execute(
-            "DELETE FROM conversations WHERE expires < ? AND id NOT IN "
-            "(SELECT conversation FROM jobs WHERE status = 'processing')",
-            (now,),
-        )
-        db.execute("DELETE FROM answers WHERE expires < ?", (now,))
-        db.execute("DELETE FROM ledger WHERE at < ?", (now - 400 * 86400,))
-        db.execute(
-            "DELETE FROM blobs WHERE at < ? AND sha NOT IN "
-            "(SELECT value FROM messages, json_each(messages.images)) AND sha NOT IN "
-            "(SELECT value FROM jobs, json_each(jobs.task, '$.images'))",
-            (now - 3600,),
-        )
-        return gone
+    def work(db: sqlite3.Connection) -> None:
+        if not insert(db):
+            db.execute(
+                "UPDATE jobs SET status = 'processing', finished = NULL, error = NULL, owner = ?, attempt = ? "
+                "WHERE id = ? AND result IS NULL",
+                (owner, job.attempt, job.id),
+            )
 
     return work
 
