@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from counsel import kept, locks
+from counsel import kept
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting, interrupted, leftovers
 from counsel.engine.cache import AnswerCache
@@ -76,7 +76,6 @@ class Runner:
         self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
         self._interrupted: dict[str, float] = {}  # calls of dead processes whose client may come back
         self._loops: list[asyncio.Task[None]] = []
-        self._opened = None if database.problem else locks.identity(database.path)
         self._wanted = asyncio.Event()
         self._closing = False
 
@@ -323,10 +322,7 @@ class Runner:
 
     def home_is_ours(self) -> bool:
         """Whether COUNSEL_HOME still holds the database that was opened here. False: it was deleted, moved or replaced."""
-        try:
-            return self._opened is None or locks.identity(self._database.path) == self._opened
-        except OSError:  # it cannot be told
-            return True
+        return self._database.is_at_path()
 
     # ── loops ────────────────────────────────────────────────────────────────────────────────────────
 

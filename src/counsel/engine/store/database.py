@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import queue
 import sqlite3
@@ -255,9 +254,20 @@ class Database:
 
     # ── a file that is damaged or gone ───────────────────────────────────────────────────────────────
 
+    def is_at_path(self) -> bool:
+        """False when the file that is open was deleted, moved or replaced: the writer sees to it within two seconds."""
+        return not (self._place.opened and self._place.opened.gone())
+
     def _gone(self) -> str | None:
-        """One `stat`: whether the file at the path is still the one that is open."""
-        return self._place.opened.gone() if self._place.opened else None
+        """One `stat`: whether the file at the path is still the one that is open. With a whole home nothing is done but told."""
+        opened = self._place.opened
+        why = opened.gone() if opened else None
+        if why and opened and opened.folder_gone():
+            self.problem = (
+                f"{self.path.parent} was deleted, moved or replaced while counsel ran: nothing is kept there."
+            )
+            return None
+        return why
 
     def _damage(self, error: sqlite3.Error) -> str | None:
         """What is wrong with the file, if an error may come from that; None when it is only full, locked or forbidden."""
@@ -265,7 +275,7 @@ class Database:
         if opened is None or not _is_suspicious(error):
             return None
         try:
-            return opened.gone() or recovery.examine(opened, thorough=backups.is_damage(error))
+            return self._gone() or recovery.examine(opened, thorough=backups.is_damage(error))
         except (OSError, sqlite3.Error):  # looking failed: that is no damage
             return None
 
@@ -276,7 +286,7 @@ class Database:
             if time.monotonic() - self._tried > _RETURN and not self.busy():
                 self._tried = time.monotonic()
                 return self._do(self._return_to_disk)
-        elif opened.gone() or opened.spoilt() or opened.shortened():
+        elif self._gone() or opened.spoilt() or opened.shortened():
             return self._do(self._examined)
         done: Future[None] = Future()
         done.set_result(None)
@@ -335,8 +345,6 @@ class Database:
 
     def _made_anew(self, connection: sqlite3.Connection, why: str, *, live: bool) -> opening.Place:
         opened = self._place.opened
-        if not self.path.parent.is_dir():  # whoever removed the whole folder does not want it back
-            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
         there = files.identity(self.path)
         if there is None or (opened and there == opened.identity):
             return opening.on_disk(self.path, connection if live else None, why)
@@ -393,6 +401,8 @@ class Database:
         return await asyncio.to_thread(self._reading, lambda: self._search(sql, values))
 
     def _search(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+        if not self.is_at_path():  # what lies there now is another one
+            return self.reader.execute(sql, values).fetchall()
         with closing(self._connect()) as connection:
             return connection.execute(sql, values).fetchall()
 
