@@ -199,7 +199,7 @@ class Setup:
 
     def _held(self, agent: Agent) -> Found | None:
         seen = self.servers.listing([agent.name], "user")
-        broken = [one for one in seen.problems if one.get("name") in (None, NAME)]
+        broken = [one for one in seen.problems if one.get("name") in (None, NAME) and not one.get("editable")]
         if broken:
             raise from_dict(
                 {

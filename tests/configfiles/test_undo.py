@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import pytest
 
 from configfiles.writing import apply, put
 from counsel.configfiles import disk, safewrite
+from counsel.configfiles import journal as journal_module
 from counsel.configfiles.edits import Drop, Put
-from counsel.configfiles.journal import Journal
+from counsel.configfiles.journal import KEEP, Journal
 from counsel.configfiles.safewrite import Target, by_edits
 from counsel.errors import ConfigInvalid, Conflict, NotFound
 
@@ -179,7 +181,8 @@ import os
 from pathlib import Path
 from counsel.configfiles import safewrite
 from counsel.configfiles.edits import Put
-from counsel.configfiles.journal import Journal
+from counsel.configfiles import journal as journal_module
+from counsel.configfiles.journal import KEEP, Journal
 from counsel.configfiles.safewrite import Target, by_edits, plan
 real, calls = safewrite._replace, []
 safewrite._replace = lambda *given: os._exit(9) if calls else calls.append(real(*given))
@@ -279,3 +282,22 @@ def test_undo_in_what_is_nested_too_deeply_is_refused(tmp_path: Path, home: Path
     with pytest.raises(ConfigInvalid, match="nested too deeply"):
         journal.undo()
     assert file.read_text() == mine
+
+
+def test_undo_is_of_the_last_change_after_many_within_a_second(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names tell seconds: within one, only the time of their records tells which is the newest."""
+    monkeypatch.setattr(journal_module.time, "strftime", lambda _form: "20261115-120000")
+    file = tmp_path / "a.json"
+    file.write_text("{}")
+    journal = Journal(home)
+    for number in range(KEEP + 5):
+        apply(journal, put(file, "a", number))
+    assert len(journal.operations()) == KEEP
+    for number in range(KEEP + 3, KEEP - 7, -1):
+        journal.undo()
+        assert json.loads(file.read_text()) == {"a": number}
+    with pytest.raises(NotFound) as gone:
+        journal.find("20261115-115959-000000")
+    assert f"the last {KEEP} changes" in str(gone.value.hint)

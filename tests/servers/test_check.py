@@ -51,6 +51,23 @@ def test_remote(transport: str, path: str, world: World, tiny_port: int) -> None
     assert (row["status"], row["tools"]) == ("ok", ["whereami"])
 
 
+@pytest.mark.parametrize(("agent", "status"), [("claude", "ok"), ("gemini", "failed"), ("codex", "failed")])
+def test_sse_is_tried_where_the_client_tries_it(
+    agent: str, status: str, world: World, tiny_port: int
+) -> None:
+    url = f"http://127.0.0.1:{tiny_port}/events/sse"
+    world.counsel("add", "x", "-a", agent, "-t", "http", "--url", url)
+    row = only(world, code=0 if status == "ok" else 1)
+    assert (row["status"], row["transport"]) == (status, "sse" if status == "ok" else "http")
+
+
+def test_gemini_tries_sse_for_an_address_without_a_type(world: World, tiny_port: int) -> None:
+    world.write(
+        "gemini", json.dumps({"mcpServers": {"x": {"url": f"http://127.0.0.1:{tiny_port}/events/sse"}}})
+    )
+    assert only(world)["transport"] == "sse"
+
+
 def test_a_server_that_fails_shows_its_last_words_without_secrets(world: World) -> None:
     script = f"import sys; print('bad key {SECRET}', file=sys.stderr); sys.exit(3)"
     world.counsel("add", "x", "-a", "claude", "-e", f"API_KEY={SECRET}", "--", sys.executable, "-c", script)

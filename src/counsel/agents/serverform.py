@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 
 from counsel.agents.base import AgentName, Place, Scope
 from counsel.agents.references import Syntax
-from counsel.configfiles.document import Meaning
+from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Edit
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.safewrite import Reader, Target
@@ -114,6 +114,10 @@ class Format(Record):
     # Said when a server is added here.
     notes: Callable[[Place, Home, Reader], list[str]] = lambda _place, _home, _reader: []
     warns: Callable[[Server], list[str]] = lambda _server: []
+    # Why the agent uses nothing of a file that can be read.
+    refuses: Callable[[Home, Document], str] = lambda _home, _document: ""
+    # Whether it tries SSE where a server declared as streamable HTTP does not speak that.
+    tries_sse: Callable[[Entry], bool] = lambda _entry: False
 
 
 def there(path: Path) -> bool:

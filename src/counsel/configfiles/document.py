@@ -46,6 +46,11 @@ class Document(Meaning, abc.ABC):
     @abc.abstractmethod
     def text(self) -> str: ...
 
+    @property
+    def liberties(self) -> tuple[str, ...]:
+        """What stands in the text that not every reader of its format accepts."""
+        return ()
+
     def encoded(self, before: bytes) -> Content:  # noqa: ARG002 - JSON needs it
         """The text's bytes. `before` are those of the document that was edited."""
         return self.text.encode()

@@ -28,6 +28,7 @@ from counsel.records import Record
 KEEP = 50  # operations
 _SERVERS = {("mcpServers",), ("mcp_servers",)}  # what holds MCP servers, in any agent's file
 KEEP_BYTES = 256 * 1024 * 1024
+_LIMITS = f"the last {KEEP} changes are kept, at most {KEEP_BYTES // 1024**2} MB of them"
 
 
 class Entry(Record):
@@ -98,12 +99,13 @@ class Journal:
                     self._refuse_if_undone(operation, known)
                     return operation
             raise NotFound(
-                f"There is no recorded change {name!r}.", hint="`counsel servers undo --list` shows them."
+                f"There is no recorded change {name!r}.",
+                hint=f"`counsel servers undo --list` shows them; {_LIMITS}.",
             )
         for operation in known:
             if operation.undoes is None and _undone_by(operation, known) is None:
                 return operation
-        raise NotFound("There is no change to undo.")
+        raise NotFound("There is no change to undo.", hint=f"Backups: {_LIMITS}.")
 
     def _refuse_if_undone(self, operation: Operation, known: Sequence[Operation]) -> None:
         if (undo := _undone_by(operation, known)) is not None:
@@ -226,10 +228,19 @@ class Journal:
 
     def _prune(self) -> None:
         size = 0
-        for number, folder in enumerate(reversed(self._folders())):
+        for number, folder in enumerate(sorted(self._folders(), key=_age, reverse=True)):
             size += _size(folder)
             if number >= KEEP or (number > 0 and size > KEEP_BYTES):
                 _remove(folder)
+
+
+def _age(folder: Path) -> tuple[int, str]:
+    """When it was recorded. Not by its name, which tells seconds, and an hour twice in autumn."""
+    with suppress(OSError):
+        return (folder / "op.json").stat().st_mtime_ns, folder.name
+    with suppress(OSError):
+        return folder.stat().st_mtime_ns, folder.name
+    return 0, folder.name
 
 
 def _remove(folder: Path) -> None:

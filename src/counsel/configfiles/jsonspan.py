@@ -57,6 +57,11 @@ class JsonDocument(Document):
             self._from = Plain.of(self._from.text(), comments=self._comments)
         return self._from
 
+    @property
+    def liberties(self) -> tuple[str, ...]:
+        mark = ("a byte-order mark",) if self.text.startswith("\ufeff") else ()
+        return (*mark, "a trailing comma") if self._plain.trailing else mark
+
     @cached_property
     def _root(self) -> Container | None:
         with no_collection():

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import IO, Any
 
 from counsel.agents import trust
@@ -14,6 +15,7 @@ from counsel.agents.base import Place
 from counsel.errors import InvalidArgument
 from counsel.servers import starting
 from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, load, reason, tail
+from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 from counsel.servers.service import Servers
 
@@ -24,6 +26,7 @@ AT_ONCE = 8
 class Checked:
     found: Found
     status: str  # ok, failed, timeout, disabled, skipped
+    transport: str = ""  # that was spoken, where it is not the declared one
     latency_ms: int | None = None
     protocol_version: str | None = None
     server_info: dict[str, str] | None = None
@@ -32,6 +35,7 @@ class Checked:
     stderr: list[str] = field(default_factory=list)
     unset: list[str] = field(default_factory=list)  # variables that the entry refers to and nobody has set
     heard: Heard = field(default_factory=Heard)
+    declared: Checked | None = None  # what came of the declared transport, where another was spoken
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -39,7 +43,7 @@ class Checked:
             "agent": self.found.agent,
             "scope": self.found.scope,
             "path": str(self.found.home.target.path),
-            "transport": self.found.server.transport,
+            "transport": self.transport or self.found.server.transport,
             "status": self.status,
             "latency_ms": self.latency_ms,
             "protocol_version": self.protocol_version,
@@ -100,9 +104,10 @@ async def check(
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(group: list[Found]) -> list[Checked]:
+        first = next(filter(_tries_sse, group), group[0])
         async with gate:
-            first = await check_one(group[0], place, timeout, trust_folder=trust_folder)
-        results = [replace(first, found=row) for row in group]
+            checked = await check_one(first, place, timeout, trust_folder=trust_folder)
+        results = [replace(_as_seen_by(row, checked), found=row) for row in group]
         for result in results:
             if progress is not None:
                 progress(result)
@@ -120,6 +125,15 @@ def _sameness(row: Found) -> str:
     return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled))
 
 
+def _tries_sse(row: Found) -> bool:
+    return row.server.transport == "http" and FORMATS[row.agent].tries_sse(row.entry)
+
+
+def _as_seen_by(row: Found, checked: Checked) -> Checked:
+    """What was spoken as SSE is a failure for an agent that does not try that."""
+    return checked if checked.declared is None or _tries_sse(row) else checked.declared
+
+
 async def check_one(
     found: Found,
     place: Place,
@@ -134,8 +148,33 @@ async def check_one(
     except InvalidArgument as refusal:
         return Checked(found, "failed", error=f"{refusal} {refusal.hint}")
     load()
+    began = time.perf_counter()
+    result = await _attempt(found, start, timeout)
+    if result.status == "failed" and _may_speak_sse(found, result):
+        left = timeout - (time.perf_counter() - began)
+        older = start.replaced(server=start.server.replaced(transport="sse"))
+        second = await _attempt(found, older, max(left, 0.1))
+        return replace(second, declared=result) if second.status == "ok" else result
+    return result
+
+
+def _may_speak_sse(found: Found, result: Checked) -> bool:
+    """MCP's rule for older servers, and only as far as the agent itself follows it."""
+    refused = result.heard.status in (
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+    )
+    return refused and _tries_sse(found)
+
+
+async def _attempt(
+    found: Found,
+    start: starting.Start,
+    timeout: float,  # noqa: ASYNC109 - it is a result here, not an exception
+) -> Checked:
     server = start.server
-    result = Checked(found, "failed", unset=start.unset)
+    result = Checked(found, "failed", transport=server.transport, unset=start.unset)
     started = time.perf_counter()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         asking = asyncio.create_task(_ask(start, errors, result))

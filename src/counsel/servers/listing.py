@@ -109,11 +109,13 @@ def _at(
 ) -> list[Found]:
     about = {"agent": home.agent, "scope": home.scope, "path": str(home.target.path)}
     try:
-        entries = _entries(home, reader)
+        entries, refusal = _entries(home, reader)
     except CounselError as error:
         if not any(known["path"] == about["path"] for known in problems):
             problems.append({**about, **error.as_dict()})
         return []
+    if refusal:
+        problems.append({**about, "error": f"{refusal}.", "code": "CONFIG_INVALID", "editable": True})
     if entries is MISSING:
         return []
     if not isinstance(entries, Mapping):
@@ -130,15 +132,19 @@ def _at(
         except Unreadable as error:
             problems.append({**about, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
             continue
-        rows.append(Found(server.replaced(enabled=server.enabled and not off(name)), home, entry))
+        on = server.enabled and not off(name) and not refusal
+        rows.append(Found(server.replaced(enabled=on), home, entry))
     return rows
 
 
-def _entries(home: Home, reader: Reader) -> Any:
+def _entries(home: Home, reader: Reader) -> tuple[Any, str]:
+    """What stands there, and why the agent uses none of it."""
     if home.entries is not None:
-        return home.entries
+        return home.entries, ""
     document = reader.read(home.target)
-    return MISSING if document is None else document.get(home.keys)
+    if document is None:
+        return MISSING, ""
+    return document.get(home.keys), FORMATS[home.agent].refuses(home, document)
 
 
 def _shadowed(rows: list[Found], precedence: tuple[Scope, ...], alone: Home | None) -> list[Found]:

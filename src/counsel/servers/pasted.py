@@ -9,7 +9,7 @@ from typing import Any
 
 from counsel.agents import references
 from counsel.agents.jsonservers import TYPES, with_token
-from counsel.agents.serverform import Server, Unreadable
+from counsel.agents.serverform import Server, Unreadable, text_map
 from counsel.configfiles.document import parse
 from counsel.configfiles.jsonplain import Plain
 from counsel.errors import ConfigInvalid, InvalidArgument
@@ -138,12 +138,20 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     form = next(form for form in FORMATS.values() if form.agent == agent)
     try:
         _refuse_doubtful(entry)
-        server = form.read(name, entry)
+        server = form.read(name, _stringly(entry))
         if form.syntax.expands:  # in Codex's own form `$NAME` is text
             server = with_token(fields.interpreted(server))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
     return _switched(server)
+
+
+def _stringly(entry: Any) -> Any:
+    """Numbers and truth values of `env` and `headers` as the strings that are meant."""
+    if not isinstance(entry, Mapping):
+        return entry
+    held = {key: entry[key] for key in ("env", "headers") if isinstance(entry.get(key), Mapping)}
+    return {**entry, **{key: text_map(value, key) for key, value in held.items()}}
 
 
 def _switched(server: Server) -> Server:

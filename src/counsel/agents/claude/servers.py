@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from counsel.agents import references
 from counsel.agents.base import Place
 from counsel.agents.jsonservers import TYPES, read_entry, write_entry
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable, there
-from counsel.configfiles.document import Meaning
+from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
 from counsel.configfiles.safewrite import Reader, Target
 
@@ -31,6 +31,7 @@ _PROJECT: dict[str, Any] = {
 
 
 def read(name: str, entry: Entry) -> Server:
+    _refuse_skipped(entry)
     server = read_entry(name, entry, references.CLAUDE, _OWN)
     if server.transport != "stdio" and not entry.get("type"):
         raise Unreadable("Claude Code refuses a url without a type")
@@ -38,6 +39,15 @@ def read(name: str, entry: Entry) -> Server:
     if not entry.get(needed):
         raise Unreadable(f"Claude Code leaves it out: it has no {needed}")
     return server
+
+
+def _refuse_skipped(entry: Entry) -> None:
+    """One value that is no string, and Claude Code skips the entry (measured, 2.1.325)."""
+    for key in ("env", "headers") if isinstance(entry, Mapping) else ():
+        values = entry.get(key)
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            if not isinstance(value, str):
+                raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
 
 
 def write(server: Server) -> dict[str, Any]:
@@ -191,6 +201,12 @@ def _notes(place: Place, home: Home, _reader: Reader) -> list[str]:
     return notes
 
 
+def _refuses(home: Home, document: Document) -> str:
+    if home.scope == "project" and document.get(home.keys) is MISSING:
+        return "Claude Code refuses this file: it has no mcpServers"
+    return ""
+
+
 _OF_ITS_COMMANDS = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -222,4 +238,6 @@ FORMAT = Format(
     off=_off_here,
     notes=_notes,
     warns=_warns,
+    refuses=_refuses,
+    tries_sse=lambda _entry: True,
 )

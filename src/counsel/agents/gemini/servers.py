@@ -12,7 +12,7 @@ from counsel.agents import references
 from counsel.agents.base import Place, Scope
 from counsel.agents.jsonservers import read_entry, write_entry
 from counsel.agents.serverform import Entry, Format, Home, Server, Switch, there, with_script
-from counsel.configfiles.document import Meaning
+from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
 
@@ -131,6 +131,12 @@ def _warns(server: Server) -> list[str]:
     return [f"Gemini CLI does not pass {name} on to the server" for name in _BLOCKED if name in server.env]
 
 
+def _refuses(_home: Home, document: Document) -> str:
+    if not document.liberties:
+        return ""
+    return f"Gemini CLI does not start: the file has {' and '.join(document.liberties)}"
+
+
 FORMAT = Format(
     agent="gemini",
     read=read,
@@ -147,4 +153,6 @@ FORMAT = Format(
     off=_off,
     notes=_notes,
     warns=_warns,
+    refuses=_refuses,
+    tries_sse=lambda entry: not entry.get("type") and not entry.get("httpUrl"),
 )
