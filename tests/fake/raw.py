@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import zlib
 from collections.abc import Iterator
 from typing import Any, Self
@@ -35,18 +36,20 @@ class RawServer:
         kind: str = SSE,
         head: str = "",
         until_closed: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.blocks, self.first = blocks or iter(()), first
         self.head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{head}connection: close\r\n\r\n".encode()
-        self.until_closed = until_closed
+        self.until_closed, self.tls = until_closed, tls
         self.requests: list[bytes] = []
         self.sent = 0
         self.closed = asyncio.Event()  # by the client
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,0 +1,175 @@
+"""The caller's proxy and certificates: which one for which address, and what is said when it fails."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.errors import ConfigInvalid, ProviderUnavailable
+from counsel.models import proxies
+from counsel.models.transport import Transport
+from counsel.settings import Settings
+from counsel.types import Call, Endpoint, Limits, Model, Network, Provider, Proxy, Text, Turn
+from fake.proxy import FakeProxy
+from fake.raw import RawServer, event
+
+ACME = Provider("acme", "Acme", "openai_chat", "")
+HELLO = event(content="hello") + b"data: [DONE]\n\n"
+PROXY = "http://proxy.example:3128"
+
+
+@pytest.mark.parametrize(
+    ("env", "url", "variable"),
+    [
+        ({"HTTPS_PROXY": PROXY}, "https://api.example/v1", "HTTPS_PROXY"),
+        ({"HTTPS_PROXY": PROXY}, "http://api.example/v1", None),
+        ({"HTTP_PROXY": PROXY}, "http://api.example/v1", "HTTP_PROXY"),
+        ({"http_proxy": PROXY, "HTTP_PROXY": "http://other"}, "http://api.example/v1", "http_proxy"),
+        ({"https_proxy": "", "HTTPS_PROXY": PROXY}, "https://api.example/v1", "HTTPS_PROXY"),
+        ({"ALL_PROXY": PROXY}, "https://api.example/v1", "ALL_PROXY"),
+        ({"all_proxy": "proxy.example:3128"}, "http://api.example/v1", "all_proxy"),
+        ({"HTTP_PROXY": PROXY, "REQUEST_METHOD": "GET"}, "http://api.example/v1", None),
+        ({}, "https://api.example/v1", None),
+        *(
+            ({"ALL_PROXY": PROXY, "no_proxy": entries}, url, variable)
+            for entries, url, variable in [
+                ("*", "https://api.example/v1", None),
+                ("example", "https://api.example/v1", None),
+                (".api.example", "https://api.example/v1", None),
+                ("*.api.example", "https://v2.api.example/v1", None),
+                ("other.org, API.Example", "https://api.example./v1", None),
+                ("other.org api.example", "https://api.example/v1", None),
+                ("pi.example", "https://api.example/v1", "ALL_PROXY"),
+                ("api.example:443", "https://api.example/v1", None),
+                ("api.example:8443", "https://api.example/v1", "ALL_PROXY"),
+                ("10.0.0.0/8", "http://10.1.2.3:8000/v1", None),
+                ("10.1.2.3", "http://10.1.2.3:8000/v1", None),
+                ("10.1.2.3:8000", "http://10.1.2.3:8000/v1", None),
+                ("10.0.0.0/8", "http://11.1.2.3/v1", "ALL_PROXY"),
+                ("fd00::/8", "http://[fd00::1]:8000/v1", None),
+                ("[fd00::1]:8000", "http://[fd00::1]:8000/v1", None),
+                (",, ,", "https://api.example/v1", "ALL_PROXY"),
+            ]
+        ),
+        *(
+            ({"ALL_PROXY": PROXY}, f"http://{host}:11434/v1", None)
+            for host in ("localhost", "127.0.0.1", "127.8.0.1", "[::1]", "box.localhost", "LOCALHOST")
+        ),
+    ],
+)
+def test_which_proxy_for_which_address(env: dict[str, str], url: str, variable: str | None) -> None:
+    proxy = proxies.network(env, url).proxy
+    assert (proxy.variable if proxy else None) == variable
+    assert proxy is None or proxy.place == "proxy.example:3128"
+
+
+def test_a_way_is_part_of_a_caller_and_shows_no_password() -> None:
+    secret = b"s"
+    callers = [
+        Caller(settings=Settings(env=env))
+        for env in ({}, {"HTTPS_PROXY": PROXY}, {"https_proxy": "http://u:p@x"}, {"SSL_CERT_FILE": "/a"})
+    ]
+    assert len({caller.fingerprint(secret) for caller in callers}) == len(callers)
+    proxy = Proxy("http://user:pass-word@proxy.example:3128/", "HTTPS_PROXY")
+    assert "pass-word" not in repr(Endpoint(ACME, "https://x", network=Network(proxy)))
+    assert proxy.place == "proxy.example:3128"
+
+
+async def ask(url: str, env: dict[str, str], **limits: Any) -> str:
+    transport = Transport(backoff=0.001)
+    endpoint = Endpoint(ACME, url, "sk-x", proxies.network(env, url))
+    call = Call((Turn("user", "hello"),))
+    try:
+        stream = transport.stream(call, Model("m", "acme", "m"), endpoint, Limits(total=20, **limits))
+        return "".join([each.delta async for each in stream if isinstance(each, Text)])
+    finally:
+        await transport.close()
+
+
+async def test_plain_http_goes_through_the_proxy() -> None:
+    async with RawServer(first=HELLO) as server, FakeProxy(("127.0.0.1", server.port)) as proxy:
+        assert await ask("http://api.example/v1", {"HTTP_PROXY": proxy.url}) == "hello"
+    assert proxy.asked == ["POST http://api.example/v1/chat/completions"]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for api.example that signs for itself, and a server that shows it."""
+    certificate, key = tmp_path / "authority.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=api.example", "-addext", "subjectAltName=DNS:api.example"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return certificate, context
+
+
+async def test_https_goes_through_a_tunnel_to_whom_this_caller_trusts(
+    authority: tuple[Path, ssl.SSLContext],
+) -> None:
+    trusted, context = authority
+    async with (
+        RawServer(first=HELLO, tls=context) as server,
+        FakeProxy(("127.0.0.1", server.port), credentials="me:pass%20word") as proxy,
+    ):
+        way = {"HTTPS_PROXY": proxy.url.replace("%20", "%2520")}
+        assert await ask("https://api.example/v1", {**way, "SSL_CERT_FILE": str(trusted)}) == "hello"
+        assert proxy.asked == ["CONNECT api.example:443"]
+        with pytest.raises(ProviderUnavailable, match="could not be reached safely") as caught:
+            await ask("https://api.example/v1", way, attempts=1)
+    assert "SSL_CERT_FILE" in (caught.value.hint or "")
+    assert len(server.requests) == 1
+
+
+async def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("")
+    for name in ("missing.pem", "empty.pem"):
+        with pytest.raises(ConfigInvalid, match=name) as caught:
+            await ask("https://api.example/v1", {"SSL_CERT_FILE": str(tmp_path / name)})
+        assert "SSL_CERT_FILE" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_wants_a_password_is_named_without_it(scheme: str) -> None:
+    async with FakeProxy(("127.0.0.1", 9), credentials="me:right") as proxy:
+        variable = f"{scheme.upper()}_PROXY"
+        with pytest.raises(ProviderUnavailable, match="wants a user and a password") as caught:
+            await ask(f"{scheme}://api.example/v1", {variable: f"http://me:wr0ng-one@127.0.0.1:{proxy.port}"})
+    shown = str(caught.value.as_dict())
+    assert f"the proxy 127.0.0.1:{proxy.port} ({variable})" in shown
+    assert "wr0ng-one" not in shown
+    assert len(proxy.asked) == 1
+
+
+async def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:
+    async with FakeProxy(("127.0.0.1", 9), refuse=403) as proxy:
+        with pytest.raises(ProviderUnavailable, match=rf"the proxy 127.0.0.1:{proxy.port} .* \(403\)"):
+            await ask("https://api.example/v1", {"ALL_PROXY": proxy.url})
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{held.getsockname()[1]}"
+        for scheme in ("http", "https"):
+            with pytest.raises(ProviderUnavailable, match=f"the proxy {place} ") as caught:
+                await ask(f"{scheme}://api.example/v1", {"all_proxy": f"http://me:secret-one@{place}"})
+            assert "secret-one" not in str(caught.value.as_dict())
+
+
+@pytest.mark.parametrize(
+    "url", ["socks5://me:secret-one@127.0.0.1:1080", "http://", "http://x:99999", "http://[1"]
+)
+async def test_a_proxy_of_another_kind_is_refused_by_name(url: str) -> None:
+    with pytest.raises(ProviderUnavailable, match="ALL_PROXY names") as caught:
+        await ask("https://api.example/v1", {"ALL_PROXY": url})
+    assert "secret-one" not in str(caught.value.as_dict())
