@@ -103,6 +103,8 @@ class Engine:
                 patience = time.monotonic() + _KEYLESS
             elif time.monotonic() > patience:
                 raise interrupted.waits(row)
+            else:  # its process may have died only after the call came back here (seen on a loaded machine)
+                await self.runner.look_for_orphans(only=job_id)
             await asyncio.sleep(_POLL)
 
     async def _with_summary(self, running: Running) -> Json:
