@@ -56,7 +56,8 @@ class JobEvent:
     """One line of a job's journal. `slot` tells the models of a consensus apart (`0`, `1` …).
 
     kinds: started, model_started, text, restarted, thinking, tool, notice, usage, model_finished, model_failed,
-    phase, title, summary, and last one of done, failed, cancelled. `restarted`: what was told from `offset` on is void.
+    waiting, phase, title, summary, and last one of done, failed, cancelled. `restarted`: what was told from `offset` on is
+    void. `waiting`: for what (`for`, `text`), until the next event of the job or of that model.
     """
 
     seq: int

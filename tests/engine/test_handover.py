@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import uuid
 from hashlib import sha256
-from pathlib import Path
-
-import pytest
 
 from counsel import kept
-from counsel.engine import ownership
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.ownership import Ownership
 from counsel.engine.store import jobs
 from counsel.requests import ChatRequest, ConsensusRequest
 
@@ -66,7 +60,7 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     while not jobs.has_answers(ended.database, job):
         await ended.database.write(lambda _: None)
     await ended.close()
-    monkeypatch.setattr("counsel.engine.runner._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
     engine.meet(caller())
     assert (await engine.wait(job))["successful_initial_responses"] == 2
@@ -76,52 +70,6 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
         "gpt",
     ]
     await engine.close()
-
-
-# ── who lives ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "owners"
-
-
-def test_an_owner_that_cannot_be_looked_at_is_not_dead(folder: Path, monkeypatch) -> None:
-    mine, other = Ownership(folder), Ownership(folder)
-
-    def full(*_: object) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ownership.os, "open", full)
-        assert mine.alive(other.name)
-    assert mine.alive(other.name)
-    other.release()
-    mine.release()
-
-
-def test_a_living_owner_whose_file_was_deleted_has_time_to_make_it_again(folder: Path, monkeypatch) -> None:
-    mine, other = Ownership(folder), Ownership(folder)
-    (folder / other.name).unlink()
-    assert mine.alive(other.name)
-    other.renew()
-    monkeypatch.setattr(ownership, "MISSING", 0)
-    assert mine.alive(other.name)
-    (folder / other.name).unlink()
-    assert not mine.alive(other.name)  # it did not: another process may have its number by now
-    other.release()
-    mine.release()
-
-
-def test_an_owner_whose_process_is_gone_is_dead(folder: Path) -> None:
-    mine = Ownership(folder)
-    pid = os.fork()
-    if not pid:
-        os._exit(0)
-    os.waitpid(pid, 0)
-    assert not mine.alive(f"{pid}-000000")
-    assert not mine.alive("")
-    mine.release()
 
 
 async def test_a_home_that_was_replaced_is_left_alone(home, caller, fake_api) -> None:

@@ -88,6 +88,8 @@ async def _first_answer(
     talk: Consultation, candidates: list[Route], history: History, database: Database, cache: AnswerCache
 ) -> tuple[Reply, list[Json]]:
     passed_over: list[Json] = []
+    # whoever has answered in an earlier attempt is not asked behind others again
+    candidates = sorted(candidates, key=lambda route: talk.remembered(_step(talk.job, route).key) is None)
     for number, route in enumerate(candidates, 1):
         try:
             call = await conversation.compose_async(talk.job, history, route, database)

@@ -246,7 +246,7 @@ def _outcome(
             "temperature": 0.2 if job.task.temperature is None else job.task.temperature,
             "models_requested": list(job.task.models),
         },
-        "metadata": _totals([*initial.values(), *refined.values()]),
+        "metadata": results.totals([*initial.values(), *refined.values()]),
         "job_id": job.id,
     }
     return Outcome(
@@ -314,18 +314,4 @@ def _failed(failure: Failure) -> Json:
         "model": failure.voice.label,
         "status": "failed",
         "phase": failure.phase,
-    }
-
-
-def _totals(replies: list[Reply]) -> Json:
-    costs = [reply.usage.cost_usd for reply in replies]
-    known = [cost for cost in costs if cost is not None]
-    return {
-        "usage": {
-            "input_tokens": sum(reply.usage.input for reply in replies),
-            "output_tokens": sum(reply.usage.output for reply in replies),
-            "total_tokens": sum(reply.usage.total for reply in replies),
-        },
-        "cost_usd": round(sum(known), 8) if known else None,
-        "cost_complete": len(known) == len(costs),
     }

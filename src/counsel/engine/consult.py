@@ -53,6 +53,15 @@ class Step:
     hint: str = "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when they are over
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished call that the job's end writes down, with its line of the ledger."""
+
+    step: Step
+    reply: Reply
+    entry: ledger.Entry
+
+
 @dataclass(slots=True)
 class Fold:
     """What a stream of events amounts to. `said` is the buffer that the listeners' text is kept in, too."""
@@ -93,20 +102,22 @@ class Consultation:
         self._gate = gate
         self._marked = False
         self._most = job.caller.settings.max_answer_bytes
-        self.unrecorded: list[ledger.Entry] = []  # of the ledger, written with the job's end
-        self._memo = jobs.replies(database, job.id) if job.attempt > 1 else {}
+        self.unrecorded: list[Answer] = []
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
         """Ask a model, or recall what it said before a crash."""
         slot, limit = step.slot, step.limit
-        if reply := self._memo.get(step.key):
+        if reply := self.remembered(step.key):
             return self.recall(step, reply)
         fold = Fold(self.live.begin(slot, step.phase))
         diary.asked(self.job, route, call)
         began = time.monotonic()
         try:
+            if full := self._gate.full(self.job.caller, route.provider):
+                self.live.wait(slot, "slot", full)
             place = self._gate.place(self.job.caller, route.provider, route.name)
             async with place, asyncio.timeout(limit):
+                self.live.go_on(slot)
                 self._mark_attempt()
                 await self._listen(slot, route, self._events(route, call), fold)
         except (CounselError, asyncio.CancelledError) as error:
@@ -118,11 +129,21 @@ class Consultation:
         diary.answered(self.job, route, reply)
         entry = ledger.entry(self.job, route, began, reply.usage)
         if step.last:
-            self.unrecorded.append(entry)
+            self.unrecorded.append(Answer(step, reply, entry))
         else:
             self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
         self.live.settle(slot, "completed", **_told(reply))
         return reply
+
+    def remembered(self, key: str) -> Reply | None:
+        """What an earlier attempt was answered. Read each time: the process that lost the job may have written it just now."""
+        return jobs.reply(self._database, self.job.id, key) if self.job.attempt > 1 else None
+
+    def hand_on(self) -> None:
+        """The job was lost in its last moment: what was answered is there for whoever has it now."""
+        for answer in self.unrecorded:
+            step = answer.step
+            self._database.soon(jobs.remember(self.fence, step.key, step.slot, answer.reply, answer.entry))
 
     def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
         if not self.job.task.tools:
@@ -201,6 +222,12 @@ class Consultation:
             diary.retries(self.job, notice)
         fold.notice(notice)
         self.live.emit("notice", slot, kind_of=notice.kind, text=notice.text)
+        if wait := notice.data.get("wait"):
+            at = time.time() + wait
+            moment = time.strftime("%H:%M:%S", time.localtime(at))
+            self.live.wait(
+                slot, "retry", f"the next try at {moment} ({notice.data.get('reason', 'it failed')})", at=at
+            )
 
     def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
         shown = {"server": ran.server, "tool": ran.tool, "ms": ran.ms, "ok": ran.ok}
@@ -213,7 +240,7 @@ class Consultation:
     ) -> CounselError:
         """Write it down. Not in `ask`: a failure that its own frame names stays, with the prompt, until it is collected."""
         failure = self._failure(error, route, step, fold)
-        lost = ledger.entry(self.job, route, began, fold.usage, code=failure.code)
+        lost = ledger.entry(self.job, route, began, _priced(route, fold.usage), code=failure.code)
         self._database.soon(jobs.record(lost))
         self.live.settle(step.slot, "failed", failure.as_dict())
         diary.failed(self.job, route, failure)
@@ -246,8 +273,7 @@ class Consultation:
     def _reply(self, route: Route, began: float, fold: Fold, call: Call) -> Reply:
         finished = fold.finished or Finished()
         usage = _estimated(call, fold, route) if fold.cut and not fold.usage.total else fold.usage
-        if usage.cost_usd is None:
-            usage = replace(usage, cost_usd=route.cost(usage))
+        usage = _priced(route, usage)
         return Reply(
             text=fold.said.text(),
             provider=route.provider,
@@ -267,6 +293,13 @@ def _estimated(call: Call, fold: Fold, route: Route) -> Usage:
     """Vendors count at the end of an answer, and this one was cut before: rather too much than nothing."""
     sent = tokens.estimate_call(call, route.model) if route.model else 0
     return Usage(input=sent, output=tokens.estimate(fold.said.text()))
+
+
+def _priced(route: Route, usage: Usage) -> Usage:
+    """With its price, also of a call that failed or was cancelled: what it had used is paid for."""
+    if usage.cost_usd is not None or usage == Usage():
+        return usage
+    return replace(usage, cost_usd=route.cost(usage))
 
 
 def _told(reply: Reply) -> Json:

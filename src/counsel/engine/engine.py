@@ -19,6 +19,7 @@ from counsel.engine import intake, interrupted, metrics, packing, replay, result
 from counsel.engine.cache import AnswerCache
 from counsel.engine.gate import Gate
 from counsel.engine.keyring import Secret
+from counsel.engine.live import LAST_KINDS
 from counsel.engine.ownership import Ownership
 from counsel.engine.routes import Router
 from counsel.engine.runner import Runner
@@ -31,7 +32,6 @@ from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.models.transport import Transport
 from counsel.requests import JobEvent, Request
 from counsel.settings import load as load_settings
-from counsel.textbuffer import TextBuffer
 from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
@@ -99,10 +99,10 @@ class Engine:
                 raise from_dict(json.loads(row["error"]))
             if row["status"] == "cancelled":
                 raise Cancelled(f"Job {job_id} was cancelled.")
-            if self.runner.has_owner(row):
+            if self.runner.recovery.has_owner(row):
                 patience = time.monotonic() + _KEYLESS
             elif time.monotonic() > patience:
-                raise interrupted.waits(row)
+                raise interrupted.waits(row, self.runner.recovery.lacks_keys(row))
             else:  # its process may have died only after the call came back here (seen on a loaded machine)
                 await self.runner.look_for_orphans(only=job_id)
             await asyncio.sleep(_POLL)
@@ -122,7 +122,9 @@ class Engine:
         if running := self.runner.running.get(job_id):
             async for event in running.live.follow():
                 yield event
-            return
+                if event.kind in LAST_KINDS:
+                    return
+            after = 0  # another process has taken the job, and tells it from its start
         async for event in replay.follow(self.database, lambda: self._job(job_id), job_id, after):
             yield event
 
@@ -141,6 +143,8 @@ class Engine:
 
     async def detach(self, job_id: str) -> None:
         """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
+        if running := self.runner.running.get(job_id):
+            running.job.background = True
         await self.database.write(jobs.detach(job_id))
 
     def _shown_models(self, job: Job) -> list[str]:
@@ -160,50 +164,29 @@ class Engine:
         row = await self._find(any_id)
         running = self.runner.running.get(row["id"])
         history = conversations.messages(self.database, row["conversation"]) if full_history else None
-        if running:
+        if running and row["status"] == "processing":
             slots = results.slots(running.live)
         else:
-            slots = self._journalled(row["id"]) if row["status"] == "processing" else []
-        shown = results.status(row, slots, history)
+            slots = replay.slots(self.database, row) if not row["result"] else []
+        shown = results.status(row, slots, history) | self._waiting(row)
         if running and running.job.caller.settings.summaries:
             shown["summary"] = self.runner.describer.so_far(running)
         return {"content": {**shown, "status_line": results.line_of(row)}}
 
-    def _journalled(self, job_id: str) -> list[Json]:
-        """What the journal knows of a job that another process runs: each model's state and text."""
-        slots: dict[str, Json] = {}
-        said: dict[str, TextBuffer] = {}
-        for event in jobs.events(self.database, job_id, 0):
-            if not event.slot:
-                continue
-            slot = slots.setdefault(
-                event.slot, {"slot": event.slot, "model": "", "status": "waiting", "text": ""}
-            )
-            if event.kind == "model_started":
-                slot.pop("error", None)
-                slot |= {
-                    "model": event.data["model"],
-                    "status": "processing",
-                    "phase": event.data["phase"],
-                }
-                said[event.slot] = TextBuffer()
-            elif event.kind == "restarted":
-                said.setdefault(event.slot, TextBuffer()).cut(event.data["offset"])
-            elif event.kind == "text":
-                said.setdefault(event.slot, TextBuffer()).put(event.data["offset"], event.data["text"])
-            elif event.kind in {"model_finished", "model_failed"}:
-                slot["status"] = "completed" if event.kind == "model_finished" else "failed"
-                slot |= {"error": event.data["error"]} if "error" in event.data else {}
-        for name, text in said.items():
-            slots[name]["text"] = text.text()
-        for key, reply in jobs.replies(self.database, job_id).items():
-            done = slots.get(key.rpartition(":")[2])
-            if done and done["status"] == "completed":
-                done["text"] = reply.text
-        return list(slots.values())
+    def _waiting(self, row: sqlite3.Row) -> Json:
+        """What an unfinished job waits for: keys, its client, its turn, a free slot, a retry."""
+        if row["status"] != "processing":
+            return {}
+        running = self.runner.running.get(row["id"])
+        if running:
+            waits = running.live.waits_for()
+        else:
+            waits = self.runner.recovery.lacks(row) or jobs.last_waiting(self.database, row["id"])
+        return {"waiting_for": waits} if waits else {}
 
     async def recent(self, limit: int = 10) -> Json:
-        return {"content": {"jobs": [results.listed(row) for row in jobs.newest(self.database, limit)]}}
+        rows = jobs.newest(self.database, limit)
+        return {"content": {"jobs": [results.listed(row) | self._waiting(row) for row in rows]}}
 
     async def busy(self) -> bool:
         """A job runs here, or one of a process that has died can go on or be ended here.

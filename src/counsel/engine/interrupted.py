@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
-from counsel.errors import Cancelled, Internal, ProviderUnavailable
+from counsel.errors import Cancelled, Conflict, Internal, ProviderUnavailable
+from counsel.types import Json
+
+CLIENT = "its client, which was interrupted, to come back; it is given up after a minute"
 
 
-def waits(row: sqlite3.Row) -> ProviderUnavailable:
+def keys(names: Sequence[str]) -> str:
+    """What a job waits for whose process died, as a person can bring it. `names`: variables that hold its keys."""
+    where = (
+        f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} set" if names else "it came from"
+    )
+    return f"a window with the same keys: run counsel in the shell {where} as it was"
+
+
+def waits(row: sqlite3.Row, lacks: Json | None = None) -> ProviderUnavailable:
+    waits_for = lacks["text"] if lacks else "the keys that it was asked with"
     return ProviderUnavailable(
-        f"Job {row['id']} was interrupted and waits for the keys that it was asked with.",
+        f"Job {row['id']} was interrupted and waits for {waits_for}.",
         hint="It goes on when a window with the same environment is here, or when COUNSEL_HOME/.env has the keys.",
         job_id=row["id"],
+    )
+
+
+def blocked(row: sqlite3.Row, lacks: Json) -> Conflict:
+    return Conflict(
+        f"Job {row['id']} of this conversation comes first. It was interrupted and waits for {lacks.get('text', 'its keys')}.",
+        hint=f"`counsel cancel {row['id']}` (or cancel_job) lets the conversation go on without it. Nothing was sent.",
+        waits_for=row["id"],
     )
 
 

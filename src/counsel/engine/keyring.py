@@ -8,11 +8,13 @@ import logging
 import os
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from counsel import logs, private
 from counsel.caller import Caller
+from counsel.errors import ModelNotFound
+from counsel.models.catalog import Catalog
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
 
@@ -100,6 +102,16 @@ class Keyring:
             return known
         alone = load_settings({"COUNSEL_HOME": str(self._home)})
         return alone if Caller(settings=alone).fingerprint(self._secret) == fingerprint else None
+
+    def names(self, models: Sequence[str]) -> list[str]:
+        """The variables in which people keep the keys of these models, as far as the catalog knows."""
+        catalog = Catalog.load(load_settings({"COUNSEL_HOME": str(self._home)}))
+        providers = {row.provider.name: row.provider for row in catalog.providers()}
+        found: list[str] = []
+        for model in models:
+            with contextlib.suppress(ModelNotFound, KeyError):
+                found += providers[catalog.lookup(model).provider].key_envs[:1]
+        return list(dict.fromkeys(found))
 
     def _forget_oldest(self) -> None:
         _, (_, forgotten) = self._met.popitem(last=False)

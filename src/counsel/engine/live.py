@@ -33,6 +33,7 @@ class Slot:
     said: TextBuffer = field(default_factory=TextBuffer)
     flushed: int = 0
     error: Json | None = None
+    waits: Json | None = None  # what for, while nothing else happens
 
     @property
     def length(self) -> int:
@@ -48,10 +49,11 @@ class Live:
         self.slots = {str(index): Slot(model) for index, model in enumerate(models)}
         self.events: list[JobEvent] = []
         self.seq = seq
+        self.waits: Json | None = None  # what the job waits for before its first call
         self.journalled = seq > 0  # something of this job stands in the journal's events
         self._unwritten: list[JobEvent] = []
         self._asides = 0
-        self._listeners: set[asyncio.Queue[JobEvent]] = set()
+        self._listeners: set[asyncio.Queue[JobEvent | None]] = set()
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,9 +75,32 @@ class Live:
         self._unwritten.append(event)
         self._tell(event)
 
+    def wait(self, slot: str, what: str, text: str, **data: Any) -> None:
+        """The job, or with `slot` one of its models, waits. `what`: turn, slot, retry; the next event of either ends it."""
+        told: Json = {"for": what, "text": text, **data}
+        if slot:
+            self.slots[slot].waits = told
+        else:
+            self.waits = told
+        self.emit("waiting", slot, **told)
+
+    def waits_for(self) -> Json | None:
+        """What the job waits for: before its first call, or while none of its models speaks."""
+        busy = [state for state in self.slots.values() if state.status == "processing"]
+        if self.waits or not busy or not all(state.waits for state in busy):
+            return self.waits
+        return busy[0].waits
+
+    def go_on(self, slot: str) -> None:
+        """What was waited for is here."""
+        if self.slots[slot].waits:
+            self.slots[slot].waits = None
+            self.emit("waiting", slot)
+
     def begin(self, slot: str, phase: str) -> TextBuffer:
         """The model is asked; what it says from now on is in the buffer that comes back."""
         state = self.slots[slot]
+        state.waits = None
         state.status, state.phase, state.error = "processing", phase, None
         state.said, state.flushed = TextBuffer(), 0
         self.emit("model_started", slot, model=state.model, phase=phase)
@@ -84,6 +109,7 @@ class Live:
     def text(self, slot: str, delta: str) -> None:
         state = self.slots[slot]
         offset = state.length
+        state.waits = None
         state.said.append(delta)
         if self._listeners:
             self._tell(
@@ -122,7 +148,9 @@ class Live:
 
     def settle(self, slot: str, status: str, error: Json | None = None, **data: Any) -> None:
         state = self.slots[slot]
-        state.status, state.error = status, error
+        if error:  # a finished answer is remembered as a whole; of this one there is nothing but its events
+            self._write_text(slot, state)
+        state.status, state.error, state.waits = status, error, None
         told = {"error": _without_partial(error)} if error else {}
         kind = "model_failed" if error else "model_finished"
         self.emit(kind, slot, model=state.model, phase=state.phase, **told, **data)
@@ -147,28 +175,39 @@ class Live:
     def unwritten(self) -> list[JobEvent]:
         """Events for the journal since the last call; text of each slot as one piece."""
         for name, state in self.slots.items():
-            if state.status == "processing" and state.length > state.flushed:
-                piece = state.said.since(state.flushed)
-                data = {"text": piece, "offset": state.flushed, "phase": state.phase}
-                self._unwritten.append(self._next("text", name, data))
-                state.flushed = state.length
+            if state.status == "processing":
+                self._write_text(name, state)
         written, self._unwritten = [_for_journal(event) for event in self._unwritten], []
         self.journalled |= bool(written)
         return written
 
+    def _write_text(self, name: str, state: Slot) -> None:
+        if state.length > state.flushed:
+            piece = state.said.since(state.flushed)
+            data = {"text": piece, "offset": state.flushed, "phase": state.phase}
+            self._unwritten.append(self._next("text", name, data))
+            state.flushed = state.length
+
+    def leave(self) -> None:
+        """Nothing more is told here: the job goes on in another process."""
+        for listener in self._listeners:
+            listener.put_nowait(None)
+
     # ── listening ────────────────────────────────────────────────────────────────────────────────────
 
     async def follow(self) -> AsyncIterator[JobEvent]:
-        """All that was, in short, then what comes, to the end."""
-        listener: asyncio.Queue[JobEvent] = asyncio.Queue()
+        """All that was, in short, then what comes, to the end; without an end when the job was lost."""
+        listener: asyncio.Queue[JobEvent | None] = asyncio.Queue()
         for event in self._so_far():
             listener.put_nowait(event)
         self._listeners.add(listener)
         try:
             while True:
-                event = await listener.get()
-                yield event
-                if event.kind in LAST_KINDS:
+                told = await listener.get()
+                if told is None:
+                    return
+                yield told
+                if told.kind in LAST_KINDS:
                     return
         finally:
             self._listeners.discard(listener)

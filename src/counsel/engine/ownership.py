@@ -1,7 +1,8 @@
 """Proof of life: a process that owns jobs holds a flock on a file of its name.
 
 The kernel lets go of it when the process dies, and only then: a suspended laptop keeps its jobs, which a lease by
-time would hand to someone else. An owner is dead when its lock is free, never because it could not be looked at.
+time would hand to someone else. An owner is dead only when that is proven: its lock could be taken, or its file is
+gone and so is its process. Failing to look (no descriptors, no permission, a broken disk) proves nothing.
 """
 
 from __future__ import annotations
@@ -10,69 +11,113 @@ import contextlib
 import fcntl
 import os
 import secrets
-import time
+from collections.abc import Collection
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from counsel import locks, private
+from counsel.engine import processes
 
-NOBODY = ""  # the owner of a job that its process has handed over
-MISSING = 8.0  # seconds that a living process has to make its deleted file again (it looks every two)
+Life: TypeAlias = Literal["alive", "dead", "unknown"]
+NOBODY = ""  # owns the jobs that an engine has let go of in good order
+_HERE: set[str] = set()  # owners in this process
+_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Ownership:
     def __init__(self, folder: Path) -> None:
-        self.name = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self.name = f"{processes.this().words()}-{secrets.token_hex(6)}"
         self._folder = folder
         self._held: int | None = None
-        self._missing: dict[str, float] = {}  # owners whose file is gone, and since when
-        self._hold()
+        _HERE.add(self.name)
+        self.hold()
 
-    def _hold(self) -> None:
-        with contextlib.suppress(OSError):  # a read-only home: nobody can share the database either
-            private.folder(self._folder)
-            self._held = locks.take(self._folder / self.name)
+    def hold(self) -> None:
+        """Have our file, locked; make it again when somebody has removed it.
 
-    def renew(self) -> None:
-        """Make our file again if somebody deleted it."""
+        Where it cannot be made (a read-only home, no descriptor left), our process itself is the proof for others.
+        """
+        if self._held is not None and self._in_place(self._held):
+            return
         with contextlib.suppress(OSError):
-            if self._held is not None and not locks.is_at(self._held, self._folder / self.name):
+            fresh = self._make()
+            if self._held is not None:
                 os.close(self._held)
-                self._held = None
-                self._hold()
+            self._held = fresh
 
-    def alive(self, owner: str) -> bool:
-        if owner in {self.name, NOBODY}:
-            return owner == self.name
+    def _in_place(self, held: int) -> bool:
         try:
-            probe = os.open(self._folder / owner, os.O_RDWR | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            return self._may_live(owner)
-        except OSError:  # no more open files, no permission: that says nothing about the owner
+            return locks.is_at(held, self._folder / self.name)
+        except OSError:  # it cannot be looked at now: nor could it be made
             return True
-        self._missing.pop(owner, None)
+
+    def _make(self) -> int:
+        """Locked before it has its name: nobody ever finds it free while we live."""
+        private.folder(self._folder)
+        fresh = self._folder / f".{self.name}"
+        held = os.open(fresh, _OPEN | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fresh.replace(self._folder / self.name)
+        except BaseException:
+            os.close(held)
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            raise
+        return held
+
+    # ── others ───────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self, owner: str) -> Life:
+        if owner == NOBODY:
+            return "dead"
+        if owner in _HERE:
+            return "alive"
+        process = processes.parse(owner.rpartition("-")[0])
+        if process == processes.this():
+            return "dead"  # an engine in this process that was closed
+        runs = process.runs() if process else None
+        free = self._free(owner)
+        if free is None:
+            return "unknown" if runs is None else "alive" if runs else "dead"
+        # A free lock beside its living process is not the file that it holds: a copy, or put back from a backup.
+        return "dead" if free and not runs else "alive"
+
+    def dead(self, owner: str) -> bool:
+        return self.state(owner) == "dead"
+
+    def _free(self, owner: str) -> bool | None:
+        """Whether an owner's lock could be taken; None where that could not be tried."""
+        try:
+            probe = os.open(self._folder / owner, _OPEN)
+        except OSError:
+            return None
         try:
             fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        else:
-            with contextlib.suppress(OSError):
-                (self._folder / owner).unlink()
+        except BlockingIOError:
             return False
+        except OSError:
+            return None
+        else:
+            return True
         finally:
             os.close(probe)
 
-    def _may_live(self, owner: str) -> bool:
-        """Its file is gone. A process with that id may have lost the file (`rm -r run`), or be another one by now."""
-        pid = owner.partition("-")[0]
-        if not pid.isdigit() or not _runs(int(pid)):
-            return False
-        now = time.monotonic()
-        return now - self._missing.setdefault(owner, now) < MISSING
+    def tidy(self, needed: Collection[str]) -> None:
+        """Remove the files of owners that are dead and own nothing any more."""
+        with contextlib.suppress(OSError):
+            for entry in list(self._folder.iterdir()):
+                owner = entry.name.removeprefix(".")
+                if owner not in needed and self.dead(owner):
+                    with contextlib.suppress(OSError):
+                        entry.unlink()
 
     def release(self) -> None:
+        """We own nothing any more. The file goes, unless it is no longer ours."""
+        _HERE.discard(self.name)
         if self._held is not None:
-            with contextlib.suppress(OSError):
-                if locks.is_at(self._held, self._folder / self.name):
+            if self._in_place(self._held):
+                with contextlib.suppress(OSError):
                     (self._folder / self.name).unlink()
             os.close(self._held)
             self._held = None

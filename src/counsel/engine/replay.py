@@ -12,12 +12,13 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 
-from counsel.engine import packing
+from counsel.engine import packing, partial
 from counsel.engine.live import LAST_KINDS
 from counsel.engine.store import jobs
 from counsel.engine.store.database import Database
 from counsel.requests import JobEvent
 from counsel.textbuffer import TextBuffer
+from counsel.types import Json
 
 _POLL = 0.1  # seconds between looks at a job that another process runs
 
@@ -84,3 +85,33 @@ def _said(database: Database, row: sqlite3.Row) -> dict[str, tuple[str, str]]:
         phase, _, slot = key.rpartition(":")
         said[slot] = phase, reply.text
     return said
+
+
+def slots(database: Database, row: sqlite3.Row) -> list[Json]:
+    """Each model of a job that another process runs, or that did not complete: its state and its text."""
+    found: dict[str, Json] = {}
+    told: dict[str, TextBuffer] = {}
+    for event in jobs.events(database, row["id"], 0):
+        if event.slot:
+            waiting = {"slot": event.slot, "model": "", "status": "waiting", "text": ""}
+            _fold(found.setdefault(event.slot, waiting), event)
+            _hear(told, event)
+    for name, text in told.items():
+        found[name]["text"] = text.text()
+    replies = jobs.replies(database, row["id"])
+    if row["status"] != "processing":
+        return partial.states(row, list(found.values()), replies)
+    for name, reply in partial.last_answers(replies).items():
+        if name in found and found[name]["status"] == "completed":
+            found[name]["text"] = reply.text
+    return list(found.values())
+
+
+def _fold(slot: Json, event: JobEvent) -> None:
+    data = event.data
+    if event.kind == "model_started":
+        slot.pop("error", None)
+        slot |= {"model": data["model"], "status": "processing", "phase": data["phase"]}
+    elif event.kind in {"model_finished", "model_failed"}:
+        slot["status"] = "completed" if event.kind == "model_finished" else "failed"
+        slot |= {"error": data["error"]} if "error" in data else {}

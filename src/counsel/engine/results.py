@@ -58,9 +58,23 @@ def metadata(reply: Reply) -> Json:
     return shown | {name: value for name, value in more.items() if value}
 
 
+def totals(replies: list[Reply]) -> Json:
+    costs = [reply.usage.cost_usd for reply in replies]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "usage": {
+            "input_tokens": sum(reply.usage.input for reply in replies),
+            "output_tokens": sum(reply.usage.output for reply in replies),
+            "total_tokens": sum(reply.usage.total for reply in replies),
+        },
+        "cost_usd": round(sum(known), 8) if known else None,
+        "cost_complete": len(known) == len(costs),
+    }
+
+
 def status_line(*, status: str, tool: str, conversation: str, done: str, created: float, models: str) -> str:
     started = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{ICONS[status]} | {tool.upper()} | {conversation} | {done} | Started: {started} | {models}"
+    return f"{ICONS.get(status, status.upper())} | {tool.upper()} | {conversation} | {done} | Started: {started} | {models}"
 
 
 def accepted(job: Job, models: Iterable[str]) -> Json:
@@ -135,6 +149,10 @@ def status(row: sqlite3.Row, models: list[Json], history: list[Message] | None) 
     if row["status"] == "processing":
         shown["models_status"] = models
         shown["partial"] = "\n\n".join(part["text"] for part in models if part.get("text"))
+    elif models:  # it did not complete: who had answered, and what the others had said by then
+        shown["models_status"] = models
+        if unfinished := "\n\n".join(part["partial"] for part in models if part.get("partial")):
+            shown["partial"] = unfinished
     if row["result"]:
         shown["result"] = packing.load(row["result"])
     if row["error"]:
@@ -156,6 +174,7 @@ def slots(live: Live) -> list[Json]:
             "phase": state.phase,
             "text": state.text(),
         }
+        part |= {"waiting_for": state.waits} if state.waits else {}
         shown.append(part | ({"error": state.error} if state.error else {}))
     return shown
 

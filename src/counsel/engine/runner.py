@@ -1,4 +1,4 @@
-"""Running jobs: starting them, their turn in a conversation, their end, and taking over those of the dead."""
+"""Running jobs: starting them, their turn in a conversation, their end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from counsel import kept
 from counsel.caller import Caller
-from counsel.engine import chat, consensus, exporting, interrupted, leftovers
+from counsel.engine import chat, consensus, exporting, leftovers, partial
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation
 from counsel.engine.describing import Describer
@@ -24,14 +24,15 @@ from counsel.engine.keyring import Keyring, Secret
 from counsel.engine.live import Live
 from counsel.engine.outcome import Outcome
 from counsel.engine.ownership import Ownership
+from counsel.engine.recovery import Recovery
 from counsel.engine.routes import Router
 from counsel.engine.running import Running
 from counsel.engine.store import backups, conversations, jobs, upkeep
 from counsel.engine.store.database import Database, StoreError, Work
-from counsel.engine.task import Job, Task, caller_load
+from counsel.engine.task import Job
 from counsel.engine.titles import Summariser, title_of
+from counsel.engine.turns import Turns
 from counsel.errors import Cancelled, CounselError, Internal
-from counsel.settings import Settings
 from counsel.settings import load as load_settings
 from counsel.types import Json
 
@@ -41,10 +42,9 @@ _ORPHANS = 2.0  # seconds between looks for jobs of dead processes
 _LOOK = 2.0  # seconds between looks at the journal's file
 _FIRST_UPKEEP = 5.0  # seconds
 _SWEEP = 3600.0
+_HEARD = 2.0  # seconds for another process to hear that a job shall stop
 _ENDED = 64
-_STUCK = 25  # attempts in a row in which calls went out and none finished
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
-_CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
 _KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run}
 
 
@@ -73,10 +73,18 @@ class Runner:
         self._keyring = Keyring(database.path.parent, secret.value)
         database.reinstate = self._reinstate
         database.busy = lambda: bool(self.running)
-        self._order: dict[str, asyncio.Lock] = {}  # turns of one conversation, first in, first out
-        self._interrupted: dict[str, float] = {}  # calls of dead processes whose client may come back
+        self._unsaved: dict[str, Work[None]] = {}  # ends of jobs that could not be written yet
         self._loops: list[asyncio.Task[None]] = []
         self._wanted = asyncio.Event()
+        self.recovery = Recovery(
+            database,
+            ownership,
+            self._keyring,
+            running=self.running,
+            start=self._go_on,
+            wanted=self._wanted,
+        )
+        self._turns = Turns(database, self._wanted, self.recovery.lacks_keys)
         self._closing = False
 
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────
@@ -143,6 +151,8 @@ class Runner:
 
     def _forget(self, job_id: str) -> None:
         gone = self.running.pop(job_id, None)
+        if gone:
+            self._turns.ended(gone.job.conversation)
         if gone and gone.job.key:
             self.keys.pop(gone.job.key, None)
         if gone and gone.more:  # whoever asks a moment later is told it, too
@@ -156,20 +166,27 @@ class Runner:
         job = running.job
         fence = jobs.Fence(job.id, self._ownership.name, job.attempt)
         try:
-            async with self._turn(job) if continues else contextlib.nullcontext():
-                running.live.emit("started", tool=job.tool, models=list(job.task.models), **_names(job))
-                if job.attempt > 1:
-                    running.live.resume(jobs.spoken(self._database, job.id))
-                running.titling = self.describer.entitle(running)
-                talk = Consultation(job, fence, self._database, running.live, self.gate)
-                outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
-                await self._conclude(running, talk, outcome)
+            if continues:
+                await self._turns.wait(running, self._unsaved)
+            running.live.waits = None
+            running.live.emit("started", tool=job.tool, models=list(job.task.models), **_names(job))
+            if job.attempt > 1:
+                running.live.resume(jobs.spoken(self._database, job.id))
+            running.titling = self.describer.entitle(running)
+            talk = Consultation(job, fence, self._database, running.live, self.gate)
+            outcome = await _KINDS[job.tool](talk, self._router, self._database, self._cache)
+            await self._conclude(running, talk, outcome)
         except asyncio.CancelledError:
+            if running.lost:
+                log.warning("%s is no longer ours: its calls are stopped", job.id)
+                running.live.leave()
+                return
             if self._closing and not running.cancelled:
                 return  # the job stays `processing`: someone else goes on with it
             await self._end(running, fence, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
         except jobs.LostJob:
             log.warning("%s is no longer ours", job.id)
+            running.live.leave()
         except CounselError as error:
             await self._end(running, fence, "failed", error)
         except Exception as error:  # a defect must end the job, not leave it hanging
@@ -177,27 +194,6 @@ class Runner:
             await self._end(
                 running, fence, "failed", Internal(f"counsel failed inside ({type(error).__name__}).")
             )
-
-    @contextlib.asynccontextmanager
-    async def _turn(self, job: Job) -> Any:
-        """One job at a time on one conversation, in the order in which they were written down."""
-        lock = self._order.setdefault(job.conversation, asyncio.Lock())
-        try:
-            async with lock:
-                while self._someone_before(job):  # noqa: ASYNC110 - in another process: only the database tells
-                    await asyncio.sleep(_TICK / 2)
-                yield
-        finally:
-            if not lock.locked():
-                self._order.pop(job.conversation, None)
-
-    def _someone_before(self, job: Job) -> bool:
-        for row in jobs.running_of(self._database, job.conversation):
-            if row["id"] == job.id:
-                return False
-            if row["id"] not in self.running and self._ownership.alive(row["owner"]):
-                return True
-        return False
 
     async def _conclude(self, running: Running, talk: Consultation, outcome: Outcome) -> None:
         job = running.job
@@ -222,22 +218,23 @@ class Runner:
         running.ending = True
         running.live.emit("done", status=outcome.status)
         self._flush_last(running)
+        end = jobs.finish(
+            talk.fence,
+            outcome.status,
+            result=result,
+            completed=outcome.completed,
+            ledger=[answer.entry for answer in talk.unrecorded],
+            followed=running.live.journalled,
+            also=also,
+        )
         try:
-            await self._writer(job, outcome)(
-                jobs.finish(
-                    talk.fence,
-                    outcome.status,
-                    result=result,
-                    completed=outcome.completed,
-                    ledger=talk.unrecorded,
-                    followed=running.live.journalled,
-                    also=also,
-                )
-            )
+            await self._writer(job, outcome)(end)
         except (StoreError, jobs.LostJob) as error:
             if not (unkept := running.unkept(error)):
+                talk.hand_on()
                 raise
             # the answer was paid for: it is given even when it cannot be kept
+            self._keep_trying(job.id, end, error)
             warnings.append(f"This answer could not be kept: {unkept}")
             result["continuation"].setdefault("messageCount", 0)
         if job.task.export:
@@ -248,6 +245,17 @@ class Runner:
         job.status = outcome.status
         running.result = result
         self.describer.sum_up(running, outcome.text)
+
+    def _keep_trying(self, job_id: str, end: Work[None], error: Exception) -> None:
+        """An end that the disk did not take is written when it can be: else the next process would ask and pay again."""
+        if isinstance(error, StoreError) and len(self._unsaved) < _ENDED:
+            self._unsaved[job_id] = end
+
+    async def _save_ends(self) -> None:
+        for job_id, end in list(self._unsaved.items()):
+            with contextlib.suppress(jobs.LostJob):
+                await self._database.write(end)
+            self._unsaved.pop(job_id, None)
 
     def _writer(self, job: Job, outcome: Outcome) -> Callable[[Work[None]], Awaitable[None]]:
         """Many ends at once share a commit; one alone has its own at once, if it is small: the event loop waits for it."""
@@ -268,12 +276,14 @@ class Runner:
         error.fields.setdefault("job_id", fence.job)
         error.fields.setdefault("continuation_id", running.job.conversation)
         running.live.emit("cancelled" if status == "cancelled" else "failed", error=error.as_dict())
-        self._flush_last(running)
+        self._flush(running)
         running.failure = error.as_dict()
         running.job.status = status
+        end = jobs.finish(fence, status, error=error.as_dict(), also=partial.turn(running.job, status))
         try:
-            await asyncio.shield(self._database.write(jobs.finish(fence, status, error=error.as_dict())))
+            await asyncio.shield(self._database.write(end))
         except (jobs.LostJob, StoreError) as failure:
+            self._keep_trying(fence.job, end, failure)
             running.more = bool(running.unkept(failure))
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
@@ -285,27 +295,18 @@ class Runner:
             await asyncio.wait({running.task})
             return
         await self._database.write(jobs.request_cancel(job_id))
-        row = jobs.by_id(self._database, job_id)
-        until = time.monotonic() + 2
-        while (
-            row
-            and row["status"] == "processing"
-            and self._ownership.alive(row["owner"])
-            and time.monotonic() < until
-        ):
+        until = time.monotonic() + _HEARD
+        while row := jobs.by_id(self._database, job_id):
+            if row["status"] != "processing":
+                return
+            life = self._ownership.state(row["owner"])
+            # of an owner that cannot be looked at, the person's word is enough: if it lives, it stops when it sees that
+            # it has lost the job
+            if life == "dead" or (life == "unknown" and time.monotonic() > until):
+                await self.recovery.give_up(row, "cancelled", Cancelled(f"Job {job_id} was cancelled."))
+            elif time.monotonic() > until:
+                return
             await asyncio.sleep(_TICK / 4)
-            row = jobs.by_id(self._database, job_id)
-        if row and row["status"] == "processing" and not self._ownership.alive(row["owner"]):
-            await self._give_up(row, "cancelled", Cancelled(f"Job {job_id} was cancelled."))
-
-    async def _give_up(self, row: sqlite3.Row, status: Any, error: CounselError) -> None:
-        """End a job that nobody runs."""
-        self._interrupted.pop(row["id"], None)
-        if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
-            return
-        fence = jobs.Fence(row["id"], self._ownership.name, row["attempt"] + 1)
-        with contextlib.suppress(jobs.LostJob):
-            await self._database.write(jobs.finish(fence, status, error=error.as_dict()))
 
     async def close(self, *, keep: bool) -> None:
         """`keep`: calls whose callers wait go on in the next engine, also when nobody comes back for them."""
@@ -316,6 +317,8 @@ class Runner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(StoreError):
+            await self._save_ends()
         with contextlib.suppress(StoreError):
             await self._database.write(jobs.let_go(self._ownership.name, keep=keep))
         self._ownership.release()
@@ -329,7 +332,7 @@ class Runner:
     def start(self) -> None:
         self._loops = [
             asyncio.create_task(self._forever(_TICK, self._tick)),
-            asyncio.create_task(self._forever(_ORPHANS, self.look_for_orphans, self._wanted)),
+            asyncio.create_task(self._forever(_ORPHANS, self._recover, self._wanted)),
             asyncio.create_task(self._forever(_LOOK, self._look)),
             asyncio.create_task(self._upkeep()),
         ]
@@ -355,13 +358,46 @@ class Runner:
             return
         for running in list(self.running.values()):
             self._flush(running)
-        for job_id in jobs.to_cancel(self._database, self._ownership.name):
-            if job_id in self.running:
-                await self.cancel(job_id)
+        if self.home_is_ours():
+            self._ownership.hold()
+        for row in jobs.standing(self._database, list(self.running)):
+            await self._heed(row)
+
+    async def _heed(self, row: sqlite3.Row) -> None:
+        """Stop a job that somebody wants stopped, or that another process has taken: its calls cost money until then."""
+        running = self.running.get(row["id"])
+        if running is None:
+            return
+        mine = (self._ownership.name, running.job.attempt, "processing")
+        doubted = running.doubted
+        running.doubted = (row["owner"], row["attempt"], row["status"]) != mine
+        if (
+            running.doubted and doubted
+        ):  # seen twice: a journal that is being rebuilt may have an older state for a moment
+            running.lose()
+        elif row["cancel"] and not running.doubted:
+            await self.cancel(row["id"])
+
+    async def _recover(self) -> None:
+        await self.look_for_orphans()
+        await self._save_ends()
+
+    async def look_for_orphans(self, only: str | None = None) -> None:
+        if only not in self.running and self.home_is_ours():
+            await self.recovery.look(only)
+
+    def busy(self) -> bool:
+        """Something runs here, or can go on or be ended here."""
+        return bool(self.running) or self.recovery.actionable()
+
+    def _go_on(self, job: Job) -> None:
+        """With a job that another process began."""
+        self._start(job, continues=True, seq=jobs.last_seq(self._database, job.id))
 
     def _flush(self, running: Running) -> None:
         if events := running.live.unwritten():
-            self._database.soon(jobs.append(running.job.id, events))
+            fence = jobs.Fence(running.job.id, self._ownership.name, running.job.attempt)
+            self._database.soon(jobs.append(fence, events))
 
     def _flush_last(self, running: Running) -> None:
         """A job that ended before its first flush was followed by no other process: its row says all."""
@@ -382,94 +418,16 @@ class Runner:
         await self._forever(_SWEEP, self._sweep)
 
     async def _sweep(self) -> None:
-        if not self.home_is_ours():
+        if self._database.problem or not self.home_is_ours():  # others may need what we do not know
             return
         home = self._database.path.parent
         await asyncio.to_thread(kept.sweep, home)
         limit = load_settings({**os.environ, "COUNSEL_HOME": str(home)}).max_database_bytes
         await upkeep.sweep(self._database, limit)
+        await asyncio.to_thread(self._ownership.tidy, jobs.owners(self._database))
         await asyncio.to_thread(leftovers.sweep, home / "outputs", jobs.ids(self._database))
         if not self._database.in_memory and backups.due(self._database.path):
             await asyncio.to_thread(backups.attempt, self._database.path)
-
-    # ── taking over ──────────────────────────────────────────────────────────────────────────────────
-
-    async def look_for_orphans(self, only: str | None = None) -> None:
-        """Go on with jobs whose process died, when the keys that they were asked with are at hand."""
-        if only in self.running or not self.home_is_ours():
-            return
-        self._ownership.renew()
-        for row in jobs.unfinished(self._database):
-            if (
-                row["id"] in self.running
-                or (only and row["id"] != only)
-                or self._ownership.alive(row["owner"])
-            ):
-                continue
-            if row["cancel"]:
-                await self._give_up(row, "cancelled", Cancelled(f"Job {row['id']} was cancelled."))
-            elif row["stuck"] >= _STUCK:
-                await self._give_up(row, "failed", interrupted.gave_up(row))
-            elif not row["background"] and not only and not self._keeps(row):
-                await self._decide(row)
-            elif settings := self._keyring.find(row["fingerprint"]):
-                await self._take_over(row, settings)
-            elif time.time() - row["created"] > row["keep_days"] * 86400:
-                await self._give_up(row, "failed", interrupted.keyless(row))
-
-    async def _decide(self, row: sqlite3.Row) -> None:
-        """An interrupted call whose client has not come back: it is kept, given up, or left for a while longer."""
-        if kept.take(self._database.path.parent, row["id"]):
-            await self._detach(row)
-        elif self._nobody_came(row):
-            if jobs.has_answers(self._database, row["id"]):  # they were paid for
-                await self._detach(row)
-            else:
-                await self._give_up(row, "cancelled", interrupted.abandoned(row))
-
-    async def _detach(self, row: sqlite3.Row) -> None:
-        await self._database.write(jobs.detach(row["id"]))
-        self._wanted.set()  # the next look takes it over
-
-    def _nobody_came(self, row: sqlite3.Row) -> bool:
-        """An interrupted call's client has had its time to come back, counted from when this engine found the call."""
-        found = self._interrupted.setdefault(row["id"], time.monotonic())
-        return time.monotonic() - found >= _CLIENT_GONE
-
-    def busy(self) -> bool:
-        """Something runs here, or can go on or be ended here."""
-        return bool(self.running) or any(map(self._actionable, jobs.unfinished(self._database)))
-
-    def _actionable(self, row: sqlite3.Row) -> bool:
-        """Of a process that has died, and more can be done for it here than wait for its keys."""
-        if self._ownership.alive(row["owner"]):
-            return False
-        ends_here = row["cancel"] or row["stuck"] >= _STUCK or not row["background"]
-        return bool(ends_here or self._keyring.find(row["fingerprint"]))
-
-    def has_owner(self, row: sqlite3.Row) -> bool:
-        return row["id"] in self.running or self._ownership.alive(row["owner"])
-
-    def _keeps(self, row: sqlite3.Row) -> bool:
-        settings = self._keyring.find(row["fingerprint"])
-        return bool(settings and settings.keep_abandoned)
-
-    async def _take_over(self, row: sqlite3.Row, settings: Settings) -> None:
-        self._interrupted.pop(row["id"], None)
-        if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
-            return
-        job = Job(
-            id=row["id"],
-            conversation=row["conversation"],
-            task=Task.load(row["task"]),
-            caller=caller_load(row["caller"], settings),
-            background=bool(row["background"]),
-            created=row["created"],
-            key=row["key"],
-            attempt=row["attempt"] + 1,
-        )
-        log.info("going on with %s (attempt %s)", job.id, job.attempt)
-        self._start(job, continues=True, seq=jobs.last_seq(self._database, job.id))
 
 
 def _names(job: Job) -> Json:

@@ -25,14 +25,22 @@ class Running:
     running_summary: str = ""
     summing_up: asyncio.Task[None] | None = None
     cancelled: bool = False
+    doubted: bool = False  # the journal said at the last look that the job is another's
+    lost: bool = False  # another process has the job now, or has ended it
     ending: bool = False  # how it ended is being written down: too late to stop it
     written: Future[bool] | None = None  # the job's way to the disk
     more: bool = False  # there is more to say than the disk holds: a warning, an export, or all of it
 
     def stop(self) -> None:
         """Once: a second cancellation would interrupt the first one's writing."""
-        if not (self.cancelled or self.ending):
+        if not (self.cancelled or self.ending or self.lost):
             self.cancelled = True
+            self.task.cancel()
+
+    def lose(self) -> None:
+        """Stop asking for a job that is no longer ours; what is being written proves ownership itself."""
+        if not (self.cancelled or self.ending or self.lost):
+            self.lost = True
             self.task.cancel()
 
     def unkept(self, error: Exception) -> BaseException | None:

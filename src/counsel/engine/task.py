@@ -12,6 +12,7 @@ from counsel.requests import Status
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
 
+TOOLS = frozenset({"chat", "askModel", "consensus"})  # kinds of jobs that this release can run
 _DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
 
 
@@ -113,9 +114,11 @@ class Reply:
 
     @classmethod
     def load(cls, text: str) -> Reply:
+        """A newer release may have written fields that this one does not know, an older one fewer."""
         held = json.loads(text)
-        held["usage"] = Usage(**held["usage"])
-        return cls(**{name: _frozen(value) for name, value in held.items()})
+        used = {name: value for name, value in held.pop("usage", {}).items() if name in _USAGE_FIELDS}
+        known = {name: _frozen(value) for name, value in held.items() if name in _REPLY_FIELDS}
+        return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
 
 
 _REPLY_FIELDS = tuple(field.name for field in fields(Reply))
@@ -138,10 +141,10 @@ def caller_dump(caller: Caller) -> str:
 def caller_load(text: str, settings: Settings) -> Caller:
     held = json.loads(text)
     return Caller(
-        client=held["client"],
-        agent=held["agent"],
-        cwd=Path(held["cwd"]),
-        roots=tuple(Path(root) for root in held["roots"]),
-        chain=tuple(held["chain"]),
+        client=held.get("client", ""),
+        agent=held.get("agent"),
+        cwd=Path(held.get("cwd", "")),
+        roots=tuple(Path(root) for root in held.get("roots", ())),
+        chain=tuple(held.get("chain", ())),
         settings=settings,
     )

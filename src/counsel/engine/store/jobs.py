@@ -33,8 +33,11 @@ class Fence:
     owner: str
     attempt: int
 
+    def holds(self, db: sqlite3.Connection) -> bool:
+        return bool(db.execute(f"SELECT 1 FROM jobs WHERE {_MINE}", self.values).fetchone())  # noqa: S608
+
     def check(self, db: sqlite3.Connection) -> None:
-        if not db.execute(f"SELECT 1 FROM jobs WHERE {_MINE}", self.values).fetchone():  # noqa: S608
+        if not self.holds(db):
             raise LostJob(self.job)
 
     @property
@@ -145,15 +148,22 @@ def let_go(owner: str, *, keep: bool) -> Work[None]:
 
 
 def remember(fence: Fence, key: str, slot: str, reply: Reply, entry: tuple[Any, ...]) -> Work[None]:
-    """Memoise a finished call, put it into the ledger, and drop the partial text that it replaces."""
+    """Memoise a finished call, put it into the ledger, and drop the partial text that it replaces.
+
+    An answer is kept even when the job was lost meanwhile: it was paid for, and whoever has the job now need not ask
+    for it again. The first one under a key stays.
+    """
     dumped = reply.dump()
 
     def work(db: sqlite3.Connection) -> None:
-        fence.check(db)
-        db.execute("INSERT OR IGNORE INTO calls VALUES (?,?,?,?)", (fence.job, key, time.time(), dumped))
-        db.execute("DELETE FROM events WHERE job = ? AND slot = ? AND kind = 'text'", (fence.job, slot))
-        db.execute("UPDATE jobs SET stuck = 0 WHERE id = ?", (fence.job,))
+        db.execute(
+            "INSERT OR IGNORE INTO calls SELECT ?1,?2,?3,?4 WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?1)",
+            (fence.job, key, time.time(), dumped),
+        )
         db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", entry)
+        if fence.holds(db):
+            db.execute("DELETE FROM events WHERE job = ? AND slot = ? AND kind = 'text'", (fence.job, slot))
+            db.execute("UPDATE jobs SET stuck = 0 WHERE id = ?", (fence.job,))
 
     return work
 
@@ -176,17 +186,16 @@ def record(entry: tuple[Any, ...]) -> Work[None]:
     return work
 
 
-def append(job_id: str, events: Iterable[JobEvent]) -> Work[None]:
+def append(fence: Fence, events: Iterable[JobEvent]) -> Work[None]:
+    """Nothing when the job was lost: its events are the new owner's to write."""
     rows = [
-        (job_id, event.seq, event.at, event.kind, event.slot, json.dumps(event.data, ensure_ascii=False))
+        (fence.job, event.seq, event.at, event.kind, event.slot, json.dumps(event.data, ensure_ascii=False))
         for event in events
     ]
 
     def work(db: sqlite3.Connection) -> None:
-        db.executemany(
-            "INSERT OR REPLACE INTO events SELECT ?1,?2,?3,?4,?5,?6 WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?1)",
-            rows,
-        )
+        if fence.holds(db):
+            db.executemany("INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?)", rows)
 
     return work
 
@@ -209,11 +218,15 @@ def finish(
     followed: bool = True,
     also: Callable[[sqlite3.Connection], Json | None] | None = None,
 ) -> Work[None]:
-    """End a job. `also` writes what belongs to the same moment (the conversation's turn) and may complete the result."""
+    """End a job. `also` writes what belongs to the same moment (the conversation's turn) and may complete the result.
+
+    A job without a result keeps the text of the calls that had not finished, unless its error has it.
+    """
 
     def work(db: sqlite3.Connection) -> None:
         fence.check(db)
-        held = {**(result or {}), **((also(db) if also else None) or {})} if result is not None else None
+        more = (also(db) if also else None) or {}
+        held = {**result, **more} if result is not None else None
         db.execute(
             "UPDATE jobs SET status = ?, finished = ?, result = ?, error = ?, completed = COALESCE(?, completed) WHERE id = ?",
             (
@@ -227,7 +240,8 @@ def finish(
         )
         if ledger:
             db.executemany("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", ledger)
-        if followed:
+        told = held is not None or bool(error and (error.get("partial") or error.get("failed")))
+        if followed and told:
             db.execute("DELETE FROM events WHERE job = ? AND kind = 'text'", (fence.job,))
 
     return work
@@ -295,7 +309,30 @@ def running_of(db: Database, conversation: str) -> list[sqlite3.Row]:
     )
 
 
-_LISTED = "id, tool, conversation, status, background, created, finished, owner, models, total, completed, title, summary"
+def earlier(db: Database, job: Job) -> list[sqlite3.Row]:
+    """Unfinished jobs of its conversation that were written down before it, whoever owns them."""
+    return db.rows(
+        "SELECT * FROM jobs WHERE status = 'processing' AND conversation = ? "
+        "AND rowid < (SELECT rowid FROM jobs WHERE id = ?) ORDER BY rowid",
+        job.conversation,
+        job.id,
+    )
+
+
+def standing(db: Database, job_ids: Sequence[str]) -> list[sqlite3.Row]:
+    """How the journal sees these jobs now: whose they are, and whether somebody wants them stopped."""
+    marks = ",".join("?" * len(job_ids))
+    return db.rows(f"SELECT id, owner, attempt, status, cancel FROM jobs WHERE id IN ({marks})", *job_ids)  # noqa: S608
+
+
+def owners(db: Database) -> set[str]:
+    return {row[0] for row in db.rows("SELECT DISTINCT owner FROM jobs WHERE status = 'processing'")}
+
+
+_LISTED = (
+    "id, tool, conversation, status, background, created, finished, owner, fingerprint, models, total, completed, "
+    "title, summary"
+)
 
 
 def newest(db: Database, limit: int) -> list[sqlite3.Row]:
@@ -306,19 +343,29 @@ def unfinished(db: Database) -> list[sqlite3.Row]:
     return db.rows("SELECT * FROM jobs WHERE status = 'processing' ORDER BY created, rowid")
 
 
-def to_cancel(db: Database, owner: str) -> list[str]:
-    return [
-        row[0]
-        for row in db.rows(
-            "SELECT id FROM jobs WHERE status = 'processing' AND cancel = 1 AND owner = ?", owner
-        )
-    ]
+def reply(db: Database, job_id: str, key: str) -> Reply | None:
+    row = db.row("SELECT reply FROM calls WHERE job = ? AND key = ?", job_id, key)
+    return Reply.load(row[0]) if row else None
 
 
 def replies(db: Database, job_id: str) -> Mapping[str, Reply]:
-    return {
-        row[0]: Reply.load(row[1]) for row in db.rows("SELECT key, reply FROM calls WHERE job = ?", job_id)
-    }
+    """By key, in its order: of one model, `initial:…` comes before `refined:…`."""
+    return replies_in(db.reader, job_id)
+
+
+def replies_in(db: sqlite3.Connection, job_id: str) -> dict[str, Reply]:
+    rows = db.execute("SELECT key, reply FROM calls WHERE job = ? ORDER BY key", (job_id,))
+    return {row[0]: Reply.load(row[1]) for row in rows}
+
+
+def last_waiting(db: Database, job_id: str) -> Json | None:
+    """What a job, or a model of it, waits for by its events: nothing has happened since it was told."""
+    row = db.row(
+        "SELECT data FROM events told WHERE job = ? AND kind = 'waiting' AND NOT EXISTS (SELECT 1 FROM events "
+        "WHERE job = told.job AND seq > told.seq AND slot = told.slot) ORDER BY seq LIMIT 1",
+        job_id,
+    )
+    return json.loads(row[0]) if row else None
 
 
 def events(db: Database, job_id: str, after: int) -> list[JobEvent]:

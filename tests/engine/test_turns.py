@@ -1,0 +1,178 @@
+"""Turns of one conversation: in order over all processes, after a crash, and behind a job that waits for keys."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from counsel.engine.engine import open_engine
+from counsel.errors import Cancelled, Conflict
+from counsel.requests import ChatRequest
+
+FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
+SECOND = replace(FIRST, prompt="second")
+
+
+async def interrupted(home, caller, fake_api, **fields) -> str:
+    """A first turn whose process ended under it."""
+    fake_api.script(hang_after=1, times=1)
+    ended = await open_engine(home)
+    job = await ended.submit(FIRST, caller, **fields)
+    await fake_api.wait_for(deltas=1)
+    await ended.close()
+    return job
+
+
+def asked(fake_api) -> list[str]:
+    """The last question of each call."""
+    return ["second" if "second" in str(call.body) else "first" for call in fake_api.calls]
+
+
+async def waiting_for(engine, job: str, what: str):
+    async with asyncio.timeout(20):
+        while True:
+            found = (await engine.status(job))["content"].get("waiting_for", {})
+            if found.get("for") == what:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(home, caller, fake_api) -> None:
+    first = await interrupted(home, caller(), fake_api, background=True)
+    engine = await open_engine(home)
+    fake_api.script(contains="first", gate="g")
+    second = await engine.submit(SECOND, caller())
+    await fake_api.wait_for(contains="first", count=2)
+    assert (await waiting_for(engine, second, "turn"))["job_id"] == first
+    fake_api.open_gate("g")
+    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+    assert asked(fake_api) == ["first", "first", "second"]
+    await engine.close()
+
+
+async def test_a_turn_waits_for_one_that_another_process_adopts(home, caller, fake_api) -> None:
+    """The process that has the second turn has not the first one's keys."""
+    first = await interrupted(
+        home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
+    )
+    engine = await open_engine(home)
+    second = await engine.submit(SECOND, caller(), background=True)
+    await waiting_for(engine, second, "turn")
+    other = await open_engine(home)
+    other.meet(caller(OPENAI_API_KEY="sk-another-00000000000000"))
+    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+    assert (await engine.wait(first))["continuation"]["messageCount"] == 2
+    assert asked(fake_api) == ["first", "first", "second"]
+    await other.close()
+    await engine.close()
+
+
+async def test_three_turns_through_two_processes_keep_their_order(engine, home, caller, fake_api) -> None:
+    other = await open_engine(home)
+    fake_api.script(contains="number 0", gate="g")
+    turns = [
+        await (engine, other)[n % 2].submit(replace(FIRST, prompt=f"number {n}"), caller(), background=True)
+        for n in range(5)
+    ]
+    fake_api.open_gate("g")
+    counts = [(await engine.wait(turn))["continuation"]["messageCount"] for turn in turns]
+    assert counts == [2, 4, 6, 8, 10]
+    await other.close()
+
+
+async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_meanwhile(
+    home, caller, fake_api
+) -> None:
+    first = await interrupted(home, caller(), fake_api, key="k")
+    engine = await open_engine(home)
+    second = await engine.submit(SECOND, caller())
+    assert (await waiting_for(engine, first, "client"))["text"]
+    await waiting_for(engine, second, "turn")
+    assert await engine.submit(FIRST, caller(), key="k") == first
+    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+    assert asked(fake_api) == ["first", "first", "second"]
+    await engine.close()
+
+
+async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
+    home, caller, fake_api, monkeypatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.recovery._CLIENT_GONE", 0)
+    first = await interrupted(home, caller(), fake_api)
+    engine = await open_engine(home)
+    second = await engine.submit(SECOND, caller())
+    assert (await engine.wait(second))["continuation"]["messageCount"] == 2
+    with pytest.raises(Cancelled):
+        await engine.wait(first)
+    await engine.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    monkeypatch.setattr("counsel.engine.turns._PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.engine.turns._LOOK", 0.1)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_behind_a_job_without_keys_a_caller_is_told_what_it_waits_for(home, caller, fake_api) -> None:
+    first = await interrupted(
+        home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
+    )
+    engine = await open_engine(home)
+    with pytest.raises(Conflict, match="OPENAI_API_KEY") as refused:
+        await engine.wait(await engine.submit(SECOND, caller()))
+    assert first in refused.value.message
+    assert f"counsel cancel {first}" in refused.value.hint
+    assert asked(fake_api) == ["first"]
+    await engine.close()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_waits_for(
+    home, caller, fake_api
+) -> None:
+    first = await interrupted(
+        home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
+    )
+    engine = await open_engine(home)
+    second = await engine.submit(SECOND, caller(), background=True)
+    assert (await waiting_for(engine, second, "turn"))["job_id"] == first
+    assert "OPENAI_API_KEY" in (await waiting_for(engine, first, "keys"))["text"]
+    listed = {job["job_id"]: job["waiting_for"]["for"] for job in (await engine.recent())["content"]["jobs"]}
+    assert listed == {first: "keys", second: "turn"}
+    assert (await engine.cancel(first))["content"]["status"] == "cancelled"
+    assert (await engine.wait(second))["continuation"]["messageCount"] == 2
+    await engine.close()
+
+
+async def test_a_turn_that_waits_can_be_cancelled(engine, caller, fake_api) -> None:
+    fake_api.script(contains="first", gate="g")
+    first = await engine.submit(FIRST, caller())
+    second = await engine.submit(SECOND, caller())
+    await waiting_for(engine, second, "turn")
+    assert (await engine.cancel(second))["content"]["status"] == "cancelled"
+    fake_api.open_gate("g")
+    assert (await engine.wait(first))["continuation"]["messageCount"] == 2
+    assert asked(fake_api) == ["first"]
+
+
+async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_process(
+    engine, home, caller, fake_api
+) -> None:
+    fake_api.script(status=429, retry_after=20, contains="limited")
+    fake_api.script(hang_after=1, contains="long")
+    narrow = caller(COUNSEL_MAX_CONCURRENT_PER_PROVIDER="2")
+    other = await open_engine(home)
+    limited = await engine.submit(ChatRequest(prompt="limited", model="gpt-5"), narrow, background=True)
+    assert "rate limit" in (await waiting_for(engine, limited, "retry"))["text"]
+    assert (await waiting_for(other, limited, "retry"))["at"] > 0
+    await engine.submit(ChatRequest(prompt="long", model="gpt-5"), narrow, background=True)
+    await fake_api.wait_for(contains="long")
+    third = await engine.submit(ChatRequest(prompt="third", model="gpt-5"), narrow, background=True)
+    assert "2 calls to openai run" in (await waiting_for(engine, third, "slot"))["text"]
+    await waiting_for(other, third, "slot")
+    await engine.cancel(limited)
+    assert (await engine.wait(third))["content"] == "gpt-5 says: third"
+    await other.close()
