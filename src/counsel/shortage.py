@@ -33,6 +33,8 @@ def cause(error: BaseException | None, *, starting: bool = False) -> tuple[str, 
     for each in _chain(error):
         if isinstance(each, MemoryError):
             return _CAUSES[errno.ENOMEM]
+        if isinstance(each, RuntimeError) and "can't start new thread" in str(each):
+            return _START_CAUSES[errno.EAGAIN]
         if isinstance(each, OSError) and each.errno in causes:
             words, hint = causes[each.errno]
             return words.format(limit=_open_files()), hint

@@ -236,3 +236,28 @@ async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> No
     await started.wait()
     await gone(family)
     assert marked(mark) == []
+
+
+async def test_a_line_that_is_too_long_or_no_json_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MAX_LINE", 100_000)
+    code = """
+        print('{"big": "' + "x" * 200_000 + '"}')
+        print('{"deep":' * 10_000)
+        print('{"number": NaN}')
+        print('{"digits": ' + '9' * 5000 + '}')
+        print('{"last": true}')
+    """
+    lines, exit_ = await collect(python(code, tmp_path))
+    assert lines == [{"last": True}]
+    assert exit_.garbage == 4
+
+
+async def test_an_agent_that_never_pauses_is_ended_in_time(tmp_path: Path) -> None:
+    code = """
+        while True:
+            print('{"a": 1}' * 100)
+    """
+    with pytest.raises((TimeoutError, OutputTooLarge)):
+        await collect(python(code, tmp_path), Limits(total=0.5))

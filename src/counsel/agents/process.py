@@ -14,10 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from counsel import jsontext, shortage
 from counsel.agents.warden import GRACE
 from counsel.types import Json, Limits
 
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of one run's stdout
+MAX_LINE = 32 * 1024 * 1024  # bytes of one line; a longer one is passed over like any that is no JSON
 STDERR_TAIL = 8 * 1024
 EXIT_GRACE = 10.0  # seconds between the end of the agent's output and the end of the agent
 _WARDEN = str(Path(__file__).with_name("warden.py"))
@@ -43,6 +45,11 @@ class Exit:
     garbage: int = 0  # lines of stdout that were no JSON object
 
 
+def _grow(kept: bytearray, data: bytes) -> None:
+    """Of a line that is too long only as much is kept as shows that it is."""
+    kept += data[: max(0, MAX_LINE + 1 - len(kept))]
+
+
 class OutputTooLarge(Exception):
     """The agent wrote more than `MAX_OUTPUT`."""
 
@@ -61,6 +68,14 @@ class Process:
         self._lifeline = -1
 
     async def __aenter__(self) -> Self:
+        try:
+            return await self._start()
+        except OSError as error:
+            if lack := shortage.failure(error, f"{self.command.argv[0]} could not be started", starting=True):
+                raise lack from None
+            raise
+
+    async def _start(self) -> Self:
         now = asyncio.get_running_loop().time()
         self._deadline = now + self._limits.total
         self._first_by = min(self._deadline, now + self._limits.first_event)
@@ -101,20 +116,20 @@ class Process:
 
     async def lines(self) -> AsyncGenerator[Json]:
         """Each JSON object that the agent prints; other lines are counted. Raises `TimeoutError`."""
-        parts: list[bytes] = []
+        kept = bytearray()  # of the line that is not whole yet
         size = 0
         while chunk := await self._read():
             if (size := size + len(chunk)) > MAX_OUTPUT:
                 raise OutputTooLarge
             *whole, rest = chunk.split(b"\n")
             for line in whole:
-                parts.append(line)
-                if (found := self._parse(b"".join(parts))) is not None:
+                _grow(kept, line)
+                if (found := self._parse(kept)) is not None:
                     self._first_by = self._deadline
                     yield found
-                parts.clear()
-            parts.append(rest)
-        if (found := self._parse(b"".join(parts))) is not None:
+                kept.clear()
+            _grow(kept, rest)
+        if (found := self._parse(kept)) is not None:
             yield found
 
     async def send(self, message: Json) -> None:
@@ -143,15 +158,17 @@ class Process:
 
     async def _read(self) -> bytes:
         assert self._process.stdout is not None  # noqa: S101
+        if asyncio.get_running_loop().time() >= self._first_by:  # a timer only goes off where a task waits
+            raise TimeoutError
         async with asyncio.timeout_at(self._first_by):
             return await self._process.stdout.read(_CHUNK)
 
-    def _parse(self, line: bytes) -> Json | None:
+    def _parse(self, line: bytearray) -> Json | None:
         if not line.strip():
             return None
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = jsontext.loads(bytes(line)) if len(line) <= MAX_LINE else None
+        except ValueError:
             found = None
         if isinstance(found, dict):
             return found

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from counsel import __version__, errors, sizes
+from counsel import __version__, errors, shortage, sizes
 from counsel.caller import Caller
 from counsel.doors import desk
 from counsel.doors.lines import LinePipe, encode
@@ -77,6 +77,8 @@ class RemoteEngine:
                     await asyncio.sleep(RETRY)
         except (TimeoutError, OSError) as error:
             link.release()
+            if lack := shortage.failure(error, "The daemon cannot be reached", starting=True):
+                raise lack from error
             raise Internal(
                 f"The daemon cannot be reached: {error or 'it does not answer'}.", hint=f"See {link.words}."
             ) from error

@@ -15,9 +15,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from counsel import __version__, logs, private, settings
+from counsel import __version__, logs, private, settings, shortage
 from counsel.doors import place
 from counsel.doors.socket import Visit
 from counsel.requests import LocalEngine
@@ -113,7 +113,9 @@ async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, house.end, "signal")
-    server = await loop.create_unix_server(lambda: Visit(house).pipe, sock=listen(path))
+    listener = listen(path)
+    loop.set_exception_handler(Refusals(listener).handle)
+    server = await loop.create_unix_server(lambda: Visit(house).pipe, sock=listener)
     log.info("daemon %s listens: pid %s", __version__, os.getpid())
     gc.freeze()  # what was imported stays as long as the daemon
     ready()
@@ -133,6 +135,41 @@ def _remove(path: str) -> None:
         OSError
     ):  # a folder in /tmp that held nothing else; COUNSEL_HOME/run holds the locks
         Path(path).parent.rmdir()
+
+
+class Refusals:
+    """When no more files may be opened, whoever comes is told so, through one that was kept for it.
+
+    Else a door would be connected by the kernel, hear nothing, and take the daemon for suspended.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._spare: int | None = None
+        self._keep()
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        found = shortage.cause(context.get("exception"))
+        if found is None or "accept" not in str(context.get("message")):
+            loop.default_exception_handler(context)
+            return
+        log.error("a connection was refused: %s", found[0])
+        self._refuse(b"@" + json.dumps({"refused": f"{found[0]}: {found[1]}"}).encode() + b"\n")
+
+    def _refuse(self, words: bytes) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+        with contextlib.suppress(OSError):
+            for _ in range(BACKLOG):
+                connection, _ = self._listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.sendall(words)
+        self._keep()
+
+    def _keep(self) -> None:
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class House:

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from counsel import shortage
 from counsel.caller import Caller
 from counsel.engine import intake, interrupted, metrics, packing, replay, results
 from counsel.engine.cache import AnswerCache
@@ -77,10 +78,15 @@ class Engine:
         if key and (known := self.runner.keys.get(key) or jobs.id_of_key(self.database, key)):
             await self.runner.look_for_orphans(only=known)
             return known
-        arrival = await intake.receive(
-            request, caller, self.router, self.database, background=background, key=key
-        )
-        return await self.runner.begin(arrival)
+        try:
+            arrival = await intake.receive(
+                request, caller, self.router, self.database, background=background, key=key
+            )
+            return await self.runner.begin(arrival)
+        except (OSError, MemoryError, RuntimeError) as error:  # RuntimeError: "can't start new thread"
+            if lack := shortage.failure(error, "The question could not be taken"):
+                raise lack from error
+            raise
 
     async def wait(self, job_id: str) -> Json:
         """The finished job's result, or its failure raised."""

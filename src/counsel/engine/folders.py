@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from counsel import shortage
 from counsel.caller import Caller
 from counsel.engine import secretfiles
 from counsel.errors import CounselError, FileNotAllowed, InvalidArgument, NotFound
@@ -145,6 +146,8 @@ class Folders:
         )
 
     def _cannot(self, name: str, path: Path, error: OSError) -> CounselError:
+        if lack := shortage.failure(error, f"{name} cannot be read"):
+            return lack
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             if not self.allow(Path(os.path.realpath(path))):
                 return self._outside(name)  # whether it exists is none of the caller's business
@@ -168,7 +171,9 @@ def _real_folder(folder: Path) -> Path | None:
         return None
     try:
         pin = _pin(folder)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if lack := shortage.failure(error, f"{folder} cannot be looked at"):
+            raise lack from None  # else what is in it would seem to be outside
         return None
     try:
         return _real(pin)

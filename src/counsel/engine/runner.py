@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from counsel import kept
+from counsel import kept, shortage
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting, leftovers, partial
 from counsel.engine.cache import AnswerCache
@@ -191,9 +191,9 @@ class Runner:
             await self._end(running, fence, "failed", error)
         except Exception as error:  # a defect must end the job, not leave it hanging
             log.exception("%s failed", job.id)
-            await self._end(
-                running, fence, "failed", Internal(f"counsel failed inside ({type(error).__name__}).")
-            )
+            lack = shortage.failure(error, "The job could not go on")
+            broken = Internal(f"counsel failed inside ({type(error).__name__}).")
+            await self._end(running, fence, "failed", lack or broken)
 
     async def _conclude(self, running: Running, talk: Consultation, outcome: Outcome) -> None:
         job = running.job

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # What a server writes between its messages is told in the result; the library would print a traceback for each.
 logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 
+MOST_PAGES, MOST_TOOLS = 100, 2_000  # of one server's list
 TAIL = 10  # lines of a failed server's stderr
 LONGEST = 500  # letters of one line
 # These two hand a server only the variables that its entry names (and the few every program needs).
@@ -64,14 +65,16 @@ async def connected(start: Start, errors: IO[str], heard: Heard | None = None) -
 
 
 async def every_tool(client: Client) -> list[Tool]:
+    """All pages of them, but for a server whose list has no end."""
     found: list[Tool] = []
     cursor = None
-    while True:
+    for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
         found += page.tools
         cursor = page.next_cursor
-        if not cursor:
-            return found
+        if not cursor or len(found) >= MOST_TOOLS:
+            break
+    return found[:MOST_TOOLS]
 
 
 @asynccontextmanager
