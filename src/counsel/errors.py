@@ -15,6 +15,9 @@
     │   ├── ProviderUnavailable      PROVIDER_UNAVAILABLE       provider
     │   ├── AgentUnavailable         AGENT_UNAVAILABLE          agent
     │   └── RateLimited              RATE_LIMIT_EXCEEDED        provider, retry_after
+    ├── NoAnswer                     the model answered, but not the question: `auto` goes on to the next
+    │   ├── ContentFiltered          CONTENT_FILTERED           provider, model, finish_reason, vendor_reason, vendor_text, recommended_model, partial
+    │   └── EmptyAnswer              EMPTY_ANSWER               provider, model, finish_reason, vendor_reason, vendor_text, partial
     ├── AuthenticationFailed         AUTHENTICATION_FAILED      provider
     ├── TimedOut                     TIMEOUT                    provider, partial
     ├── Cancelled                    CANCELLED
@@ -140,6 +143,22 @@ class RateLimited(Unavailable):
     """A provider takes no more calls for now; `retry_after` says for how many seconds, if it told."""
 
     code = "RATE_LIMIT_EXCEEDED"
+
+
+class NoAnswer(CounselError):
+    code = "EMPTY_ANSWER"
+
+
+class ContentFiltered(NoAnswer):
+    """A model refused, or its provider blocked the prompt or the answer. `vendor_reason` and `vendor_text` say why."""
+
+    code = "CONTENT_FILTERED"
+
+
+class EmptyAnswer(NoAnswer):
+    """A model ended its turn without a word of an answer: nothing, white space, or reasoning alone."""
+
+    code = "EMPTY_ANSWER"
 
 
 class AuthenticationFailed(CounselError):

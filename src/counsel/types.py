@@ -92,6 +92,7 @@ class Call:
     knobs: Knobs = Knobs()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
+    tokens: int = 0  # about how many it sends, for what a stream that breaks off has cost; 0: not known
     hurry: bool = False  # somebody else can answer: a long wait for the next try is not worth it
     # What only agents read: where to work, what to read there themselves, which session to go on with.
     cwd: Path | None = None
@@ -203,6 +204,7 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     cost_usd: float | None = None
+    estimated: bool = False  # the vendor did not report all of it, as when a stream broke off
 
     @property
     def total(self) -> int:
@@ -217,6 +219,7 @@ class Usage:
             cache_read=self.cache_read + other.cache_read,
             cache_write=self.cache_write + other.cache_write,
             cost_usd=None if None in costs else sum(cost for cost in costs if cost),
+            estimated=self.estimated or other.estimated,
         )
 
 
@@ -265,19 +268,25 @@ class UsageReport:
 class Notice:
     """Something that the caller should read in the metadata: a retry, a setting left out, a lost session."""
 
-    kind: Literal["retry", "left_out", "warning", "source"]
+    kind: Literal["retry", "left_out", "adapted", "warning", "source"]
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of every call that did not fail. `paused` stays inside `models/`: see pauses.py."""
+    """The last event of every call that did not fail. `paused` stays inside `models/`: see pauses.py.
 
-    reason: Literal["stop", "length", "tool_calls", "filtered", "paused", "other"] = "stop"
+    After `filtered` (refused or blocked) and `broken` (the vendor gave up on its own answer) there is no answer,
+    whatever text came before: engine/unanswered.py makes them failures. `vendor` has the vendor's own words for
+    it: `reason`, `text`, `recommended_model`.
+    """
+
+    reason: Literal["stop", "length", "tool_calls", "filtered", "broken", "paused", "other"] = "stop"
     model: str | None = None  # what the vendor says answered
     native: Any = field(default=None, repr=False)  # the assistant's turn verbatim, for `Turn.native`
     session: str | None = None  # an agent's own session, to go on with
+    vendor: Mapping[str, str] = field(default_factory=dict)
 
 
 Event: TypeAlias = Text | Withdrawn | Thinking | ToolUse | ToolRan | UsageReport | Notice | Finished
@@ -299,11 +308,23 @@ class Wire(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Adapted:
+    setting: str
+    asked: str
+    sent: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: Json = field(repr=False)
     left_out: tuple[str, ...] = ()  # names of settings that were asked for and not sent
+    adapted: tuple[Adapted, ...] = ()  # settings of which another value was sent than the one asked for
+    optional: tuple[
+        str, ...
+    ] = ()  # fields of the body, as dotted paths, to send without when the vendor refuses them
 
 
 class StreamReader(Protocol):

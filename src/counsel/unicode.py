@@ -22,6 +22,13 @@ def is_sound(text: str) -> bool:
     return True
 
 
+def is_blank(text: str) -> bool:
+    """Nothing to read: empty, white space, or characters that nobody sees (zero-width, control)."""
+    if not text or text.isspace():
+        return True
+    return len(text) < 256 and not any(char.isprintable() and not char.isspace() for char in text)
+
+
 class Mender:
     """`sound` for text that comes in pieces: servers written in JavaScript cut between the halves of an emoji."""
 

@@ -54,6 +54,7 @@ class Behaviour:
     cut_after: int | None = None
     cut: str = "abort"  # abort: the connection breaks; end: a proper HTTP end without the vendor's last event
     raw: str | None = None  # the whole stream verbatim, instead of an answer
+    body: Any = None  # this JSON verbatim, with `status` (200 unless told), where a stream was asked for, too
     malformed: str | None = None  # body: not JSON; event: one event is not JSON; html: a proxy's page
     reasoning_field: str = "reasoning_content"  # OpenAI Chat dialects: also `reasoning`, or `mistral`
 

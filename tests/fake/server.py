@@ -188,6 +188,9 @@ class FakeAPI:
         if chosen.latency:
             await asyncio.sleep(chosen.latency)
         await steps.at(BEFORE_HEADERS)
+        if chosen.body is not None:
+            received.status = chosen.status or 200
+            return web.json_response(chosen.body, status=received.status)
         if (chosen.error or chosen.status) and chosen.error_after is None:
             return self._fail(received, asked, chosen)
         if chosen.malformed in MALFORMED:

@@ -25,13 +25,18 @@ def _model(model: Model) -> Sequence[str]:
     return (
         f"`{model.id}`",
         ", ".join(f"`{alias}`" for alias in model.aliases),
-        short(model.context),
+        _context(model),
         short(model.output),
         "yes" if model.vision else "",
         "yes" if model.web_search else "",
         " / ".join(str(model.efforts[level]) for level in EFFORTS) if model.efforts else "",
         str(model.auto_rank or ""),
     )
+
+
+def _context(model: Model) -> str:
+    specified = model.options.get("specified_context")
+    return f"{short(model.context)} (specified: {short(specified)})" if specified else short(model.context)
 
 
 def providers() -> str:

@@ -16,7 +16,6 @@ from counsel.types import (
     Json,
     Knobs,
     Model,
-    Notice,
     Prepared,
     Provider,
     Text,
@@ -169,12 +168,11 @@ def test_ids_that_we_made_up_stay_here() -> None:
 
 def test_a_blocked_prompt_is_filtered_and_says_why() -> None:
     reader = WIRES["gemini"].reader()
-    (notice,) = reader.feed("", '{"promptFeedback":{"blockReason":"SAFETY"}}')
-    assert isinstance(notice, Notice)
-    assert "SAFETY" in notice.text
+    assert not reader.feed("", '{"promptFeedback":{"blockReason":"SAFETY"}}')
     (finished,) = reader.finish()
     assert isinstance(finished, Finished)
     assert finished.reason == "filtered"
+    assert finished.vendor == {"reason": "SAFETY"}
 
 
 # ── OpenAI Chat dialects ──

@@ -18,6 +18,7 @@ from counsel.errors import (
     AuthenticationFailed,
     CounselError,
     ModelNotFound,
+    NoAnswer,
     Refused,
     SelfConsultation,
     Unavailable,
@@ -34,7 +35,9 @@ async def run(talk: Consultation, router: Router, database: Database, cache: Ans
     reply, passed_over = await _first_answer(
         talk, routes(job, router, history, database), history, database, cache
     )
-    about = results.metadata(reply) | ({"passed_over": passed_over} if passed_over else {})
+    about = results.metadata(reply)
+    if passed_over:
+        about |= {"passed_over": passed_over, "cost_usd": _with_failures(reply, passed_over)}
     return Outcome(
         status="completed",
         result=_result(job, reply, about),
@@ -100,11 +103,22 @@ async def _first_answer(
         except CounselError as error:
             if number == len(candidates) or not _another_may_answer(error):
                 raise
-            passed_over.append({"model": route.name, "code": error.code, "error": error.message})
+            passed_over.append(_passed_over(route, error))
             _say(talk, route, error, candidates[number])
         else:
             return reply, passed_over
     raise AssertionError("auto never gives an empty list")
+
+
+def _passed_over(route: Route, error: CounselError) -> Json:
+    shown: Json = {"model": route.name, "code": error.code, "error": error.message}
+    return shown | {name: error.fields[name] for name in ("usage", "cost_usd") if name in error.fields}
+
+
+def _with_failures(reply: Reply, passed_over: list[Json]) -> float | None:
+    """What the job cost: those who failed on the way are paid, too."""
+    costs = [reply.usage.cost_usd, *(failed["cost_usd"] for failed in passed_over if "cost_usd" in failed)]
+    return None if None in costs else round(sum(cost for cost in costs if cost), 10)
 
 
 def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) -> None:
@@ -116,10 +130,10 @@ def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) ->
 
 def _another_may_answer(error: CounselError) -> bool:
     """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
-    its window may be full by now. Whoever says that it cannot go on is replaced in the middle of an answer, too; what any other
+    its window may be full by now; what one refuses to say, or says nothing to, another may answer. Whoever says that it cannot go on is replaced in the middle of an answer, too; what any other
     failure breaks off is kept as what had arrived.
     """
-    if isinstance(error, Unavailable | AuthenticationFailed | Refused):
+    if isinstance(error, Unavailable | AuthenticationFailed | Refused | NoAnswer):
         return True
     if error.fields.get("partial"):
         return False

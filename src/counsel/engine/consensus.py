@@ -156,7 +156,7 @@ class Round:
         if own.session:
             call = replace(call, session=own.session)
         if model := _route(voice).model:
-            tokens.check_window(call, model)
+            call = replace(call, tokens=tokens.check_window(call, model))
         return await self._ask(voice, "refined", call)
 
     async def _compose(self, voice: Voice) -> Call:
@@ -246,7 +246,9 @@ def _outcome(
             "temperature": 0.2 if job.task.temperature is None else job.task.temperature,
             "models_requested": list(job.task.models),
         },
-        "metadata": results.totals([*initial.values(), *refined.values()]),
+        "metadata": results.totals(
+            [*initial.values(), *refined.values()], [failure.error.fields for failure in failures]
+        ),
         "job_id": job.id,
     }
     return Outcome(

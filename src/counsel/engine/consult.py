@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from counsel import shortage
-from counsel.engine import diary, ledger, tokens
+from counsel.engine import diary, ledger, results, tokens, unanswered
 from counsel.engine.gate import Gate
 from counsel.engine.live import Live
 from counsel.engine.routes import Route
@@ -68,12 +68,17 @@ class Fold:
 
     said: TextBuffer = field(default_factory=TextBuffer)
     size: int = 0  # bytes of `said`
+    began: float = field(default_factory=time.monotonic)
+    unbilled: int = 0  # four for a token: what came since usage was last reported
     usage: Usage = field(default_factory=Usage)
     notices: list[Json] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     tools: list[Json] = field(default_factory=list)
     finished: Finished | None = None
     mender: Mender = field(default_factory=Mender)
+
+    def report(self, usage: Usage) -> None:
+        self.usage, self.unbilled = usage, 0
 
     def without(self, void: str) -> int:
         """How many characters stand when what was said last is taken back, mended as it was when it came."""
@@ -111,7 +116,6 @@ class Consultation:
             return self.recall(step, reply)
         fold = Fold(self.live.begin(slot, step.phase))
         diary.asked(self.job, route, call)
-        began = time.monotonic()
         try:
             if full := self._gate.full(self.job.caller, route.provider):
                 self.live.wait(slot, "slot", full)
@@ -121,13 +125,13 @@ class Consultation:
                 self._mark_attempt()
                 await self._listen(slot, route, self._events(route, call), fold)
         except (CounselError, asyncio.CancelledError) as error:
-            self._failed(error, route, step, fold, began)
+            self._failed(error, route, call, step, fold)
             raise
         except BaseException as error:
-            raise self._failed(error, route, step, fold, began) from error
-        reply = self._reply(route, began, fold, call)
+            raise self._failed(error, route, call, step, fold) from error
+        reply = self._reply(route, call, fold)
         diary.answered(self.job, route, reply)
-        entry = ledger.entry(self.job, route, began, reply.usage)
+        entry = ledger.entry(self.job, route, fold.began, reply.usage)
         if step.last:
             self.unrecorded.append(Answer(step, reply, entry))
         else:
@@ -173,8 +177,8 @@ class Consultation:
         handlers: dict[type, Callable[[Any], None]] = {
             Text: lambda event: self._hear(slot, event.delta, fold),
             Withdrawn: lambda event: self._withdraw(slot, route, event, fold),
-            Thinking: lambda event: self.live.thinking(slot, event.delta),
-            UsageReport: lambda event: setattr(fold, "usage", event.usage),
+            Thinking: lambda event: self._think(slot, event.delta, fold),
+            UsageReport: lambda event: fold.report(event.usage),
             Notice: lambda event: self._notice(slot, event, fold),
             ToolUse: lambda event: self.live.emit("tool", slot, name=event.call.name),
             ToolRan: lambda event: self._tool(slot, event, fold),
@@ -194,6 +198,8 @@ class Consultation:
             raise Internal(
                 "The answer ended without its end.", hint="This is a defect in counsel: please report it."
             )
+        if failure := unanswered.failure(route, fold.finished, fold.said.text()):
+            raise failure
 
     def _hear(self, slot: str, delta: str, fold: Fold) -> None:
         """A client in Rust refuses a whole message for half a character."""
@@ -204,12 +210,17 @@ class Consultation:
         if fold.size + (count := allowance.size(delta)) > self._most:
             delta = allowance.first_bytes(delta, self._most - fold.size)
         fold.size += count
+        fold.unbilled += 2 * count - len(delta)  # as `tokens.estimate` counts
         self.live.text(slot, delta)
 
     def _cut(self, slot: str, route: Route, fold: Fold) -> None:
         """The transport cuts one request's answer; an agent's, or that of many requests, is cut here."""
         self._notice(slot, allowance.notice(route.name, self._most), fold)
         fold.finished = Finished("length")
+
+    def _think(self, slot: str, delta: str, fold: Fold) -> None:
+        fold.unbilled += 2 * allowance.size(delta) - len(delta)
+        self.live.thinking(slot, delta)
 
     def _withdraw(self, slot: str, route: Route, void: Withdrawn, fold: Fold) -> None:
         kept = fold.without(void.text)
@@ -235,12 +246,13 @@ class Consultation:
             fold.tools.append(shown)
         self.live.emit("tool", slot, name=ran.name, **shown)
 
-    def _failed(
-        self, error: BaseException, route: Route, step: Step, fold: Fold, began: float
-    ) -> CounselError:
+    def _failed(self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold) -> CounselError:
         """Write it down. Not in `ask`: a failure that its own frame names stays, with the prompt, until it is collected."""
         failure = self._failure(error, route, step, fold)
-        lost = ledger.entry(self.job, route, began, _priced(route, fold.usage), code=failure.code)
+        spent = _spent(route, call, fold)
+        if spent.total:
+            failure.fields |= {"usage": results.usage(spent), "cost_usd": spent.cost_usd}
+        lost = ledger.entry(self.job, route, fold.began, spent, code=failure.code)
         self._database.soon(jobs.record(lost))
         self.live.settle(step.slot, "failed", failure.as_dict())
         diary.failed(self.job, route, failure)
@@ -270,17 +282,15 @@ class Consultation:
             f"Asking {route.name} failed inside counsel ({type(error).__name__}).", provider=route.provider
         )
 
-    def _reply(self, route: Route, began: float, fold: Fold, call: Call) -> Reply:
+    def _reply(self, route: Route, call: Call, fold: Fold) -> Reply:
         finished = fold.finished or Finished()
-        usage = _estimated(call, fold, route) if fold.cut and not fold.usage.total else fold.usage
-        usage = _priced(route, usage)
         return Reply(
             text=fold.said.text(),
             provider=route.provider,
             model=route.name,
-            usage=usage,
+            usage=_spent(route, call, fold) if fold.cut else _priced(route, fold.usage),
             finish_reason=finished.reason,
-            ms=round((time.monotonic() - began) * 1000),
+            ms=round((time.monotonic() - fold.began) * 1000),
             vendor_model=finished.model,
             left_out=tuple(name for name in dict.fromkeys(fold.left_out) if self.job.task.asked_for(name)),
             notices=tuple(fold.notices),
@@ -289,10 +299,19 @@ class Consultation:
         )
 
 
-def _estimated(call: Call, fold: Fold, route: Route) -> Usage:
-    """Vendors count at the end of an answer, and this one was cut before: rather too much than nothing."""
-    sent = tokens.estimate_call(call, route.model) if route.model else 0
-    return Usage(input=sent, output=tokens.estimate(fold.said.text()))
+def _spent(route: Route, call: Call, fold: Fold) -> Usage:
+    """What a call used that failed or was cut. Vendors bill a stream that breaks off or is cancelled, but report its usage at
+    its end: what they had not reported by then is estimated. An agent's input is its own affair and is not guessed at.
+    """
+    reported = _priced(route, fold.usage) if fold.usage.total else Usage(cost_usd=0.0)
+    complete = fold.finished is not None and reported.total and not fold.cut
+    if complete or not fold.unbilled:
+        return reported
+    unheard = 0
+    if route.model is not None and not reported.input:
+        unheard = call.tokens or tokens.estimate_call(call, route.model)
+    guessed = Usage(input=unheard, output=-(-fold.unbilled // 4), estimated=True)
+    return reported + _priced(route, guessed)
 
 
 def _priced(route: Route, usage: Usage) -> Usage:

@@ -16,6 +16,7 @@ from counsel.engine.store.database import Database
 from counsel.engine.task import Job
 from counsel.errors import Internal, Refused
 from counsel.types import Call, Image, Model, Turn
+from counsel.unicode import is_blank
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,7 @@ def compose(job: Job, history: History, route: Route, database: Database) -> Cal
         knobs=task.knobs,
     )
     if route.model is not None:
-        tokens.check_window(call, route.model)
-        return call
+        return replace(call, tokens=tokens.check_window(call, route.model))
     return _for_agent(call, job, history, route, database)
 
 
@@ -80,11 +80,16 @@ def _question(job: Job, history: History, route: Route) -> Turn:
 def _turns(history: History, model: Model | None) -> list[Turn]:
     sees = model is None or model.vision
     return [
-        Turn(message.role, message.text, _fitting(message.images, history, model))
+        Turn(message.role, _readable(message), _fitting(message.images, history, model))
         if sees or not message.images
         else Turn(message.role, message.text + prompts.unseen(len(message.images)))
         for message in history.messages
     ]
+
+
+def _readable(message: Message) -> str:
+    """Older releases kept empty answers. No vendor takes one back, and many want the roles to alternate."""
+    return prompts.NO_ANSWER if message.role == "assistant" and is_blank(message.text) else message.text
 
 
 def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tuple[Image, ...]:

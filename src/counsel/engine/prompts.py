@@ -48,3 +48,6 @@ RUNNING = "This answer is still being written. Say in one or two sentences what 
 def unseen(count: int) -> str:
     """In the place of earlier images, for a model that sees none: else it would not know what the others spoke of."""
     return f"\n\n[{count} image{'s' if count > 1 else ''} here, which you cannot see]"
+
+
+NO_ANSWER = "[no answer was given]"  # in the place of an empty one, which no vendor takes back

@@ -35,6 +35,8 @@ def usage(used: Usage) -> Json:
         "cache_creation_input_tokens": used.cache_write,
         "cache_read_input_tokens": used.cache_read,
     }
+    if used.estimated:
+        shown["estimated"] = True
     return shown | {name: count for name, count in more.items() if count}
 
 
@@ -58,15 +60,16 @@ def metadata(reply: Reply) -> Json:
     return shown | {name: value for name, value in more.items() if value}
 
 
-def totals(replies: list[Reply]) -> Json:
-    costs = [reply.usage.cost_usd for reply in replies]
+def totals(replies: list[Reply], failures: Iterable[Mapping[str, Any]] = ()) -> Json:
+    """What a job used and cost. `failures`: the fields of those who failed, who are paid, too."""
+    lost = [fields for fields in failures if "usage" in fields]
+    used = [*(usage(reply.usage) for reply in replies), *(fields["usage"] for fields in lost)]
+    costs = [*(reply.usage.cost_usd for reply in replies), *(fields.get("cost_usd") for fields in lost)]
     known = [cost for cost in costs if cost is not None]
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    estimated: Json = {"estimated": True} if any(each.get("estimated") for each in used) else {}
     return {
-        "usage": {
-            "input_tokens": sum(reply.usage.input for reply in replies),
-            "output_tokens": sum(reply.usage.output for reply in replies),
-            "total_tokens": sum(reply.usage.total for reply in replies),
-        },
+        "usage": {name: sum(each[name] for each in used) for name in names} | estimated,
         "cost_usd": round(sum(known), 8) if known else None,
         "cost_complete": len(known) == len(costs),
     }

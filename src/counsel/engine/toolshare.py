@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from counsel.caller import Caller
-from counsel.engine import tokens
+from counsel.engine import tokens, unanswered
 from counsel.engine.routes import Route
 from counsel.engine.toollinks import Link, Said, links
 from counsel.engine.toolservers import Shared, choose, where
@@ -89,7 +89,7 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
     account = Account(route)
     for number in range(1, ROUNDS + 2):
         if route.model:
-            tokens.check_window(call, route.model)
+            call = replace(call, tokens=tokens.check_window(call, route.model))
         round_ = Round()
         async with aclosing(_asked(route, call)) as events:
             async for event in events:
@@ -97,6 +97,9 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
                     yield shown
         account.close()
         if not round_.wants_tools:
+            # "Let me look." before a tool is no answer: the last round must have one
+            if failure := unanswered.failure(route, round_.finished, round_.text):
+                raise failure
             yield round_.finished
             return
         if number > ROUNDS:
@@ -160,7 +163,11 @@ class Round:
     @property
     def wants_tools(self) -> bool:
         """Calls that were cut off or filtered are not made."""
-        return bool(self.calls) and self.finished.reason not in {"length", "filtered"}
+        return bool(self.calls) and self.finished.reason not in {"length", "filtered", "broken"}
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
 
     def hear(self, event: Event, account: Account) -> list[Event]:
         if isinstance(event, Finished):
@@ -179,7 +186,7 @@ class Round:
     def turn(self) -> Turn:
         return Turn(
             "assistant",
-            "".join(self._pieces),
+            self.text,
             tool_calls=tuple(self.calls),
             native=self.finished.native,
         )

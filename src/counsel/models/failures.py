@@ -59,6 +59,7 @@ _BY_NAME: dict[str, Kind] = {
     "RESOURCE_EXHAUSTED": "rate_limit",
     "context_length_exceeded": "context",
     "exceed_context_size_error": "context",
+    "too_many_prompt_tokens": "context",
     "request_too_large": "context",
     "overloaded_error": "overloaded",
     "UNAVAILABLE": "overloaded",
@@ -77,11 +78,23 @@ _SENTENCES: tuple[tuple[str, Kind], ...] = (
     (r"maximum prompt length is (?P<max>\d+) but the request contains (?P<given>\d+)", "context"),
     (r"contains (?P<given>\d+) tokens.*too large for model with (?P<max>\d+) maximum context", "context"),
     (r"exceeds? the (?:available )?context (?:window|size|length)|context length exceeded|prompt is too long", "context"),
+    (r"prompt too long; exceeded (?:max )?context length", "context"),
     (r"credit balance is too low|exceeded your current quota|insufficient (?:balance|credits)", "quota"),
+    (r"reached your specified api usage limits|used all available credits|monthly spending limit", "quota"),
     (r"api key not valid|incorrect api key|invalid api key|no auth credentials", "auth"),
     (r"is not a valid model|model not found|invalid model|does not exist or you do not have access", "not_found"),
     (r"overloaded", "overloaded"),
 )  # fmt: skip
+# Names of a request that is wrong however often it is sent. They come with all kinds of statuses, which say more.
+_WRONG_REQUEST = frozenset(
+    {
+        "invalid_request_error",
+        "bad_request_error",
+        "BadRequestError",
+        "INVALID_ARGUMENT",
+        "FAILED_PRECONDITION",
+    }
+)
 _BY_WORDS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _SENTENCES)
 
 
@@ -95,6 +108,7 @@ class Complaint:
     retry_after: float | None = None
     max_tokens: int | None = None
     provided_tokens: int | None = None
+    field: str = ""  # of the request, that it is about
 
     @property
     def retryable(self) -> bool:
@@ -115,20 +129,45 @@ def understand(status: int | None, body: Any, headers: Mapping[str, str] | None 
         ((kind, match) for pattern, kind in _BY_WORDS if (match := pattern.search(words))), (None, None)
     )
     return Complaint(
-        kind=_kind(status, names, spoken, is_json=isinstance(body, (dict, list))),
+        kind=_quota(status, details) or _kind(status, names, spoken, is_json=isinstance(body, (dict, list))),
         words=words,
         status=status,
         retry_after=_retry_after(headers or {}, details),
         max_tokens=_number(found, "max"),
         provided_tokens=_number(found, "given"),
+        field=_field(body),
     )
+
+
+def _field(body: Any) -> str:
+    inner = body.get("error") if isinstance(body, dict) else None
+    return str(inner.get("param") or "") if isinstance(inner, dict) else ""
+
+
+def _quota(status: int | None, details: list[Json]) -> Kind | None:
+    """Google speaks of quota and billing whenever a limit is met; which limit it was says whether waiting helps."""
+    if status not in {None, 429}:
+        return None
+    broken = [limit for detail in details for limit in _dicts(detail.get("violations"))]
+    if any("PerDay" in str(limit.get("quotaId")) or str(limit.get("quotaValue")) == "0" for limit in broken):
+        return "quota"
+    waits = any(detail.get("retryDelay") for detail in details)
+    return "rate_limit" if waits or any(limit.get("quotaId") for limit in broken) else None
+
+
+def _dicts(value: Any) -> list[Json]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _kind(status: int | None, names: list[str], spoken: Kind | None, *, is_json: bool) -> Kind:
     named = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
     if status is not None and status >= 500:
+        if spoken == "context":
+            return "context"
         busy = "overloaded" in {spoken, named} or status in _BY_STATUS
         return "overloaded" if busy else "server"
+    if named == "server" and status is not None:  # Ollama Cloud calls a refused key an `api_error`
+        named = None
     says_more = {"context", "quota"} if status else {"context", "quota", "overloaded"}
     surest_first: tuple[Kind | None, ...] = (
         spoken if spoken in says_more else None,
@@ -136,7 +175,7 @@ def _kind(status: int | None, names: list[str], spoken: Kind | None, *, is_json:
         "wrong_address" if status == 404 and not is_json else None,
         _BY_STATUS.get(status or 0),
         spoken,
-        "server" if status is None else "refused",
+        "server" if status is None and not _WRONG_REQUEST.intersection(names) else "refused",
     )
     return next(kind for kind in surest_first if kind)
 
@@ -154,8 +193,7 @@ def _said(body: Any) -> tuple[list[str], str, list[Json]]:
             inner if isinstance(inner, str) else str(body.get("message", "")),
             [],
         )
-    listed = inner.get("details")
-    details = [detail for detail in (listed if isinstance(listed, list) else ()) if isinstance(detail, dict)]
+    details = _dicts(inner.get("details"))
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
     words = inner.get("message") or inner.get("detail") or body.get("detail") or ""
@@ -270,7 +308,7 @@ def _limited(complaint: Complaint, label: str, name: str, quote: str, fields: Js
     if complaint.kind == "quota":
         return RateLimited(
             f"{label} says that the account's quota or credit is used up{quote}",
-            hint=f"Check the plan and billing at {label}, or ask another model.",
+            hint=f"Check the plan, limits and billing at {label}, or ask another model.",
             provider=name,
             reason="insufficient_quota",
             **fields,
@@ -295,6 +333,6 @@ def _other(complaint: Complaint, endpoint: Endpoint, label: str, quote: str, fie
         message = f"{label} failed ({status or 'in the stream'}){quote}"
         hint = "Try again, or ask another model."
     else:
-        message = f"{label} refused the request ({status}){quote}"
+        message = f"{label} refused the request ({status or 'in the stream'}){quote}"
         hint = "`counsel models` shows what each model takes."
     return UpstreamError(message, hint=hint, provider=provider.name, status=status, **fields)

@@ -182,9 +182,9 @@ def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
     efforts = fields.pop("efforts", None)
     if efforts is not None:
         fields |= _effort_fields(rows, efforts)
-    successor = fields.pop("successor", None)
-    if successor:
-        fields["options"] = {**fields.get("options", {}), "successor": successor}
+    for name in ("successor", "specified_context"):
+        if value := fields.pop(name, None):
+            fields["options"] = {**fields.get("options", {}), name: value}
     return fields
 
 
@@ -332,6 +332,7 @@ MODEL_FIELDS: dict[str, Callable[[Any], Any]] = {
     "aliases": _texts,
     "auto_rank": _count,
     "successor": _text,
+    "specified_context": _count,
     "options": _table,
 }
 _BOTH_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {

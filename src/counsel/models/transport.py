@@ -14,16 +14,18 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 
 from counsel import jsontext, reach
 from counsel.errors import ConfigInvalid, CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
-from counsel.models import allowance, compression, proxies, unreachable
+from counsel.models import allowance, compression, prices, proxies, unreachable
 from counsel.models.clock import Clock
 from counsel.models.failures import Complained, Complaint, as_error, understand
 from counsel.models.pauses import resumed
+from counsel.models.plain import WholeBody
 from counsel.models.sse import EventParser, TooLarge
 from counsel.models.wires import WIRES
 from counsel.textbuffer import TextBuffer
@@ -40,6 +42,9 @@ from counsel.types import (
     Prepared,
     StreamReader,
     Text,
+    Thinking,
+    Usage,
+    UsageReport,
 )
 
 USUAL = Limits()
@@ -48,6 +53,7 @@ BACKOFF = 0.5  # seconds before the second try; doubled for each further one
 _MOST_TRUSTED = 32  # sets of certificates
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_LISTING_BYTES = 8 * 1024 * 1024  # OpenRouter's list of models has 0.6 MB
+_MOST_REFUSALS = 1024  # of optional fields, remembered
 _ERROR_SECONDS = 2.0  # for the rest of an error's body: the status says enough
 
 
@@ -61,6 +67,7 @@ class Transport:
         self._sleep = sleep
         self._session: aiohttp.ClientSession | None = None
         self._trusted: dict[tuple[str, ...], ssl.SSLContext] = {}
+        self.refused_fields: set[tuple[str, str | None, str, str]] = set()  # address, key, model, field
 
     def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = USUAL
@@ -75,27 +82,37 @@ class Transport:
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits, ends: float
     ) -> AsyncGenerator[Event]:
         prepared = WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
-        for name in prepared.left_out:
-            yield Notice("left_out", f"{model.id} does not take {name}: it was left out.", {"setting": name})
+        for notice in _changes(prepared, model):
+            yield notice
         loop = asyncio.get_running_loop()
-        body = json.dumps(prepared.body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+        spent = Usage(cost_usd=0.0)  # by tries that failed
         for attempt in range(1, limits.attempts + 1):
-            exchange = _Exchange(self, prepared, body, Clock(limits, ends, endpoint), model)
+            exchange = _Exchange(self, prepared, Clock(limits, ends, endpoint), model)
             try:
                 await exchange.open()
                 while (events := await exchange.read()) is not None:
                     for event in events:
-                        yield event
+                        yield UsageReport(spent + event.usage) if type(event) is UsageReport else event
             except _Transient as transient:
-                failed = transient
+                failed, final = transient, False
+            except CounselError as error:
+                failed, final = _Transient(error), True
             else:
                 return
             finally:
                 exchange.close()
+            if used := exchange.unpaid(call.tokens):
+                spent += used
+                yield UsageReport(spent)
             wait = self._wait(attempt, failed.retry_after)
             too_long = loop.time() + wait >= ends or (call.hurry and wait > IN_A_HURRY)
-            if exchange.passed_on or attempt == limits.attempts or too_long:
-                raise failed.error
+            if final or exchange.passed_on or attempt == limits.attempts or too_long:
+                try:
+                    raise failed.error
+                finally:
+                    del (
+                        failed
+                    )  # an error that its own frame names stays, with the prompt, until it is collected
             yield _announcement(attempt, wait, failed.error, limits)
             await self._sleep(wait)
 
@@ -213,18 +230,19 @@ class _Broken(Exception):
 class _Exchange:
     """One try of one call: request out, events in."""
 
-    def __init__(
-        self, transport: Transport, prepared: Prepared, body: bytes, clock: Clock, model: Model
-    ) -> None:
-        self._transport, self._prepared, self._body = transport, prepared, body
+    def __init__(self, transport: Transport, prepared: Prepared, clock: Clock, model: Model) -> None:
+        self._transport, self._prepared = transport, prepared
         self._clock, self._endpoint, self._model = clock, clock.endpoint, model
         self._reader: StreamReader = WIRES[clock.endpoint.provider.wire].reader()
         self._allowance = allowance.Allowance(clock.limits.answer)
-        self._parser = EventParser(clock.limits.answer + 2**20)
+        self._parser: EventParser | WholeBody = EventParser(clock.limits.answer + 2**20)
         self._opener = compression.opener("")
         self._pieces: Iterator[bytes] = iter(())  # of the newest chunk
         self._response: aiohttp.ClientResponse | None = None
         self._text = TextBuffer()
+        self._usage: Usage | None = None  # as it was last reported
+        self._unreported = 0  # what came since then: four for a token
+        self._began = False  # the vendor works on it
         self._failed: Exception | None = None
         self._ended = self._closed_early = False
         self.passed_on = False
@@ -232,17 +250,11 @@ class _Exchange:
     async def open(self) -> None:
         try:
             async with self._clock.first():
-                self._response = await self._transport._send(  # noqa: SLF001 (its own other half)
-                    self._prepared.url,
-                    self._prepared.headers,
-                    self._clock.limits,
-                    self._endpoint,
-                    self._body,
-                )
-                if self._response.status != 200:
-                    raise self._refused(await _complaint(self._response))
-                if self._response.content_type in {"text/html", "application/json"}:
-                    raise await self._not_a_stream(self._response)
+                self._response = await self._accepted()
+                if self._response.content_type == "text/html":
+                    raise self._not_a_stream(self._response)
+                if self._response.content_type == "application/json":
+                    self._parser = WholeBody(self._clock.limits.answer + 2**20)
                 self._opener = self._opened(self._response)
         except aiohttp.ConnectionTimeoutError:
             raise _Transient(self._clock.passed("connect")) from None
@@ -255,6 +267,38 @@ class _Exchange:
         lasting = isinstance(failed, OutOfResources) or failed.fields.get("status") == 407
         return failed if lasting else _Transient(failed)
 
+    async def _accepted(self) -> aiohttp.ClientResponse:
+        """Asked once more without an optional field that the vendor refuses."""
+        while True:
+            response = self._response = await self._transport._send(  # noqa: SLF001 (its own other half)
+                self._prepared.url, self._prepared.headers, self._clock.limits, self._endpoint, self._body()
+            )
+            if response.status == 200:
+                return response
+            complaint = await _complaint(response)
+            if not self._leave_out(complaint):
+                raise self._refused(complaint)
+            response.close()
+
+    def _body(self) -> bytes:
+        body = self._prepared.body
+        for field in self._prepared.optional:
+            if self._refusal(field) in self._transport.refused_fields:
+                body = _without(body, field.split("."))
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+    def _leave_out(self, complaint: Complaint) -> bool:
+        said = f"{complaint.field} {complaint.words}"
+        refused = {self._refusal(field) for field in self._prepared.optional if field in said}
+        new = refused - self._transport.refused_fields if complaint.kind == "refused" else set()
+        if len(self._transport.refused_fields) >= _MOST_REFUSALS:
+            self._transport.refused_fields.clear()
+        self._transport.refused_fields |= new
+        return bool(new)
+
+    def _refusal(self, field: str) -> tuple[str, str | None, str, str]:
+        return self._endpoint.base_url, self._endpoint.key, self._model.wire_id, field
+
     async def read(self) -> list[Event] | None:
         """The next events, none of them empty; None after the last."""
         while not self._ended:
@@ -264,10 +308,7 @@ class _Exchange:
                 return self._cut()
             events = self._understood(await self._chunk())
             if events:
-                self.passed_on = True
-                for event in events:
-                    if type(event) is Text:
-                        self._text.append(event.delta)
+                self._count(events)
                 return events
         return None
 
@@ -282,6 +323,33 @@ class _Exchange:
             )
         self._ended = self._closed_early = True
         return [allowance.notice(label, limit), Finished("length", self._model.wire_id)]
+
+    def _count(self, events: list[Event]) -> None:
+        for event in events:
+            if type(event) is UsageReport:
+                self._usage, self._unreported = event.usage, 0
+                continue
+            self.passed_on = True
+            if isinstance(event, Text | Thinking):
+                self._unreported += 2 * allowance.size(event.delta) - len(event.delta)
+            if type(event) is Text:
+                self._text.append(event.delta)
+
+    def unpaid(self, sent: int) -> Usage | None:
+        """What this try used, if it failed: as reported, the rest estimated. `sent`: tokens of the request, about.
+
+        Vendors bill a stream that breaks off, and most of them report its usage with its last event.
+        """
+        usage = self._usage or (Usage(input=sent, estimated=True) if self._began else Usage())
+        if self._unreported:
+            usage = replace(
+                usage, output=usage.output - (-self._unreported // 4), estimated=True, cost_usd=None
+            )
+        if not usage.total:
+            return None
+        return (
+            usage if usage.cost_usd is not None else replace(usage, cost_usd=prices.cost(self._model, usage))
+        )
 
     def close(self) -> None:
         if self._response is not None:
@@ -327,6 +395,7 @@ class _Exchange:
         events: list[Event] = []
         try:
             found = self._parser.feed(chunk) if chunk else self._parser.end()
+            self._began = self._began or bool(found)
             for name, data in found:
                 events += self._allowance.take(self._reader.feed(name, data), data)
                 if self._allowance.over:
@@ -349,6 +418,8 @@ class _Exchange:
     def _as_error(self, failed: Exception) -> Exception:
         if isinstance(failed, Complained):
             return self._refused(failed.complaint)
+        if isinstance(self._parser, WholeBody) and self._response and not isinstance(failed, TimedOut):
+            return self._not_a_stream(self._response)
         if isinstance(failed, _Broken):
             return self._broken(str(failed))
         if isinstance(failed, CounselError):
@@ -378,10 +449,7 @@ class _Exchange:
             **self._partial(),
         )
 
-    async def _not_a_stream(self, response: aiohttp.ClientResponse) -> Exception:
-        complaint = await _complaint(response)
-        if response.content_type == "application/json" and complaint.words:
-            return self._refused(complaint)
+    def _not_a_stream(self, response: aiohttp.ClientResponse) -> Exception:
         provider = self._endpoint.provider
         return UpstreamError(
             f"{provider.label} answered with {response.content_type} instead of a stream.",
@@ -392,6 +460,27 @@ class _Exchange:
 
     def _partial(self) -> Json:
         return {"partial": self._text.text()} if self._text.length else {}
+
+
+def _changes(prepared: Prepared, model: Model) -> list[Notice]:
+    """What of the caller's settings is not sent as it was asked for."""
+    left_out = [
+        Notice("left_out", f"{model.id} does not take {name}: it was left out.", {"setting": name})
+        for name in prepared.left_out
+    ]
+    adapted = [
+        Notice("adapted", change.why, {"setting": change.setting, "asked": change.asked, "sent": change.sent})
+        for change in prepared.adapted
+    ]
+    return [*left_out, *adapted]
+
+
+def _without(body: Json, path: list[str]) -> Json:
+    """A copy without one field; an object that becomes empty goes with it."""
+    name, rest = path[0], path[1:]
+    held = body.get(name)
+    kept = _without(held, rest) if rest and isinstance(held, dict) else None
+    return {key: value for key, value in body.items() if key != name} | ({name: kept} if kept else {})
 
 
 def _below(base: str, path: str) -> str:

@@ -297,8 +297,8 @@ async def test_leaving_the_stream_closes_the_connection(way: Way) -> None:
     way.fake.script(hang_after=1)
     async with aclosing(way.stream()) as events:
         async for event in events:
-            assert isinstance(event, Text)
-            break
+            if isinstance(event, Text):
+                break
     await way.fake.wait_for(state="disconnected")
 
 

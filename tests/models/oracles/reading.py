@@ -118,7 +118,7 @@ class Readers:
         reason = final.incomplete_details.reason if final.incomplete_details else None
         refused = any(part.type == "refusal" for part in parts)
         return Read(
-            text="".join(part.text if part.type == "output_text" else part.refusal for part in parts),
+            text="".join(part.text for part in parts if part.type == "output_text"),
             thinking=thinking,
             calls=[(call.name, json.loads(call.arguments)) for call in calls],
             sources=unique(note.url for part in parts for note in getattr(part, "annotations", ())),
@@ -160,8 +160,10 @@ class Readers:
         choice, used = final.choices[0], final.usage
         calls = choice.message.tool_calls or []
         finish = {"content_filter": "filtered"}.get(choice.finish_reason, choice.finish_reason)
+        if choice.message.refusal:
+            finish = "filtered"
         return Read(
-            text=choice.message.content or choice.message.refusal or "",
+            text=choice.message.content or "",
             thinking=thinking,
             calls=[(call.function.name, json.loads(call.function.arguments)) for call in calls],
             sources=unique(sources),
@@ -219,8 +221,8 @@ class Readers:
                 found = candidate.grounding_metadata.grounding_chunks or []
                 read.sources = unique([*read.sources, *(each.web.uri for each in found)])
             if candidate and candidate.finish_reason:
-                names = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "filtered"}
-                read.finish = names[candidate.finish_reason.name]
+                names = {"STOP": "stop", "MAX_TOKENS": "length"}
+                read.finish = names.get(candidate.finish_reason.name, "filtered")
             if chunk.usage_metadata:
                 used = chunk.usage_metadata
                 thoughts = used.thoughts_token_count or 0

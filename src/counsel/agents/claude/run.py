@@ -31,6 +31,7 @@ from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.errors import FileNotAllowed
+from counsel.pieces import missing
 from counsel.types import (
     Call,
     Event,
@@ -59,6 +60,8 @@ WEB = ("WebSearch", "WebFetch")
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
 REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "filtered"}
 
+# What it shows in the place of an answer that was empty.
+_PLACEHOLDERS = frozenset({"(no content)", "No response requested."})
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
@@ -135,7 +138,9 @@ class Reader(driver.Reader):
         self.ask = ask
         self.done = False
         self._finished: Finished | None = None
-        self._streamed: set[str] = set()  # messages whose text came in pieces
+        self._said: dict[str, str] = {}  # the text of each message so far
+        self._matched: dict[str, int] = {}  # how much of it came whole, too
+        self._vendor: dict[str, str] = {}  # why the model refused
         self._message = ""
         self._pieces: list[tuple[int, str]] = []  # of this message: the block, and what was said
         self._model: str | None = None
@@ -177,20 +182,35 @@ class Reader(driver.Reader):
             steps = self._text(str(delta.get("text", "")))
             self._pieces += [(int(event.get("index") or 0), step.delta) for step in steps]
             return [*steps]
+        if details := delta.get("stop_details"):
+            told = {"reason": details.get("category"), "text": details.get("explanation")}
+            told["recommended_model"] = details.get("recommended_model")
+            self._vendor = {name: str(value) for name, value in told.items() if value}
         if delta.get("type") == "thinking_delta":
             return [Thinking(str(delta.get("thinking", "")))]
         return []
 
     def _text(self, words: str) -> list[Text]:
         """A new message after another is set off, since tools were used in between."""
-        gap = "\n\n" if self._spoke and self._message not in self._streamed else ""
-        self._streamed.add(self._message)
+        if not words:
+            return []
+        gap = "\n\n" if self._spoke and self._message not in self._said else ""
+        self._said[self._message] = self._said.get(self._message, "") + words
         self._spoke += len(gap + words)
-        return [Text(gap + words)] if words else []
+        return [Text(gap + words)]
+
+    def _unsaid(self, text: str) -> str:
+        """What a whole block adds to the pieces of it that came. The blocks of a message come one after the other."""
+        start = self._matched.get(self._message, 0)
+        self._matched[self._message] = start + len(text)
+        said = self._said.get(self._message, "")[start:]
+        return "" if said.startswith(text) else missing(said, text)
 
     def _abandon(self, first: int) -> list[Step]:
         """The stream of this message broke: it is asked for again from this block on, under another id."""
         void = "".join(words for block, words in self._pieces if block >= first)
+        kept = "".join(words for block, words in self._pieces if block < first)
+        self._said[self._message] = kept.removeprefix("\n\n")
         self._pieces = []
         self._spoke -= len(void)
         return [Withdrawn(void, "Claude Code lost the model's stream and asks again.")] if void else []
@@ -201,26 +221,37 @@ class Reader(driver.Reader):
             return []
         self._model = message.get("model") or self._model
         steps: list[Step] = []
-        streamed = message.get("id") in self._streamed
         self._message = str(message.get("id"))
         for block in message.get("content") or []:
             if block.get("type") == "tool_use":
                 call = ToolCall(str(block.get("id")), str(block.get("name")), dict(block.get("input") or {}))
                 steps.append(ToolUse(call))
-            elif block.get("type") == "text" and not streamed:
-                steps += self._text(str(block.get("text", "")))
+            elif block.get("type") == "text":
+                steps += self._text(self._unsaid(str(block.get("text", ""))))
         return steps
 
     def _result(self, line: Json) -> list[Step]:
         self.done = True
         if line.get("is_error") or line.get("subtype") != "success":
             raise self._failure(line)
-        steps: list[Step] = [] if self._spoke or not line.get("result") else [Text(str(line["result"]))]
+        steps = self._last(str(line.get("result") or ""))
         reason: Any = REASONS.get(
             str(line.get("stop_reason")), "other" if line.get("stop_reason") else "stop"
         )
-        self._finished = Finished(reason, self._model, session=line.get("session_id"))
+        self._finished = Finished(
+            reason,
+            self._model,
+            session=line.get("session_id"),
+            vendor=self._vendor or {"reason": str(line.get("stop_reason") or reason)},
+        )
         return [*steps, UsageReport(_usage(line))]
+
+    def _last(self, result: str) -> list[Step]:
+        """The last message once more, or for the first time."""
+        if result.strip() in _PLACEHOLDERS or any(result.strip() in said for said in self._said.values()):
+            return []
+        self._message = "result"
+        return [*self._text(result)]
 
     def _failure(self, line: Json) -> Exception:
         errors = [str(each) for each in line.get("errors") or []]

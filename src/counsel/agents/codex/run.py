@@ -30,6 +30,7 @@ from counsel.agents.process import Command, Exit
 from counsel.caller import Caller
 from counsel.configfiles.document import parse
 from counsel.errors import ConfigInvalid, Refused
+from counsel.pieces import missing
 from counsel.types import (
     Call,
     Event,
@@ -119,6 +120,7 @@ class Reader(driver.Reader):
         self._item = ""  # the message that text was last added to
         self._unsure: list[str] = []  # what was said of it, until it is complete
         self._whole = ""  # the last message that is
+        self._said: dict[str, list[str]] = {}  # of each message, in pieces or whole
         self._aside: dict[str, list[str]] = {}  # messages that only comment on the work
         self._usage = Usage()
         self._total: Json | None = None
@@ -235,9 +237,22 @@ class Reader(driver.Reader):
         return []
 
     def _completed(self, params: Json) -> list[Step]:
-        if str((params.get("item") or {}).get("id")) == self._item:
+        item = params.get("item") or {}
+        steps = self._unsaid(item)
+        if str(item.get("id")) == self._item:
             self._close()
-        return []
+        return steps
+
+    def _unsaid(self, item: Json) -> list[Step]:
+        """What a whole message adds to the pieces of it that came: all of it, where none did."""
+        if item.get("type") != "agentMessage":
+            return []
+        number, text = str(item.get("id")), str(item.get("text") or "")
+        if item.get("phase") == "commentary" and number not in self._said:
+            self._aside.setdefault(number, [])
+        said = self._aside.get(number) or self._said.get(number) or []
+        rest = missing("".join(said), text)
+        return self._text({"itemId": number, "delta": rest}) if rest else []
 
     def _close(self) -> None:
         self._whole, self._unsure = self._item, []
@@ -249,6 +264,7 @@ class Reader(driver.Reader):
             return [Thinking(words)]
         gap = "\n\n" if self._item and self._item != item else ""
         self._item = item
+        self._said.setdefault(item, []).append(words)
         self._unsure.append(gap + words)
         return [Text(gap + words)]
 
@@ -280,6 +296,8 @@ class Reader(driver.Reader):
 
     def _lost(self) -> list[Step]:
         """A message whose stream broke is asked for again, as another item."""
+        if self._unsure:
+            self._said.pop(self._item, None)
         void, self._unsure, self._item = "".join(self._unsure), [], self._whole
         return [Withdrawn(void, "Codex lost the model's stream and asks again.")] if void else []
 
@@ -290,9 +308,10 @@ class Reader(driver.Reader):
             raise failures.by_status(self.ask.agent, _status(error), self._words(error))
         self.done = True
         self._finished = Finished("stop", self._model, session=self._thread)
+        steps = [step for item in turn.get("items") or () for step in self._unsaid(item)]
         if not self._item and self._aside:  # nothing but comments: the last one is the answer
-            return [Text("".join(list(self._aside.values())[-1]))]
-        return []
+            return [*steps, Text("".join(list(self._aside.values())[-1]))]
+        return steps
 
     def _words(self, error: Json) -> str:
         return failures.clean(str(error.get("message") or "the turn did not complete"), self.ask.secrets)

@@ -24,6 +24,7 @@ from counsel.agents.installed import Installed, first_set, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
+from counsel.pieces import missing
 from counsel.types import Call, Event, Finished, Json, Limits, Text, Thinking, ToolCall, ToolUse
 
 LEVELS: dict[Level, tuple[str, ...]] = {
@@ -66,7 +67,8 @@ class Reader(driver.Reader):
         self._session: str | None = ask.session
         self._model: str | None = None
         self._finished: Finished | None = None
-        self._pieces = self._spoke = self._worked = False
+        self._pieces = self._worked = False
+        self._texts: list[str] = []  # a text for each stretch between its tools' work
 
     def feed(self, line: Json) -> list[Step]:
         self._session = line.get("session_id") or self._session
@@ -97,20 +99,39 @@ class Reader(driver.Reader):
 
     def _said(self, line: Json) -> list[Step]:
         piece = "timestamp_ms" in line and "model_call_id" not in line
-        if not piece and self._pieces:
-            return []
-        self._pieces = self._pieces or piece
         blocks = (line.get("message") or {}).get("content") or []
         words = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-        gap = "\n\n" if self._spoke and self._worked else ""
-        self._spoke, self._worked = True, False
-        return [Text(gap + words)] if words else []
+        if not piece and self._pieces:
+            words = self._unsaid(words)
+        self._pieces = self._pieces or piece
+        return self._text(words)
+
+    def _text(self, words: str) -> list[Step]:
+        if not words:
+            return []
+        new = self._worked or not self._texts
+        gap = "\n\n" if new and self._texts else ""
+        self._worked = False
+        if new:
+            self._texts.append("")
+        self._texts[-1] += words
+        return [Text(gap + words)]
+
+    def _unsaid(self, whole: str) -> str:
+        """What a message adds that repeats the pieces before it: of its own stretch, or of all of them."""
+        everything = "".join(self._texts)
+        if everything.strip().endswith(whole.strip()):
+            return ""
+        if whole.startswith(everything):
+            return missing(everything, whole)
+        return whole if self._worked else missing(self._texts[-1], whole)
 
     def _result(self, line: Json) -> list[Step]:
         if line.get("is_error") or line.get("subtype") != "success":
             raise self.ask.fail(str(line.get("result") or line.get("subtype") or ""))
         self._finished = Finished("stop", self._model, session=self._session)
-        return [] if self._spoke or not line.get("result") else [Text(str(line["result"]))]
+        result = str(line.get("result") or "")
+        return [] if result.strip() in "".join(self._texts) else self._text(result)
 
 
 def _tool(line: Json) -> list[Step]:

@@ -30,6 +30,7 @@ from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
+from counsel.pieces import missing
 from counsel.types import (
     Call,
     Event,
@@ -130,6 +131,7 @@ class Reader(driver.Reader):
         self._began = ""  # when, as Gemini writes it
         self._said: list[list[str]] = []  # a text for each stretch between its tools' work
         self._worked = False
+        self._in_pieces = False
 
     def heard(self, line: str) -> bool:
         found = _RETRY(line)
@@ -145,7 +147,7 @@ class Reader(driver.Reader):
             self._session, self._model = line.get("session_id"), line.get("model")
             self._began = str(line.get("timestamp") or "")
         elif kind == "message" and line.get("role") == "assistant":
-            return self._text(str(line.get("content") or ""))
+            return self._text(self._unsaid(line))
         elif kind == "tool_use":
             self._worked = True
             call = ToolCall(
@@ -168,6 +170,15 @@ class Reader(driver.Reader):
             raise failures.not_logged_in(self.ask.agent)
         last = finished_or_fail(self.ask, self._finished if ended.code == 0 else None, ended)
         return [*self._corrected(), *last]
+
+    def _unsaid(self, line: Json) -> str:
+        """What a message adds: a piece itself; a whole one what of it did not come in pieces."""
+        words = str(line.get("content") or "")
+        if line.get("delta") or not self._in_pieces:
+            self._in_pieces = self._in_pieces or bool(line.get("delta"))
+            return words
+        said = "".join(self._said[-1]) if self._said and not self._worked else ""
+        return missing(said, words)
 
     def _text(self, words: str) -> list[Step]:
         """Words after a tool's work are set off from those before it."""
@@ -207,7 +218,8 @@ class Reader(driver.Reader):
             output=int(stats.get("output_tokens") or 0),
             cache_read=int(stats.get("cached") or 0),
         )
-        return [UsageReport(used)]
+        whole = [] if self._said else self._text(str(line.get("response") or ""))
+        return [*whole, UsageReport(used)]
 
 
 def _status(code: int) -> int | None:

@@ -31,6 +31,9 @@ is missing there is not sent and named in `left_out`.
                                         web_search_20250305 (anthropic, default) or _20260209, googleSearch (gemini,
                                         default), openrouter:web_search (openai_chat: no default, it cannot search)
     search_with_tools  gemini           whether search goes together with function tools (Gemini 3 on); default false
+    search_refuses     all (model)      values of effort that the vendor refuses beside a search: the next higher is sent
+    thinking_range     gemini (model)   the least and the largest thinking budget, besides 0
+    reasoning_summary  openai_responses auto, concise or detailed; default: none is asked for
     max_tokens_field   openai_chat      the name of the output limit; default max_tokens
     stream_usage       openai_chat      whether stream_options.include_usage is accepted; default true
     system_role        openai_chat      system (default) or developer
@@ -38,7 +41,7 @@ is missing there is not sent and named in `left_out`.
                                         needs; default: when effort_style is not none
     api_version        anthropic        the anthropic-version header; default: 2026-10-21, and 2023-06-01 for a request
                                         with a temperature, which the newer version refuses
-    thinking_display   anthropic        summarized or omitted; default: the model's own
+    thinking_display   anthropic        summarized or omitted; default: summarized when adaptive, else the model's own
     headers            all              more headers
     body               all              fields merged over the finished body, for what no word here can say
 

@@ -30,6 +30,7 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+from counsel.unicode import is_blank
 
 VERSION = "2026-10-21"
 # The newest version refuses `temperature` outright; models that still take it take it under the old one.
@@ -63,7 +64,7 @@ class Anthropic:
             "stream": True,
             **given(
                 system=[{"type": "text", "text": call.system, "cache_control": CACHE}]
-                if call.system
+                if call.system and not is_blank(call.system)
                 else None,
                 temperature=temperature,
                 thinking=thinking,
@@ -80,7 +81,9 @@ class Anthropic:
         }
         refused = call.knobs.temperature is not None and temperature is None
         left_out = wishes.without("temperature", asked=refused)
-        return Prepared(_url(endpoint), headers, body, left_out)
+        return Prepared(
+            _url(endpoint), headers, body, left_out, wishes.adapted, optional=("thinking.display",)
+        )
 
 
 def _url(endpoint: Endpoint) -> str:
@@ -92,7 +95,9 @@ def _thinking(
 ) -> tuple[Json | None, int]:
     """The thinking field, and a max_tokens that leaves room for the answer besides it."""
     limit = min(max_output or model.output, model.output)
-    display = given(display=said.get("thinking_display"))
+    # From Opus 4.7 on thinking is silent unless asked for: a long one would look like a dead connection.
+    usual = "summarized" if model.effort_style == "adaptive" else None
+    display = given(display=said.get("thinking_display", usual))
     if model.effort_style == "adaptive" and effort is not None:
         return {"type": "adaptive", **display}, limit
     if not model.effort_style.startswith("budget") or not isinstance(effort, int) or effort == 0:
@@ -140,10 +145,10 @@ def _role(turn: Turn) -> str:
 
 def _blocks(turn: Turn) -> list[Json]:
     if turn.native is not None:
-        return [dict(block) for block in turn.native]
+        return [dict(block) for block in turn.native if not _is_blank(block)]
     return [
         *(_result(result) for result in turn.tool_results),
-        *([{"type": "text", "text": turn.text}] if turn.text else []),
+        *([] if is_blank(turn.text) else [{"type": "text", "text": turn.text}]),
         *(_image(image) for image in turn.images),
         *(
             {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
@@ -152,11 +157,16 @@ def _blocks(turn: Turn) -> list[Json]:
     ]
 
 
+def _is_blank(block: Json) -> bool:
+    """The vendor itself sends such blocks, and refuses them when they come back."""
+    return block.get("type") == "text" and is_blank(block.get("text") or "")
+
+
 def _result(result: ToolResult) -> Json:
     return {
         "type": "tool_result",
         "tool_use_id": result.call_id,
-        "content": [{"type": "text", "text": result.text}] if result.text else [],
+        "content": [] if is_blank(result.text) else [{"type": "text", "text": result.text}],
         "is_error": result.is_error,
     }
 
@@ -198,6 +208,7 @@ class MessagesReader:
         self._usage: Json = {}
         self._model: str | None = None
         self._reason: str | None = None
+        self._details: Json = {}  # of a refusal
         self._stopped = False
         self._last, self._said = "", False  # the newest block's type; whether there was a text
 
@@ -209,23 +220,44 @@ class MessagesReader:
     def finish(self) -> list[Event]:
         if not self._stopped:
             raise UpstreamError("The stream ended before the answer did.")
+        left_open = [event for place in sorted(self._pieces) for event in self._close({"index": place})]
         reason = _REASONS.get(self._reason or "", "other")
-        return [Finished(reason, self._model, [self._blocks[place] for place in sorted(self._blocks)])]
+        native = [self._blocks[place] for place in sorted(self._blocks)]
+        return [*left_open, Finished(reason, self._model, native, vendor=self._vendor())]
+
+    def _vendor(self) -> dict[str, str]:
+        said = {
+            "reason": self._details.get("category") or self._reason,
+            "text": self._details.get("explanation"),
+            "recommended_model": self._details.get("recommended_model"),
+        }
+        return {name: str(value) for name, value in said.items() if value}
 
     def _start(self, said: Json) -> list[Event]:
         message = said["message"]
         self._model = message.get("model")
         self._usage = dict(message.get("usage") or {})
-        return []
+        return [UsageReport(_usage(self._usage))] if self._usage else []
+
+    def _whole(self, message: Json) -> list[Event]:
+        """The answer of a server that does not stream."""
+        events = self._start({"message": message})
+        for place, block in enumerate(message["content"]):
+            said = {"index": place, "content_block": block}
+            events += [*self._open(said), *self._close(said)]
+        self._stopped = True
+        return [*events, *self._end({"delta": message})]
 
     def _open(self, said: Json) -> list[Event]:
         block = dict(said["content_block"])
         self._blocks[said["index"]] = block
         self._pieces[said["index"]] = []
         events = self._paragraph(block["type"])
-        if block["type"] == "text" and block.get("text"):
-            self._pieces[said["index"]].append(block["text"])
-            events.append(Text(block["text"]))
+        for citation in block.get("citations") or ():
+            events += self._source(citation)
+        if block["type"] in {"text", "thinking"} and (begun := block.get(block["type"])):
+            self._pieces[said["index"]].append(begun)
+            events.append(Text(begun) if block["type"] == "text" else Thinking(begun))
         return events
 
     def _paragraph(self, kind: str) -> list[Event]:
@@ -266,6 +298,9 @@ class MessagesReader:
         block = self._blocks[place]
         block["citations"] = block.get("citations") or []
         block["citations"].append(citation)
+        return self._source(citation)
+
+    def _source(self, citation: Json) -> list[Event]:
         url = citation.get("url")
         if not url or url in self._sources:
             return []
@@ -274,6 +309,7 @@ class MessagesReader:
 
     def _end(self, said: Json) -> list[Event]:
         self._reason = said["delta"].get("stop_reason") or self._reason
+        self._details = said["delta"].get("stop_details") or self._details
         self._usage |= {name: value for name, value in (said.get("usage") or {}).items() if value is not None}
         return [UsageReport(_usage(self._usage))]
 
@@ -288,6 +324,7 @@ class MessagesReader:
 # of functions, not of a reader's own methods: it would hold itself, and with it a long answer until the next collection
 _READS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
     "message_start": MessagesReader._start,  # noqa: SLF001 - a table of this module's own
+    "message": MessagesReader._whole,  # noqa: SLF001
     "content_block_start": MessagesReader._open,  # noqa: SLF001
     "content_block_delta": MessagesReader._delta,  # noqa: SLF001
     "content_block_stop": MessagesReader._close,  # noqa: SLF001

@@ -32,6 +32,7 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+from counsel.unicode import is_blank
 
 OUR_ID = "gemini_call_"  # older models name no ids: ours stay with us
 # Gemini 3 refuses a call of its own that comes back without its signature, unless this stands there.
@@ -56,8 +57,14 @@ class Gemini:
             "contents": [content for turn in call.turns if (content := _content(turn))],
             "generationConfig": _generation(model, wishes, call),
             **given(
-                systemInstruction={"parts": [{"text": call.system}]} if call.system else None,
+                systemInstruction={"parts": [{"text": call.system}]}
+                if call.system and not is_blank(call.system)
+                else None,
                 tools=_tools(call, said, search=wishes.web_search) or None,
+                # Without it Google refuses its search beside tools of ours. Its search then comes as parts, which go back verbatim.
+                toolConfig={"includeServerSideToolInvocations": True}
+                if call.tools and wishes.web_search
+                else None,
             ),
             **said.get("body", {}),
         }
@@ -66,6 +73,7 @@ class Gemini:
             {**self.headers(endpoint), **said.get("headers", {})},
             body,
             wishes.left_out,
+            wishes.adapted,
         )
 
 
@@ -78,7 +86,9 @@ def _url(model: Model, endpoint: Endpoint) -> str:
 def _generation(model: Model, wishes: Wishes, call: Call) -> Json:
     field = {"thinking_level": "thinkingLevel", "thinking_budget": "thinkingBudget"}.get(model.effort_style)
     thinking = (
-        {"includeThoughts": True, field: wishes.effort} if field and wishes.effort is not None else None
+        {"includeThoughts": True, field: _in_range(wishes.effort, model)}
+        if field and wishes.effort is not None
+        else None
     )
     return given(
         temperature=wishes.temperature,
@@ -86,6 +96,14 @@ def _generation(model: Model, wishes: Wishes, call: Call) -> Json:
         thinkingConfig=thinking,
         mediaResolution=wishes.media_resolution,
     )
+
+
+def _in_range(effort: str | int, model: Model) -> str | int:
+    """A thinking budget as the model takes it; 0 is no thinking."""
+    if not isinstance(effort, int) or not effort or "thinking_range" not in model.options:
+        return effort
+    low, high = model.options["thinking_range"]
+    return int(min(max(effort, low), high))
 
 
 def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
@@ -99,14 +117,19 @@ def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
 
 def _content(turn: Turn) -> Json | None:
     if turn.native is not None:
-        return dict(turn.native)
+        kept = [part for part in turn.native["parts"] if not _is_blank(part)]
+        return {**turn.native, "parts": kept} if kept else None
     parts = [
         *(_result(result) for result in turn.tool_results),
-        *([{"text": turn.text}] if turn.text else []),
+        *([] if is_blank(turn.text) else [{"text": turn.text}]),
         *(_image(image) for image in turn.images),
         *(_call(call, first=place == 0) for place, call in enumerate(turn.tool_calls)),
     ]
     return {"role": "model" if turn.role == "assistant" else "user", "parts": parts} if parts else None
+
+
+def _is_blank(part: Json) -> bool:
+    return part.keys() <= {"text", "thought"} and is_blank(part.get("text") or "")
 
 
 def _image(image: Image) -> Json:
@@ -131,10 +154,34 @@ _REASONS: dict[str, Any] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     **dict.fromkeys(
-        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"),
+        (
+            "SAFETY",
+            "RECITATION",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "SPII",
+            "MODEL_ARMOR",
+            "IMAGE_SAFETY",
+            "IMAGE_PROHIBITED_CONTENT",
+            "IMAGE_RECITATION",
+            "LANGUAGE",
+        ),
         "filtered",
     ),
+    **dict.fromkeys(
+        (
+            "UNEXPECTED_TOOL_CALL",
+            "MALFORMED_FUNCTION_CALL",
+            "MALFORMED_RESPONSE",
+            "TOO_MANY_TOOL_CALLS",
+            "MISSING_THOUGHT_SIGNATURE",
+        ),
+        "broken",
+    ),
 }
+
+
+_BLOCKED_PROMPT = "PROHIBITED_CONTENT"
 
 
 class GeminiReader:
@@ -146,21 +193,33 @@ class GeminiReader:
         self._reason: str | None = None
         self._model: str | None = None
         self._usage: Json | None = None
+        self._vendor: dict[str, str] = {}  # why it ended
 
     def feed(self, event: str, data: str) -> list[Event]:  # noqa: ARG002 (Google names no events)
-        chunk = sse.document(data)
+        said = sse.document(data)
+        chunks = said if isinstance(said, list) else [said]  # an array: a server that does not stream
+        return [event for chunk in chunks for event in self._chunk(chunk)]
+
+    def _chunk(self, chunk: Json) -> list[Event]:
         if "error" in chunk:
             raise Complained(chunk, (chunk["error"] or {}).get("code"))
         self._model = chunk.get("modelVersion") or self._model
-        self._usage = chunk.get("usageMetadata") or self._usage
-        events: list[Event] = []
+        events = self._first_usage(chunk.get("usageMetadata"))
         for candidate in chunk.get("candidates") or ():
             events += self._candidate(candidate)
-        blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
-        if blocked:
-            self._reason = "PROHIBITED_CONTENT"
-            events.append(Notice("warning", f"Google blocked the prompt ({blocked}).", {"reason": blocked}))
+        feedback = chunk.get("promptFeedback") or {}
+        if blocked := feedback.get("blockReason"):
+            self._end(_BLOCKED_PROMPT, str(blocked), feedback.get("blockReasonMessage"))
         return events
+
+    def _first_usage(self, usage: Json | None) -> list[Event]:
+        """Every chunk counts; told are the first, should the stream break, and the last."""
+        before, self._usage = self._usage, usage or self._usage
+        return [UsageReport(_usage(usage))] if usage and before is None else []
+
+    def _end(self, reason: str, shown: str, words: str | None) -> None:
+        self._reason = reason
+        self._vendor = {"reason": shown, **({"text": words} if words else {})}
 
     def finish(self) -> list[Event]:
         if self._reason is None:
@@ -170,7 +229,8 @@ class GeminiReader:
             reason = "tool_calls"
         used: list[Event] = [UsageReport(_usage(self._usage))] if self._usage else []
         self._close_tail()
-        return [*used, Finished(reason, self._model, {"role": "model", "parts": self._parts})]
+        native = {"role": "model", "parts": self._parts}
+        return [*used, Finished(reason, self._model, native, vendor=self._vendor)]
 
     def _candidate(self, candidate: Json) -> list[Event]:
         events: list[Event] = []
@@ -178,7 +238,8 @@ class GeminiReader:
             events += self._part(part)
         for found in (candidate.get("groundingMetadata") or {}).get("groundingChunks") or ():
             events += self._source(found.get("web") or {})
-        self._reason = candidate.get("finishReason") or self._reason
+        if reason := candidate.get("finishReason"):
+            self._end(reason, reason, candidate.get("finishMessage") or _blocked_categories(candidate))
         return events
 
     def _part(self, part: Json) -> list[Event]:
@@ -215,6 +276,11 @@ class GeminiReader:
             return []
         self._sources.add(url)
         return [Notice("source", page.get("title") or url, {"url": url})]
+
+
+def _blocked_categories(candidate: Json) -> str | None:
+    ratings = candidate.get("safetyRatings") or ()
+    return ", ".join(str(rating.get("category")) for rating in ratings if rating.get("blocked")) or None
 
 
 def _usage(said: Json) -> Usage:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counsel import jsontext
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
+from counsel.models.wires.think_tags import ThinkTags
 from counsel.models.wires.wishes import Wishes, given, joined, options, settle
+from counsel.pieces import missing
 from counsel.textbuffer import TextBuffer
 from counsel.types import (
     Call,
@@ -23,7 +25,6 @@ from counsel.types import (
     Model,
     Notice,
     Prepared,
-    Text,
     Thinking,
     ToolCall,
     ToolSpec,
@@ -32,6 +33,7 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+from counsel.unicode import is_blank
 
 
 class OpenAIChat:
@@ -46,7 +48,11 @@ class OpenAIChat:
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         said = options(model, endpoint)
         wishes = settle(call, model, can_search="web_search_tool" in said)
-        system = [{"role": said.get("system_role", "system"), "content": call.system}] if call.system else []
+        system = (
+            [{"role": said.get("system_role", "system"), "content": call.system}]
+            if not is_blank(call.system or "")
+            else []
+        )
         body: Json = {
             "model": model.wire_id,
             "messages": [*system, *(message for turn in call.turns for message in _messages(turn))],
@@ -66,6 +72,7 @@ class OpenAIChat:
             {**self.headers(endpoint), **said.get("headers", {})},
             body,
             wishes.left_out,
+            wishes.adapted,
         )
 
 
@@ -97,24 +104,27 @@ def _tool(tool: ToolSpec) -> Json:
 
 def _messages(turn: Turn) -> list[Json]:
     if turn.native is not None:
-        return [turn.native]
+        return _verbatim(turn.native)
     messages: list[Json] = [
         {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         for result in turn.tool_results
     ]
     if turn.role == "assistant":
         calls = {"tool_calls": [_call(call) for call in turn.tool_calls]} if turn.tool_calls else {}
-        return (
-            [*messages, {"role": "assistant", "content": turn.text or None, **calls}]
-            if turn.text or calls
-            else messages
-        )
+        words = None if is_blank(turn.text) else turn.text
+        return [*messages, {"role": "assistant", "content": words, **calls}] if words or calls else messages
     if turn.images:
-        text = [{"type": "text", "text": turn.text}] if turn.text else []
+        text = [] if is_blank(turn.text) else [{"type": "text", "text": turn.text}]
         messages.append({"role": "user", "content": [*text, *(_image(image) for image in turn.images)]})
-    elif turn.text:
+    elif not is_blank(turn.text):
         messages.append({"role": "user", "content": turn.text})
     return messages
+
+
+def _verbatim(message: Json) -> list[Json]:
+    if not is_blank(message["content"] or ""):
+        return [message]
+    return [{**message, "content": None}] if message.get("tool_calls") else []
 
 
 def _image(image: Image) -> Json:
@@ -141,19 +151,29 @@ _REASONS: dict[str, Any] = {
     "length": "length",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
+    "model_length": "length",  # Mistral
     "content_filter": "filtered",
+    **dict.fromkeys(
+        ("safety", "recitation", "blocklist", "prohibited_content", "spii"), "filtered"
+    ),  # Google's
+    **dict.fromkeys(
+        ("error", "abort", "insufficient_system_resource"), "broken"
+    ),  # OpenRouter, vLLM, DeepSeek
 }
 
 
 class ChatReader:
     def __init__(self) -> None:
-        self._text: list[str] = []
+        self._text: list[str] = []  # as it came, for the turn that goes back
+        self._refusal: list[str] = []
+        self._tags = ThinkTags()
         self._thoughts: dict[str, list[str]] = {}  # by the name of the field that they came in
-        self._details: list[Json] = []
+        self._details = ReasoningDetails()
         self._calls: dict[int, Json] = {}
         self._arguments: dict[int, TextBuffer] = {}
         self._sources: set[str] = set()
         self._reason: str | None = None
+        self._native_reason: str | None = None  # OpenRouter's word for what the vendor behind it said
         self._model: str | None = None
         self._done = False
 
@@ -182,34 +202,68 @@ class ChatReader:
             ToolCall(call["id"], call["function"]["name"], parsed_arguments(call["function"]["arguments"]))
             for call in self._calls.values()
         ]
-        reason = _REASONS.get(self._reason or "stop", "other")
+        reason = _REASONS.get((self._reason or "stop").lower(), "other")
         if calls and reason == "stop":
             reason = "tool_calls"  # several imitators say "stop" here
-        return [*(ToolUse(call) for call in calls), Finished(reason, self._model, self._native())]
+        if self._refusal:
+            reason = "filtered"
+        finished = Finished(reason, self._model, self._native(), vendor=self._vendor())
+        return [*self._tags.end(), *(ToolUse(call) for call in calls), finished]
+
+    def _vendor(self) -> dict[str, str]:
+        if self._refusal:
+            return {"reason": "refusal", "text": "".join(self._refusal)}
+        reason = self._native_reason or self._reason
+        return {"reason": reason} if reason else {}
 
     def _choice(self, choice: Json) -> list[Event]:
-        delta = choice.get("delta") or choice.get("message") or {}
+        events = self._delta(choice.get("delta") or {})
+        if message := choice.get(
+            "message"
+        ):  # of a server that does not stream, or says it all again at the end
+            events += self._delta(self._unsaid(message))
+        self._reason = choice.get("finish_reason") or self._reason
+        self._native_reason = choice.get("native_finish_reason") or self._native_reason
+        return events
+
+    def _unsaid(self, message: Json) -> Json:
+        """What a whole message adds to the pieces of it that came."""
+        said = {
+            "content": self._text,
+            "refusal": self._refusal,
+            "reasoning_content": self._thoughts.get("reasoning_content", []),
+            "reasoning": self._thoughts.get("reasoning", []),
+        }
+        new = {**message, "tool_calls": None if self._calls else message.get("tool_calls")}
+        for field, pieces in said.items():
+            whole = message.get(field)
+            if pieces:
+                new[field] = missing("".join(pieces), whole) if isinstance(whole, str) else None
+        return {**new, "reasoning_details": None} if self._details else new
+
+    def _delta(self, delta: Json) -> list[Event]:
         events: list[Event] = []
         for field in ("reasoning_content", "reasoning"):
             if isinstance(delta.get(field), str) and delta[field]:
                 self._thoughts.setdefault(field, []).append(delta[field])
                 events.append(Thinking(delta[field]))
                 break
-        if content := delta.get("content") or delta.get("refusal"):
+        if content := delta.get("content"):
             events += self._content(content)
+        if refusal := delta.get("refusal"):
+            self._refusal.append(refusal)
         for call in delta.get("tool_calls") or ():
             self._tool_call(call)
-        self._details += delta.get("reasoning_details") or []
+        self._details.add(delta.get("reasoning_details") or ())
         for note in delta.get("annotations") or ():
             about = note.get("url_citation") or {}
             events += self._source(about.get("url"), about.get("title"))
-        self._reason = choice.get("finish_reason") or self._reason
         return events
 
     def _content(self, content: Any) -> list[Event]:
         if isinstance(content, str):
             self._text.append(content)
-            return [Text(content)]
+            return self._tags.feed(content)
         return [event for part in content for event in self._part(part)]
 
     def _part(self, part: Json) -> list[Event]:
@@ -241,28 +295,77 @@ class ChatReader:
         return {
             "role": "assistant",
             "content": "".join(self._text) or None,
-            **({} if self._details else thoughts),
-            **({"reasoning_details": self._details} if self._details else {}),
+            **({"reasoning_details": self._details.items()} if self._details else thoughts),
             **({"tool_calls": list(self._calls.values())} if self._calls else {}),
         }
 
 
+class ReasoningDetails:
+    """OpenRouter's `reasoning_details` come in fragments. A turn goes back with one item for each index and type:
+    Anthropic checks the signature, which comes with the last fragment, against the whole text.
+    """
+
+    def __init__(self) -> None:
+        self._items: dict[Any, Json] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add(self, fragments: Iterable[Json]) -> None:
+        for fragment in fragments:
+            index = fragment.get("index")
+            key = (index, fragment.get("type")) if index is not None else len(self._items)
+            known = self._items.setdefault(key, {})
+            for name, value in fragment.items():
+                if name in {"text", "summary"} and isinstance(value, str):
+                    known[name] = (known.get(name) or "") + value
+                elif value is not None or name not in known:
+                    known[name] = value
+
+    def items(self) -> list[Json]:
+        return list(self._items.values())
+
+
 def _status(error: Any) -> int | None:
-    """OpenRouter puts the HTTP status into `code`."""
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and code >= 400 else None
+    """Of an error inside a stream: OpenRouter puts the HTTP status into `code`, Groq into `status_code`."""
+    if not isinstance(error, dict):
+        return None
+    told = (error.get(name) for name in ("code", "status_code", "status"))
+    return next((status for status in told if isinstance(status, int) and status >= 400), None)
+
+
+_TICKS = 10_000_000_000  # of a dollar (docs.x.ai, "Cost Tracking")
+
+
+def told_cost(said: Json) -> float | None:
+    """What the vendor itself says that the call cost: X.AI and OpenRouter do."""
+    if isinstance(ticks := said.get("cost_in_usd_ticks"), int):
+        return ticks / _TICKS
+    cost = said.get("cost")
+    if not isinstance(cost, int | float):
+        return None
+    # With a key of one's own at the vendor behind OpenRouter, `cost` is OpenRouter's fee alone.
+    upstream = (said.get("cost_details") or {}).get("upstream_inference_cost")
+    if isinstance(upstream, int | float) and said.get("is_byok", not cost):
+        return float(cost + upstream)
+    return float(cost)
 
 
 def _usage(said: Json) -> Usage:
     into = said.get("prompt_tokens_details") or {}
     out = said.get("completion_tokens_details") or {}
-    cost = said.get("cost")
+    prompt, completion = said.get("prompt_tokens") or 0, said.get("completion_tokens") or 0
+    reasoning = out.get("reasoning_tokens") or 0
+    # X.AI, and Google's imitation, bill reasoning and count it in the total, but not in completion_tokens.
+    apart = max(0, (said.get("total_tokens") or 0) - prompt - completion)
+    if not apart and reasoning > completion:
+        apart = reasoning
     return Usage(
-        input=said.get("prompt_tokens") or 0,
-        output=said.get("completion_tokens") or 0,
-        reasoning=out.get("reasoning_tokens") or 0,
+        input=prompt,
+        output=completion + apart,
+        reasoning=max(reasoning, apart),
         # DeepSeek counts its cache in fields of its own.
         cache_read=into.get("cached_tokens") or said.get("prompt_cache_hit_tokens") or 0,
         cache_write=into.get("cache_write_tokens") or 0,
-        cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
+        cost_usd=told_cost(said),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counsel.types import Call, Effort, Endpoint, MediaResolution, Model, Verbosity
+from counsel.types import EFFORTS, Adapted, Call, Effort, Endpoint, MediaResolution, Model, Verbosity
 
 DEFAULT_TEMPERATURE = 0.5
 DEFAULT_EFFORT: Effort = "medium"
@@ -24,6 +24,7 @@ class Wishes:
     media_resolution: MediaResolution | None
     web_search: bool
     left_out: tuple[str, ...]
+    adapted: tuple[Adapted, ...] = ()
 
     def without(self, name: str, *, asked: bool) -> tuple[str, ...]:
         """`left_out` with one more name, for what only the wire knows to be impossible."""
@@ -47,15 +48,18 @@ def settle(call: Call, model: Model, *, can_search: bool = True) -> Wishes:
         "media_resolution": knobs.media_resolution is not None,
         "use_websearch": knobs.web_search,
     }
+    searches = knobs.web_search and takes_search
+    effort, raised = _effort_beside_search(model, knobs.effort or DEFAULT_EFFORT, searches=searches)
     return Wishes(
         temperature=_temperature(model, knobs.temperature),
-        effort=_effort(model, knobs.effort or DEFAULT_EFFORT),
+        effort=effort,
         verbosity=(knobs.verbosity or DEFAULT_VERBOSITY) if model.verbosity else None,
         media_resolution=(knobs.media_resolution or DEFAULT_MEDIA_RESOLUTION)
         if model.media_resolution
         else None,
-        web_search=knobs.web_search and takes_search,
+        web_search=searches,
         left_out=tuple(name for name in asked if asked[name] and not taken[name]),
+        adapted=raised,
     )
 
 
@@ -68,6 +72,20 @@ def _temperature(model: Model, wish: float | None) -> float | None:
 
 def _effort(model: Model, wish: Effort) -> str | int | None:
     return None if model.effort_style == "none" else model.efforts.get(wish)
+
+
+def _effort_beside_search(
+    model: Model, wish: Effort, *, searches: bool
+) -> tuple[str | int | None, tuple[Adapted, ...]]:
+    """The next higher level, where the vendor refuses to search with the one that was asked for."""
+    sent = _effort(model, wish)
+    refused = model.options.get("search_refuses", ()) if searches else ()
+    if sent not in refused:
+        return sent, ()
+    higher = [_effort(model, level) for level in EFFORTS[EFFORTS.index(wish) :]]
+    taken = next((value for value in higher if value not in refused), None)
+    why = f"{model.id} does not search the web with the effort {sent}: {taken} was sent."
+    return taken, (Adapted("reasoning_effort", str(sent), str(taken), why),)
 
 
 def options(model: Model, endpoint: Endpoint) -> Mapping[str, Any]:
