@@ -193,6 +193,27 @@ def test_the_log_holds_words_only_when_the_user_wants_them_there(counsel, env, f
     assert env["OPENAI_API_KEY"] not in said
 
 
+@pytest.mark.parametrize("text", ["", " ", "\n\n"])
+def test_an_empty_answer_is_a_failure(counsel, fake_process, text) -> None:
+    fake_process.script(text=text, usage={"input": 100, "output": 10}, times=None)
+    done = counsel("ask", "x", "-m", "gpt-5.1", "--standalone")
+    assert done.returncode == 1
+    assert not done.stdout.strip()
+    assert "gpt-5.1 gave an empty answer" in done.stderr
+    shown = json.loads(counsel("ask", "x", "-m", "gpt-5.1", "--standalone", "--json").stdout)
+    assert shown["code"] == "EMPTY_ANSWER"
+    assert shown["usage"]["input_tokens"] == 100
+    assert shown["cost_usd"] > 0
+
+
+def test_a_refused_answer_is_a_failure_that_says_why(counsel, fake_process) -> None:
+    fake_process.script(text="First, ", finish="filtered", times=None)
+    done = counsel("ask", "x", "-m", "sonnet", "--standalone")
+    assert done.returncode == 1
+    assert "First" not in done.stdout
+    assert "refused or blocked" in done.stderr
+
+
 def test_an_error_is_a_document_with_json(counsel, fake_process) -> None:
     fake_process.script(status=401)
     done = counsel("ask", "x", "-m", "gpt-5", "--standalone", "--json")

@@ -36,6 +36,21 @@ async def test_a_question_is_answered_and_continued(
         assert "gpt-5-mini" in again["content"][0]["text"]
 
 
+@pytest.mark.parametrize(
+    ("text", "finish", "code"), [(" ", None, "EMPTY_ANSWER"), ("No.", "filtered", "CONTENT_FILTERED")]
+)
+async def test_an_answer_that_is_none_is_an_error_result(
+    home: Path, fake_process: FakeProcess, text: str, finish: str | None, code: str
+) -> None:
+    fake_process.script(text=text, finish=finish, times=None)
+    async with Window(home, command=[*COUNSEL, "--standalone"], **keys(fake_process)) as window:
+        await window.initialize()
+        result = await window.call("chat", prompt="hello", model="gpt-5-mini")
+        assert result["isError"]
+        assert result["structuredContent"]["code"] == code
+        assert result["content"][0]["text"].startswith(f"{code}: ")
+
+
 @pytest.mark.parametrize("standalone", [[], ["--standalone"]])
 async def test_four_calls_at_once_and_a_ping_meanwhile(
     home: Path, fake_process: FakeProcess, standalone: list[str]

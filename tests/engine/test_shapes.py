@@ -203,7 +203,7 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
         if event.kind == "text":
             break
     await engine.cancel(job)
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError):
         await engine.wait(job)
     await engine.database.write(lambda _: None)  # behind what was queued before it
     (row,) = ledger(engine)
@@ -211,7 +211,6 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
     assert row["input"] > 400
     assert row["output"] == 250
     assert row["cost"] > 0
-    assert caught.value.usage["estimated"] is True
 
 
 async def test_an_invisible_answer_is_an_empty_one(engine: Engine, caller: Any) -> None:

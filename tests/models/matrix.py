@@ -28,6 +28,7 @@ SETTINGS: dict[str, Call] = {
     "system": Call((QUESTION,), system="S"),
     "image": Call((PICTURE,)),
     "tool": Call((QUESTION,), tools=(TOOL,)),
+    "minimal, web_search": Call((QUESTION,), knobs=Knobs(effort="minimal", web_search=True)),
     "tool and web_search": Call((QUESTION,), tools=(TOOL,), knobs=Knobs(web_search=True)),
 }
 
@@ -66,7 +67,8 @@ def _of_one(target: Target) -> Iterator[str]:
         body = sent.body if name == "default" else _changes(usual.body, sent.body)
         moved = "" if _path(target, sent) == _path(target, usual) else f" → {_path(target, sent)}"
         left_out = f" left out: {', '.join(sent.left_out)}" if sent.left_out else ""
-        yield f"    {name:<21} {_compact(body)}{moved}{left_out}"
+        adapted = "".join(f" adapted: {change.setting} → {change.sent}" for change in sent.adapted)
+        yield f"    {name:<21} {_compact(body)}{moved}{left_out}{adapted}"
     yield ""
 
 

@@ -367,3 +367,11 @@ id = "last"
     for word in ("[b]", "[efforts.half]", "bad", "worse", "codex", "lost", "line"):
         assert any(word in problem for problem in found.problems), word
     assert found.resolve("good").endpoint.base_url == "http://a"
+
+
+def test_every_thinking_budget_is_one_that_its_model_takes() -> None:
+    budgets = [row for row in rows.shipped().models.values() if row.effort_style == "thinking_budget"]
+    assert budgets
+    for model in budgets:
+        low, high = model.options["thinking_range"]
+        assert all(int(sent) == 0 or low <= int(sent) <= high for sent in model.efforts.values()), model.id

@@ -267,6 +267,14 @@ async def test_dialects_of_errors(
         (502, "<html>", "overloaded", None, None),
         (404, None, "wrong_address", None, None),
         (None, {"error": {"code": 502, "message": "Provider returned error"}}, "server", None, None),
+        (None, {"error": {"type": "invalid_request_error", "message": "Tools may not …"}}, "refused", None, None),
+        (None, {"error": {"status": "INVALID_ARGUMENT", "message": "thinking_budget …"}}, "refused", None, None),
+        (401, {"error": {"type": "invalid_request_error", "message": "no"}}, "auth", None, None),
+        (400, {"error": {"type": "api_error", "message": "no"}}, "refused", None, None),
+        (429, {"error": {"type": "api_error", "message": "slow down"}}, "rate_limit", None, None),
+        (403, {"error": "Your team has either used all available credits or reached its monthly spending limit."},
+         "quota", None, None),
+        (500, {"error": {"message": "the request exceeds the available context size"}}, "context", None, None),
     ],
 )  # fmt: skip
 def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, given: int | None) -> None:
@@ -284,3 +292,42 @@ def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, g
 )
 def test_a_version_is_said_once(base: str, path: str, url: str) -> None:
     assert _below(base, path) == url
+
+
+# ── fields that a vendor may refuse ──
+
+UNVERIFIED = {
+    "error": {
+        "message": "Your organization must be verified to generate reasoning summaries.",
+        "type": "invalid_request_error",
+        "param": "reasoning.summary",
+        "code": "unsupported_value",
+    }
+}
+REASONS = Model("m", "acme", "m", temperature=None, effort_style="reasoning", efforts={"medium": "medium"})
+
+
+async def test_a_refused_summary_is_not_asked_for_again(fake_api: FakeAPI) -> None:
+    transport = Transport()
+    provider = Provider(
+        "acme", "Acme", "openai_responses", fake_api.v1, options={"reasoning_summary": "auto"}
+    )
+    endpoint = Endpoint(provider, fake_api.v1, "k")
+    fake_api.script(status=400, body=UNVERIFIED)
+    hello = Call((Turn("user", "hello"),))
+    for _ in range(2):
+        events = [event async for event in transport.stream(hello, REASONS, endpoint, Limits(attempts=1))]
+        assert text_of(events) == "m says: hello"
+    await transport.close()
+    assert [call.body["reasoning"] for call in fake_api.calls] == [
+        {"effort": "medium", "summary": "auto"},
+        {"effort": "medium"},
+        {"effort": "medium"},
+    ]
+
+
+async def test_a_refused_field_that_is_needed_is_a_refusal(acme: Caller, fake_api: FakeAPI) -> None:
+    fake_api.script(status=400, body=UNVERIFIED, times=None)
+    with pytest.raises(UpstreamError):
+        await acme.ask()
+    assert len(fake_api.calls) == 1

@@ -219,3 +219,144 @@ def test_what_is_said_before_and_after_a_search_are_two_paragraphs() -> None:
         )
     ]
     assert "".join(event.delta for event in events if isinstance(event, Text)) == "I search.\n\nIt is sunny."
+
+
+def pieces_of(wire: str, *chunks: Any) -> tuple[str, str, Finished]:
+    """Text, thinking and end of a stream of these documents."""
+    reader = WIRES[wire].reader()
+    events = [event for chunk in chunks for event in reader.feed("", json.dumps(chunk))] + reader.finish()
+    text = "".join(event.delta for event in events if isinstance(event, Text))
+    thinking = "".join(event.delta for event in events if isinstance(event, Thinking))
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    return text, thinking, finished
+
+
+# ── never white space alone ──
+
+BLANKS = ("", " ", "\n\n", "\u200b\u2060")
+
+
+def texts(value: Any) -> list[str]:
+    """Every text of a body, wherever it stands."""
+    if isinstance(value, dict):
+        found = [value[name] for name in ("text", "content") if isinstance(value.get(name), str)]
+        return found + [text for inner in value.values() for text in texts(inner)]
+    return [text for inner in value for text in texts(inner)] if isinstance(value, list) else []
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize("wire", WIRES)
+def test_text_without_a_word_is_never_sent(wire: str, blank: str) -> None:
+    used = ToolCall("call_1", "t", {})
+    turns = (
+        Turn("user", "one"),
+        Turn("assistant", blank),
+        Turn("user", "two"),
+        Turn("assistant", blank, tool_calls=(used,)),
+        Turn("tool", tool_results=(ToolResult("call_1", "t", "found"),)),
+    )
+    body = prepare(wire, Call(turns, system=blank)).body
+    assert all(text.strip(" \n\u200b\u2060") for text in texts(body))
+    assert '"one"' in json.dumps(body)
+    assert '"found"' in json.dumps(body)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
+    """Claude may open with a block of two line breaks, and refuses it when it comes back."""
+    native: dict[str, Any] = {
+        "anthropic": [
+            {"type": "text", "text": "\n\n"},
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "tool_use", "id": "1", "name": "t", "input": {}},
+        ],
+        "gemini": {"role": "model", "parts": [{"text": " "}, {"functionCall": {"name": "t", "args": {}}}]},
+        "openai_chat": {"role": "assistant", "content": " ", "tool_calls": [{"id": "1"}]},
+        "openai_responses": [
+            {"type": "message", "content": [{"type": "output_text", "text": " "}]},
+            {"type": "function_call", "call_id": "1", "name": "t", "arguments": "{}"},
+        ],
+    }[wire]
+    turns = (Turn("user", "one"), Turn("assistant", native=native), Turn("user", "two"))
+    body = prepare(wire, Call(turns)).body
+    assert all(text.strip() for text in texts(body))
+    assert '"t"' in json.dumps(body) or '"tool_calls"' in json.dumps(body)
+
+
+# ── tags ──
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+@pytest.mark.parametrize(
+    ("said", "text", "thinking"),
+    [
+        ("<think>hm</think>\n\nyes", "yes", "hm"),
+        (" \n<think>a < b </ c</think>yes", "yes", "a < b </ c"),
+        ("<think></think>yes", "yes", ""),
+        ("<think>never closed", "", "never closed"),
+        ("<think>cut </thin", "", "cut </thin"),
+        ("<thinker> is no tag", "<thinker> is no tag", ""),
+        ("<", "<", ""),
+        ("  yes", "  yes", ""),
+        ("a <think>b</think>", "a <think>b</think>", ""),
+        ("<think>x</think>y <think>z</think>", "y <think>z</think>", "x"),
+        ("\n\n", "\n\n", ""),
+    ],
+)
+def test_thinking_tags_at_any_cut(said: str, text: str, thinking: str, size: int) -> None:
+    deltas = [said[start : start + size] for start in range(0, len(said), size)]
+    chunks = [{"choices": [{"delta": {"content": delta}}]} for delta in deltas]
+    got = pieces_of("openai_chat", *chunks, {"choices": [{"finish_reason": "stop"}]})
+    assert got[:2] == (text, thinking)
+
+
+def test_the_turn_goes_back_with_its_tags() -> None:
+    chunk = {"choices": [{"delta": {"content": "<think>hm</think>yes"}, "finish_reason": "stop"}]}
+    assert pieces_of("openai_chat", chunk)[2].native["content"] == "<think>hm</think>yes"
+
+
+# ── settings that the vendors refuse together ──
+
+GPT5 = Model(
+    "gpt-5",
+    "openai",
+    "gpt-5",
+    web_search=True,
+    effort_style="reasoning",
+    efforts={"minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "max": "high"},
+    options={"search_refuses": ["minimal"]},
+)
+
+
+def test_minimal_effort_is_raised_beside_a_search_and_it_is_said() -> None:
+    raised = prepare("openai_responses", asking(effort="minimal", web_search=True), GPT5)
+    assert raised.body["reasoning"]["effort"] == "low"
+    (change,) = raised.adapted
+    assert (change.setting, change.asked, change.sent) == ("reasoning_effort", "minimal", "low")
+    for knobs in ({"effort": "minimal"}, {"effort": "low", "web_search": True}, {"web_search": True}):
+        assert not prepare("openai_responses", asking(**knobs), GPT5).adapted
+
+
+def test_gemini_searches_beside_tools_as_google_demands() -> None:
+    model = Model("g", "google", "g", web_search=True)
+    both = replace(HELLO, tools=(ToolSpec("t", "T.", {}),), knobs=Knobs(web_search=True))
+    assert prepare("gemini", both, model, search_with_tools=True).body["toolConfig"] == {
+        "includeServerSideToolInvocations": True
+    }
+    for call in (replace(both, knobs=Knobs()), replace(both, tools=())):
+        assert "toolConfig" not in prepare("gemini", call, model, search_with_tools=True).body
+
+
+@pytest.mark.parametrize(("wish", "sent"), [(0, 0), (128, 512), (2_048, 2_048), (99_999, 24_576)])
+def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, sent: int) -> None:
+    model = Model(
+        "lite",
+        "google",
+        "lite",
+        effort_style="thinking_budget",
+        efforts={"medium": wish},
+        options={"thinking_range": [512, 24_576]},
+    )
+    body = prepare("gemini", HELLO, model).body
+    assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == sent

@@ -8,7 +8,15 @@ import sys
 import pytest
 
 from counsel.engine import toollinks, toolshare
-from counsel.errors import CounselError, InvalidArgument, NotFound, SelfConsultation, TimedOut, UpstreamError
+from counsel.errors import (
+    CounselError,
+    EmptyAnswer,
+    InvalidArgument,
+    NotFound,
+    SelfConsultation,
+    TimedOut,
+    UpstreamError,
+)
 from counsel.requests import ConsensusRequest
 from toolshare.conftest import MODELS, SHELF, World, until
 
@@ -54,6 +62,18 @@ async def test_text_of_several_rounds_is_told_apart(remote: World) -> None:
     remote.fake.script(tool_calls=remote.calls("shelf__look_up", note="tide"), text="Let me see.")
     remote.fake.script(text="At 06:40.")
     assert (await remote.ask())["content"] == "Let me see.\n\nAt 06:40."
+
+
+async def test_what_was_said_before_the_tools_is_no_answer(remote: World) -> None:
+    usage = {"input": 100, "output": 10}
+    remote.fake.script(
+        tool_calls=remote.calls("shelf__look_up", note="tide"), text="Let me see.", usage=usage
+    )
+    remote.fake.script(text=" ", usage=usage)
+    with pytest.raises(EmptyAnswer) as caught:
+        await remote.ask()
+    assert caught.value.partial.startswith("Let me see.")
+    assert caught.value.usage["input_tokens"] == 200
 
 
 async def test_schemas_and_descriptions_are_passed_on(remote: World) -> None:

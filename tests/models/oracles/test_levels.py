@@ -42,5 +42,6 @@ def sent(wire: str, body: Any) -> Any:
     if wire == "gemini":
         return body.get("generationConfig", {}).get("thinkingConfig", {})
     if wire == "anthropic":
-        return body.get("thinking"), body.get("output_config")
+        shown = {**(body.get("thinking") or {}), "display": None}  # no level: differences.toml has it
+        return shown, body.get("output_config")
     return (body.get("reasoning") or {}).get("effort") or body.get("reasoning_effort")
