@@ -490,11 +490,12 @@ async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn
     assert seen["continuation"]["provider"] == "anthropic"
     assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-v3"
     assert "cannot see images" in seen["metadata"]["passed_over"][0]["error"]
-    await ask(engine, who, model="deepseek-chat", continuation_id="long")
-    fits = await ask(engine, who, "word " * 110_000, model="auto", continuation_id="long")
+    who = caller(COUNSEL_AUTO_ORDER="gpt-5.1")
+    await ask(engine, who, model="haiku", continuation_id="long")
+    fits = await ask(engine, who, "word " * 170_000, model="auto", continuation_id="long")
     assert fits["metadata"]["passed_over"][0]["code"] == "CONTEXT_LENGTH_EXCEEDED"
     with pytest.raises(ContextLengthExceeded):
-        await ask(engine, who, "word " * 110_000, model="deepseek-chat", continuation_id="long")
+        await ask(engine, who, "word " * 170_000, model="haiku", continuation_id="long")
 
 
 async def test_a_model_that_sees_no_images_is_told_that_there_were_some(

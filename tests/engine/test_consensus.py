@@ -97,13 +97,21 @@ async def test_all_failed_is_an_error(engine, caller, fake_api) -> None:
 async def test_a_slow_model_is_left_behind_at_its_time_limit(engine, caller, fake_api) -> None:
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
     result = await hold(engine, caller(COUNSEL_MODEL_LIMIT_SECONDS="1"))
-    assert result["phases"]["failed"][0] | {"error": "", "hint": ""} == {
+    failed = result["phases"]["failed"][0]
+    assert failed.pop("usage") == {
+        "input_tokens": 1,
+        "output_tokens": 5,
+        "total_tokens": 6,
+        "estimated": True,
+    }
+    assert failed.pop("cost_usd") > 0
+    assert failed | {"error": "", "hint": ""} == {
         "model": "sonnet",
         "status": "failed",
         "phase": "initial",
         "code": "TIMEOUT",
         "provider": "anthropic",
-        "partial": result["phases"]["failed"][0]["partial"],
+        "partial": failed["partial"],
         "error": "",
         "hint": "",
     }
