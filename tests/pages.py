@@ -9,7 +9,7 @@ from typing import Any
 
 from counsel import errors as errors_
 from counsel import settings as settings_
-from counsel.engine import images, secretfiles
+from counsel.engine import images, secretcontent, secretfiles
 from generate import within
 
 
@@ -65,7 +65,7 @@ def _secrets() -> Iterator[str]:
         but = f" (not {', '.join(f'`{pattern}`' for pattern in row.except_)})" if row.except_ else ""
         when = " (only when they hold one)" if row.content else ""
         yield f"| {row.why} | {names}{but}{when} |"
-    for why, _ in secretfiles.CONTENTS:
+    for why, _ in secretcontent.RULES:
         yield f"| {why} | any name, found by content |"
 
 

@@ -14,7 +14,7 @@ from counsel.errors import FileTooLarge, InvalidArgument
 
 CEILING = 256 * 1024 * 1024  # bytes of a file that are read to find its lines
 _CHUNK = 1 << 20
-_SEAM = 1024  # characters of a chunk that are looked at again with the next: no secret hides in between
+_SEAM = 8192  # characters of a chunk that are looked at again with the next: no secret hides in between
 
 
 @dataclass(frozen=True, slots=True)

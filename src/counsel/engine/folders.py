@@ -130,7 +130,7 @@ class Folders:
                 hint="Name files.",
                 file=name,
             )
-        if why := secretfiles.by_name(path, real, self.home, self.caller):
+        if why := secretfiles.by_name(path, real, about, self.home, self.caller):
             raise FileNotAllowed(f"{name} was not sent: {why}.", hint=secretfiles.hint(real), file=name)
         return real
 
