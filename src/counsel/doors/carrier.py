@@ -14,7 +14,7 @@ import os
 import select
 import time
 
-from counsel import __version__
+from counsel import __version__, kept
 from counsel.doors import environment
 from counsel.doors.link import RETRY, Link, older
 from counsel.doors.protocol import INTERNAL_ERROR, RpcError
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 CHUNK = 1 << 16
-PATIENCE = 20.0  # seconds for a daemon to start
+PATIENCE = 20.0  # seconds for a daemon to say hello
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"'
 TOKENS = 1000  # of calls whose progress is counted
-DEATHS = 5  # of daemons in a row under one call, before it is given up
+UNHURRIED = 30.0  # seconds between attempts when no call waits: jobs that were kept go on in the next daemon
 
 
 def whole_lines(kept: bytearray, data: bytes) -> list[bytes]:
@@ -61,35 +61,68 @@ def _cwd() -> str:
 class Pending:
     """A request that the daemon has to answer."""
 
-    __slots__ = ("cancelled", "deaths", "job", "key", "line", "request_id")
+    __slots__ = ("began", "cancelled", "job", "kept", "key", "line", "request_id", "was_sent")
 
     def __init__(self, request_id: Any, line: bytes) -> None:
         self.request_id = request_id
         self.line = line
         self.key = os.urandom(16).hex()
+        self.began = time.monotonic()
         self.job = ""
-        self.deaths = 0
+        self.was_sent = False  # a daemon may have begun it
+        self.kept = False  # a note says that its job goes on without us
         self.cancelled = b""  # the client's notification, for the next daemon once it has found the job
 
     def sent(self) -> bytes:
+        self.was_sent = True
         return b'@{"key":"%s"}\n%s\n' % (self.key.encode(), self.line)
+
+    @property
+    def is_call(self) -> bool:
+        return b'"tools/call"' in self.line
+
+    def jobs(self) -> list[str]:
+        """The jobs that a daemon has made of this, if it came that far."""
+        if not self.is_call or not self.was_sent:
+            return []
+        if not isinstance(self.request_id, list):
+            return [kept.job_id(self.key)]
+        return [kept.job_id(f"{self.key}.{at}") for at in range(len(self.request_id))]
 
     def failures(self, why: str, talk: Talk) -> list[Json]:
         """The answer that no daemon gave; of a batch, one for each of its requests."""
         what = f"counsel's daemon cannot be reached: {why}."
         ids = self.request_id if isinstance(self.request_id, list) else [self.request_id]
-        if b'"tools/call"' not in self.line:
+        if not self.is_call:
             return [RpcError(INTERNAL_ERROR, what).response(request_id) for request_id in ids]
-        result = talk.stamped("tools/call", self._failed_call(what))
-        return [{"jsonrpc": "2.0", "id": request_id, "result": result} for request_id in ids]
+        jobs = self.jobs() or [""] * len(ids)
+        if self.job and len(ids) == 1:
+            jobs = [self.job]
+        results = [talk.stamped("tools/call", self._failed_call(what, job)) for job in jobs]
+        return [
+            {"jsonrpc": "2.0", "id": request_id, "result": result}
+            for request_id, result in zip(ids, results, strict=True)
+        ]
 
-    def _failed_call(self, what: str) -> Json:
-        kept = f"The job is kept: check_status with continuation_id {self.job}." if self.job else ""
-        failure = {"error": what, "code": "INTERNAL", "hint": kept or "Run `counsel doctor`."}
-        if self.job:
-            failure["job_id"] = self.job
+    def _failed_call(self, what: str, job: str) -> Json:
+        failure = {"error": what, "code": "INTERNAL", "hint": self._hint(job)}
+        if job:
+            failure["job_id"] = job
         text = f"INTERNAL: {what} {failure['hint']}"
         return {"content": [{"type": "text", "text": text}], "structuredContent": failure, "isError": True}
+
+    def _hint(self, job: str) -> str:
+        if not job:
+            return "Nothing was asked. `counsel doctor` may say more; then ask again."
+        if not self.kept:
+            return (
+                f"The call was interrupted; check_status with continuation_id {job} says whether it goes on."
+            )
+        if self.job:
+            return f"The job is kept and goes on as soon as a daemon runs: check_status with continuation_id {job}."
+        return (
+            f"If it had begun, it goes on as soon as a daemon runs: check_status with continuation_id {job}."
+        )
 
 
 class Progress:
@@ -122,7 +155,8 @@ class Carrier:
         self.greeted = False  # it is not older than we are
         self.dismissed = False  # the daemon said that it ends: nobody needs the next one before we do
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
-        self.give_up_at = 0.0
+        self.give_up_at = 0.0  # when to stop trying if nobody waits
+        self.kept = False  # jobs of ours wait for the next daemon
         self.client: Json | None = None  # what it said in `initialize`
         self.ready = False  # it has sent `notifications/initialized`: each daemon is told
         self.waiting: dict[str, Pending] = {}  # by the JSON of their id (of a batch: of all ids)
@@ -152,6 +186,7 @@ class Carrier:
         pending = self.waiting.get(json.dumps(request_id))
         if pending is not None:
             pending.cancelled = line
+            self._unkeep(pending)
             if self.greeted:
                 self._send(line)
 
@@ -181,19 +216,44 @@ class Carrier:
         if self.daemon is not None:
             self._replace() if self.known else self._give_up(self.link.silent())
             return
-        try:
-            self.daemon = self.link.attempt()
-        except OSError as error:
-            self._give_up(str(error))
-            return
+        self.daemon = self.link.attempt()
         if self.daemon is not None:
             self.retry_at = time.monotonic() + PATIENCE  # to give up, unless it has said hello by then
             self.daemon.setblocking(False)
             self._send(b"@" + json.dumps({"hello": self._hello()}).encode())
-        elif time.monotonic() > self.give_up_at:
-            self._give_up("the daemon does not answer")
         else:
-            self.retry_at = time.monotonic() + RETRY
+            self._wait_on()
+
+    def _wait_on(self) -> None:
+        """There is no daemon yet. Calls wait for one until their client's limit; their jobs are not given up meanwhile."""
+        if self.link.problem:
+            self._keep_jobs()
+        for name, pending in list(self.waiting.items()):
+            if self.link.hopeless(pending.began, self._limit()):
+                self._fail(self.waiting.pop(name), self.link.problem or "it has not started yet")
+        pause = self.link.pause()
+        if not (self.waiting or self.queue) and time.monotonic() > self.give_up_at:
+            self.link.release()
+            pause = UNHURRIED if self.kept else 0.0
+        self.retry_at = time.monotonic() + pause if pause else 0.0
+
+    def _limit(self) -> float:
+        """Seconds that this client waits for a call, as far as is known without a daemon."""
+        from counsel.doors import limits  # noqa: PLC0415 - only where no daemon can be had
+
+        return limits.patience_of(self.talk.client, "stdio", os.environ.get("COUNSEL_CLIENT_LIMIT_SECONDS"))
+
+    def _keep_jobs(self) -> None:
+        """Another engine on this home would give up an interrupted call whose client does not come back in a minute."""
+        for pending in self.waiting.values():
+            if not pending.kept and not pending.cancelled and (jobs := pending.jobs()):
+                noted = [kept.note(self.link.home, job) for job in jobs]
+                pending.kept = all(noted)
+
+    def _unkeep(self, pending: Pending) -> None:
+        if pending.kept:
+            for job in pending.jobs():
+                kept.take(self.link.home, job)
 
     def _replace(self) -> None:
         """An older daemon: as soon as nobody else is starting one, it is told to end; then ours is started."""
@@ -257,7 +317,9 @@ class Carrier:
         return self.progress.setdefault(token, Progress()).grown(line, message)
 
     def _answered(self, name: str) -> None:
-        self.waiting.pop(name, None)
+        if pending := self.waiting.pop(name, None):
+            self._unkeep(pending)
+            self.link.answered()
         if not self.waiting:
             self.progress.clear()
 
@@ -284,10 +346,11 @@ class Carrier:
 
     def _greeted(self, version: str) -> None:
         self.known = True
+        self.link.greeted()
         if older(version):
             self.retry_at = time.monotonic()
             return
-        self.greeted, self.retry_at = True, 0.0
+        self.greeted, self.retry_at, self.kept = True, 0.0, False
         if self.ready:
             self._send(READY)
         for pending in self.waiting.values():
@@ -301,27 +364,26 @@ class Carrier:
     def _lost(self) -> None:
         """The daemon has gone. Whoever still waits is taken to the next one, and so are its jobs if it was killed."""
         self._disconnect()
-        was_greeted, self.greeted, self.answering = self.greeted, False, None
+        self.greeted, self.answering = False, None
         killed, self.dismissed, self.known = not self.dismissed, False, False
         self.retry_at = 0.0
         self.up.clear()
         self.down.clear()
         for progress in self.progress.values():
             progress.before = progress.last
-        for name, pending in list(self.waiting.items()):
-            pending.deaths += was_greeted
-            if pending.deaths >= DEATHS:
-                self._fail(self.waiting.pop(name), "the daemon ended again and again")
+        if killed:
+            self.link.lost()
         if self.waiting or self.queue or killed:
             self.need()
 
     def _give_up(self, why: str) -> None:
         """No daemon can be had: say so to everybody who waits. The next call tries again."""
+        self._keep_jobs()
         self.link.release()
         self.retry_at = 0.0
         self.known = self.greeted = False
-        for kept in (self.queue, self.up, self.down):
-            kept.clear()
+        for buffer in (self.queue, self.up, self.down):
+            buffer.clear()
         self._disconnect()
         for pending in self.waiting.values():
             self._fail(pending, why)
@@ -333,6 +395,12 @@ class Carrier:
             self.daemon.close()
             self.daemon = None
 
+    def close(self) -> None:
+        """The client has gone. Nobody was promised anything about the calls that still wait."""
+        for pending in self.waiting.values():
+            self._unkeep(pending)
+
     def _fail(self, pending: Pending, why: str) -> None:
+        self.kept |= pending.kept
         for failure in pending.failures(why, self.talk):
             self.tell(as_line(failure))

@@ -10,20 +10,22 @@ import asyncio
 import json
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from counsel import __version__, errors, shortage, sizes
+from counsel import __version__, errors, kept, shortage, sizes
 from counsel.caller import Caller
 from counsel.doors import desk
 from counsel.doors.lines import LinePipe, encode
-from counsel.doors.link import RETRY, Link, older
-from counsel.errors import Internal
+from counsel.doors.link import RETRY, STATED, Link, older
+from counsel.errors import CounselError, Internal
 from counsel.requests import JobEvent, Request
 from counsel.types import Json
 
-PATIENCE = 20.0  # seconds for a daemon to start
-_TRIES = 5  # daemons that may die under one question
+PATIENCE = 20.0  # seconds for a daemon to start, and to say hello
+REASONED = 3.0  # seconds of starts that fail and say why, where nothing has been asked yet
+LIMIT = 300.0  # seconds for a question that has lost its daemon to reach the next one
 
 
 async def connect(caller: Caller | None = None) -> RemoteEngine:
@@ -53,6 +55,10 @@ class RemoteEngine:
         self._submitted: dict[
             str, Json
         ] = {}  # jobs that we wait for: the next daemon is asked to go on with them
+        self._begun: set[str] = set()  # those of them that a daemon has named
+        self._kept: set[str] = set()  # those of which a note says that they go on without us
+        self._promised: set[str] = set()  # and those of which our caller was told so
+        self._lost_at = 0.0  # since when a question has been without its daemon
         self._number = 0
         self._opening = asyncio.Lock()
 
@@ -70,19 +76,48 @@ class RemoteEngine:
     async def _reach(self, *, start: bool) -> Any:
         link = self._link
         if not start:
-            return link.existing()
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while (connection := link.attempt()) is None:  # noqa: ASYNC110 - another process starts it
-                    await asyncio.sleep(RETRY)
-        except (TimeoutError, OSError) as error:
-            link.release()
-            if lack := shortage.failure(error, "The daemon cannot be reached", starting=True):
-                raise lack from error
-            raise Internal(
-                f"The daemon cannot be reached: {error or 'it does not answer'}.", hint=f"See {link.words}."
-            ) from error
+            try:
+                return link.existing()
+            except OSError as error:
+                raise _unreachable(str(error)) from error
+        began, limit, stated = time.monotonic(), PATIENCE, REASONED
+        if self._lost_at:
+            began, limit, stated = self._lost_at, LIMIT, STATED
+        while (connection := link.attempt()) is None:
+            if link.problem:
+                self._keep_jobs()
+            if link.hopeless(began, limit, stated):
+                link.release()
+                raise self._give_up(link.problem or "it has not started yet") from link.error
+            await asyncio.sleep(link.pause())
         return connection
+
+    def _keep_jobs(self) -> None:
+        """Another engine on this home would give up an interrupted call whose caller does not come back in a minute."""
+        for job in self._submitted.keys() - self._kept - self._promised:
+            if kept.note(self._link.home, job):
+                self._kept.add(job)
+
+    def _unkeep(self, job: str) -> None:
+        self._submitted.pop(job, None)
+        self._begun.discard(job)
+        if job in self._kept:
+            self._kept.discard(job)
+            kept.take(self._link.home, job)
+
+    def _give_up(self, why: str) -> CounselError:
+        self._keep_jobs()
+        jobs, sure = sorted(self._kept), self._kept <= self._begun
+        self._promised |= self._kept
+        self._kept.clear()
+        if lack := shortage.failure(self._link.error, "The daemon cannot be reached", starting=True):
+            return lack
+        if not jobs:
+            return _unreachable(why, f"See {self._link.words}.")
+        maybe = "" if sure else "If it had begun, "
+        return _unreachable(
+            why, f"{maybe}{', '.join(jobs)} goes on as soon as a daemon runs: `counsel jobs` shows it."
+        )
 
     async def _greet(self, connection: Any, *, replace: bool) -> None:
         """Say hello. An older release hands over and ends; the next turn finds or starts ours."""
@@ -98,11 +133,12 @@ class RemoteEngine:
             return
         except TimeoutError:
             pipe.close()
-            raise Internal(f"The daemon cannot be reached: {self._link.silent()}.") from None
+            raise self._give_up(self._link.silent()) from None
         if replace and older(str(hello.get("version"))):
             await self._replace(pipe)
         else:
             self._pipe = pipe
+            self._link.greeted()
 
     async def _replace(self, pipe: LinePipe) -> None:
         self._hello = asyncio.get_running_loop().create_future()  # it fails when the daemon has gone
@@ -125,12 +161,17 @@ class RemoteEngine:
 
     def _lost(self) -> None:
         self._pipe = None
+        self._link.lost()
+        if self._waiting and not self._lost_at:
+            self._lost_at = time.monotonic()
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(_Lost())
         for queue in self._waiting.values():
             queue.put_nowait({"lost": True})
 
     async def close(self) -> None:
+        for job in list(self._kept):  # nobody waits for these any more, and nothing was promised about them
+            self._unkeep(job)
         if self._pipe is not None:
             self._pipe.close()
 
@@ -153,7 +194,10 @@ class RemoteEngine:
                 message = await queue.get()
                 ended = "event" not in message
                 if "lost" in message:
+                    self._check_time()
                     raise _Lost
+                self._lost_at = 0.0
+                self._link.answered()
                 if "error" in message:
                     raise errors.from_dict(message["error"])
                 yield message
@@ -162,14 +206,18 @@ class RemoteEngine:
             if not ended:
                 pipe.write(encode({"id": number, "method": "drop"}))
 
+    def _check_time(self) -> None:
+        """Daemons that come and die, one after the other, are no use either."""
+        if time.monotonic() - self._lost_at > LIMIT:
+            raise self._give_up("it ended again and again")
+
     async def _ask(self, method: str, **params: Any) -> Any:
-        for _ in range(_TRIES):
+        while True:
             try:
                 async for message in self._messages(method, params):
                     return message["result"]
             except _Lost:
                 await self._reclaim(params.get("job_id") or params.get("any_id"))
-        raise _gone()
 
     async def _reclaim(self, job_id: str | None) -> None:
         """A synchronous job goes on in the next daemon when its caller comes back with its key."""
@@ -186,20 +234,28 @@ class RemoteEngine:
         key = key or secrets.token_urlsafe(16)
         shown = {"request": desk.request_to_json(request), "caller": desk.caller_to_json(caller)}
         params = {"background": background, "key": key, **shown}
-        job = str(await self._ask("submit", **params))
-        if not background:
-            self._submitted[job] = params
+        if background:
+            return str(await self._ask("submit", **params))
+        await self.open()  # from here on a daemon may have begun it
+        self._submitted[kept.job_id(key)] = params
+        try:
+            job = str(await self._ask("submit", **params))
+        except BaseException:
+            self._unkeep(kept.job_id(key))
+            raise
+        self._submitted[job] = params
+        self._begun.add(job)
         return job
 
     async def wait(self, job_id: str) -> Json:
         try:
             result: Json = await self._ask("wait", job_id=job_id)
         finally:  # it has ended, or nobody waits for it: no later daemon is asked to go on with it
-            self._submitted.pop(job_id, None)
+            self._unkeep(job_id)
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
-        for _ in range(_TRIES):
+        while True:
             try:
                 async for message in self._messages("follow", {"job_id": job_id, "after": after}):
                     if "event" in message:
@@ -210,7 +266,6 @@ class RemoteEngine:
                 await self._reclaim(job_id)
             else:
                 return
-        raise _gone()
 
     async def accepted(self, job_id: str) -> Json:
         result: Json = await self._ask("accepted", job_id=job_id)
@@ -218,7 +273,7 @@ class RemoteEngine:
 
     async def detach(self, job_id: str) -> None:
         await self._ask("detach", job_id=job_id)
-        self._submitted.pop(job_id, None)
+        self._unkeep(job_id)
 
     async def cancel(self, any_id: str) -> Json:
         result: Json = await self._ask("cancel", any_id=any_id)
@@ -246,7 +301,5 @@ class RemoteEngine:
         self._hello.exception()
 
 
-def _gone() -> Internal:
-    return Internal(
-        "The daemon ended again and again.", hint="`counsel doctor` shows why; jobs are kept: `counsel jobs`."
-    )
+def _unreachable(why: str, hint: str = "`counsel doctor` may say more.") -> Internal:
+    return Internal(f"The daemon cannot be reached: {why}.", hint=hint)

@@ -6,9 +6,10 @@ the client calls itself in `initialize`. `COUNSEL_CLIENT_LIMIT_SECONDS` override
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from counsel.settings import Settings
+if TYPE_CHECKING:
+    from counsel.settings import Settings
 
 Transport: TypeAlias = Literal["stdio", "http"]
 
@@ -44,5 +45,14 @@ def of(client: str) -> Limit:
 
 def patience(client: str, transport: Transport, settings: Settings) -> float:
     """Seconds after which a synchronous call answers "processing": shortly before the client's limit."""
-    limit = float(settings.client_limit_seconds or getattr(of(client), transport))
+    return _before(float(settings.client_limit_seconds or getattr(of(client), transport)))
+
+
+def patience_of(client: str, transport: Transport, own: str | None) -> float:
+    """The same for the front, which knows the setting only from its environment."""
+    table = float(getattr(of(client), transport))
+    return _before(float(own) if own and own.isdigit() and int(own) else table)
+
+
+def _before(limit: float) -> float:
     return limit - min(10.0, limit / 10)

@@ -104,6 +104,7 @@ class Front:
             self._write_what_fits()  # before a daemon is looked for, which takes milliseconds
             self.carrier.connect_if_due()
         self._last_writes()
+        self.carrier.close()
         return 0
 
     def _finished(self) -> bool:
@@ -152,6 +153,7 @@ class Front:
 
     def _unheard(self) -> None:
         self.out.clear()
+        self.carrier.close()
         self.carrier.waiting.clear()
         self.ends_at = self.ends_at or time.monotonic()
 
