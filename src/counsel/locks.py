@@ -50,6 +50,30 @@ def is_at(file: int, path: StrPath) -> bool:
     return identity(path) == (held.st_dev, held.st_ino)
 
 
+class Pinned:
+    """A folder that was opened, so that the kernel gives its number to no other one, and whether its path still names it."""
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = path
+        self._file: int | None = None
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:  # it is not there, so it cannot be lost
+            return
+
+    def is_there(self) -> bool:
+        """True, too, when that cannot be told."""
+        try:
+            return self._file is None or is_at(self._file, self.path)
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
 def sign(file: int, text: str) -> None:
     """Say in the lock file who holds it. Only people read this, so a full disk is no reason to fail."""
     try:

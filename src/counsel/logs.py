@@ -57,6 +57,14 @@ def setup(settings: Settings, *, stderr: bool) -> None:
         log.warning("no log file: %s: %s", settings.home / "logs", error.strerror)
 
 
+def leave_file() -> None:
+    """Write nothing more to COUNSEL_HOME: it is another's now."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _PrivateFile)]:
+        root.removeHandler(handler)
+        handler.close()
+
+
 def tell(problems: Iterable[str]) -> None:
     """What is wrong in the user's files, each once: who starts counsel as a server sees no other sign of it."""
     for problem in problems:
@@ -246,6 +254,6 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         return turned
 
     def _reopen(self) -> None:
-        if self.stream:
-            self.stream.close()
-        self.stream = self._open()
+        before, self.stream = self.stream, self._open()  # where it cannot be opened, the old one goes on
+        if before:
+            before.close()

@@ -111,7 +111,7 @@ class LocalEngine(Engine, Protocol):
         """A job runs here, or one of a process that has died can go on or be ended here."""
 
     def home_is_ours(self) -> bool:
-        """False when COUNSEL_HOME was deleted, moved or replaced: it holds another database than the one opened here."""
+        """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
 
     async def close(self, *, keep: bool = False) -> None:
         """`keep`: synchronous calls go on, too, as soon as an engine runs again, whether or not their callers come back."""

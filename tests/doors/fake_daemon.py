@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -30,7 +31,20 @@ async def open_engine(_home: Path):
     return Engine()
 
 
+def fail_at_first(counter: Path) -> None:
+    """COUNSEL_TEST_FAILS names a file with a line for each start that shall fail: with the words in it, or by SIGKILL."""
+    lines = counter.read_text().splitlines()
+    if not lines:
+        return
+    counter.write_text("".join(f"{line}\n" for line in lines[1:]))
+    if lines[0] == "SIGKILL":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.exit(lines[0])
+
+
 if __name__ == "__main__":
+    if failing := os.environ.get("COUNSEL_TEST_FAILS"):
+        fail_at_first(Path(failing))
     from counsel.doors import daemon, house, socket
 
     socket.__version__ = os.environ.get("COUNSEL_TEST_VERSION", socket.__version__)

@@ -272,11 +272,14 @@ async def test_when_no_daemon_can_be_had_the_call_says_so(home: Path) -> None:
         "import sys; from counsel.doors import link, stdio; "
         "link.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(stdio.main([]))"
     )
-    async with Window(home, command=[sys.executable, "-c", script]) as window:
+    command = [sys.executable, "-c", script]
+    async with Window(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as window:
         await window.initialize()
         result = await window.call("chat", prompt="echo")
         assert result["isError"]
         assert "it broke" in result["structuredContent"]["error"]
+        assert "Nothing was asked" in result["structuredContent"]["hint"]
+        assert "job_id" not in result["structuredContent"]
         assert (await window.ask("ping")) == {}
 
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import house, place, socket
+from counsel.doors import house, socket
+from counsel.doors.daemon_files import DaemonFiles
 from doors.engine import FakeEngine
 
 
 @pytest.fixture
 async def path(tmp_path: Path) -> AsyncIterator[str]:
-    inside = house.House(FakeEngine(), tmp_path)
-    at = place.socket(str(tmp_path))
-    server = await asyncio.get_running_loop().create_unix_server(
-        lambda: socket.Visit(inside).pipe, sock=house.listen(at)
-    )
-    yield at
-    server.close()
+    files = DaemonFiles(tmp_path)
+    files.take()
+    inside = house.House(FakeEngine(), files)
+    await inside.listen()
+    yield files.socket
     await inside.close()
+    files.release()
 
 
 async def talk(path: str, *lines: bytes) -> list[Any]:

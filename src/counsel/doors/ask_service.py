@@ -16,7 +16,6 @@ session's socket are that session's own.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import re
@@ -25,8 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from counsel import locks
 from counsel.doors import calls, place
-from counsel.doors.house import listen
+from counsel.doors.daemon_files import bind
 from counsel.doors.lines import Splitter, encode
 from counsel.doors.longlines import TooLong
 from counsel.doors.socket import peer_uid
@@ -69,6 +69,7 @@ class AskService:
         self.path = place.ask_socket(str(home), session)
         self._lease = _Lease(f"{self.path}.lock")
         self._server: asyncio.Server | None = None
+        self._bound: locks.Identity | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -78,11 +79,13 @@ class AskService:
                 hint="Connect to it, or choose another session.",
             )
         sweep(Path(self.path).parent)
-        self._server = await asyncio.start_unix_server(self._accept, sock=listen(self.path))
+        listener, self._bound = bind(self.path)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listener)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._lease.remove(self.path)
+        if locks.identity(self.path) == self._bound:
+            self._lease.remove(self.path)
         if self._server is not None:
             self._server.close()
         for task in list(self._connections):
@@ -300,34 +303,23 @@ class _Lease:
         self._file: int | None = None
 
     def take(self) -> bool:
-        while True:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return False
-            if _is_at(file, self._path):  # else the one before us has removed it meanwhile
-                self._file = file
-                return True
-            os.close(file)
+        self._file = locks.take(self._path)
+        return self._file is not None
 
-    @staticmethod
-    def remove(path: str) -> None:
-        Path(path).unlink(missing_ok=True)
+    def _holds(self) -> bool:
+        """Whether the lock's path still names our lock: else the folder was replaced, and its files are another's."""
+        return self._file is not None and locks.is_at(self._file, self._path)
+
+    def remove(self, path: str) -> None:
+        with suppress(OSError):
+            if self._holds():
+                Path(path).unlink(missing_ok=True)
 
     def release(self) -> None:
+        self.remove(self._path)
         if self._file is not None:
-            Path(self._path).unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
-
-
-def _is_at(file: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), Path(path).stat())
-    except FileNotFoundError:
-        return False
 
 
 def sweep(folder: Path) -> None:

@@ -226,11 +226,12 @@ class Carrier:
 
     def _wait_on(self) -> None:
         """There is no daemon yet. Calls wait for one until their client's limit; their jobs are not given up meanwhile."""
-        if self.link.problem:
+        limit = self._limit() if self.waiting else 0.0
+        overdue = [name for name, one in self.waiting.items() if self.link.hopeless(one.began, limit)]
+        if self.link.problem or overdue:
             self._keep_jobs()
-        for name, pending in list(self.waiting.items()):
-            if self.link.hopeless(pending.began, self._limit()):
-                self._fail(self.waiting.pop(name), self.link.problem or "it has not started yet")
+        for name in overdue:
+            self._fail(self.waiting.pop(name), self.link.problem or "it has not started yet")
         pause = self.link.pause()
         if not (self.waiting or self.queue) and time.monotonic() > self.give_up_at:
             self.link.release()

@@ -94,6 +94,16 @@ class Desk:
             "daemon_stop": self._daemon_stop,
         }
 
+    @property
+    def busy(self) -> bool:
+        """Whether the program waits for something, or is about to wait for a job that it has submitted."""
+        return bool(self._tasks or self._awaited)
+
+    def concerns_own_job(self, data: bytes) -> bool:
+        message = json.loads(data)
+        job = (message.get("params") or {}).get("job_id")
+        return message.get("method") in {"drop", "cancel"} or job in self._awaited
+
     def line(self, data: bytes) -> None:
         message = json.loads(data)
         number = int(message["id"])

@@ -1,38 +1,35 @@
-"""What the daemon is from the inside: the lease on COUNSEL_HOME, the socket, its visitors, and when it is over."""
+"""What the daemon is from the inside: its files, its visitors, and when it is over."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gc
 import json
 import logging
 import os
 import signal
 import socket
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from counsel import __version__, logs, private, settings, shortage
 from counsel.doors import place
+from counsel.doors.daemon_files import BACKLOG, DaemonFiles, Occupied
 from counsel.doors.socket import Visit
+from counsel.errors import CounselError
 from counsel.requests import LocalEngine
 from counsel.types import Json
 
 log = logging.getLogger("counsel.daemon")
 
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
-BACKLOG = 512
 GARBAGE = 10_000  # objects between looks for cycles; a call leaves none
-LEASE_PATIENCE = 10.0  # seconds for the daemon before us to finish
-
-
-class Occupied(Exception):
-    """Another daemon serves this COUNSEL_HOME."""
+LOOK = 1.0  # seconds between looks at the files that make this process the daemon: four `stat`
 
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
@@ -41,10 +38,15 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
     private.process()
     logs.setup(settings.load(), stderr=False)
     try:
-        with lease(home):
-            asyncio.run(_serve(home, ready, open_engine or default_engine))
+        files = DaemonFiles(home)
+        files.take()
+        asyncio.run(_serve(files, ready, open_engine or default_engine))
     except Occupied:
         ready()
+    except (CounselError, OSError) as error:  # whoever started us shows the last line
+        log.exception("the daemon cannot start")
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0
 
 
@@ -53,69 +55,13 @@ async def default_engine(home: Path) -> LocalEngine:
     return engine
 
 
-@contextlib.contextmanager
-def lease(home: Path) -> Iterator[None]:
-    """Hold the one lock that proves that a daemon lives; the kernel lets go of it whatever happens to us."""
-    path = Path(place.run_folder(str(home))) / "daemon.lock"
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        _lock(file, home)
-        os.ftruncate(file, 0)
-        os.write(file, json.dumps({"pid": os.getpid(), "version": __version__}).encode())
-        yield
-    finally:
-        os.close(file)
-
-
-def _lock(file: int, home: Path) -> None:
-    until = time.monotonic() + LEASE_PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if _answers(home):
-                raise Occupied from None
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)  # the one before us is finishing what it writes
-        else:
-            return
-
-
-def _answers(home: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(place.socket(str(home)))
-        except OSError:
-            return False
-    return True
-
-
-def listen(path: str) -> socket.socket:
-    """Bind under another name, then rename: nobody ever sees a socket that does not listen, or not ours alone."""
-    fresh = f"{path}.{os.getpid()}"
-    Path(fresh).unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(fresh)
-    finally:
-        os.umask(before)
-    listener.listen(BACKLOG)
-    Path(fresh).replace(path)
-    return listener
-
-
-async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine) -> None:
-    engine = await open_engine(home)
-    house = House(engine, home)
-    path = place.socket(str(home))
+async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: OpenEngine) -> None:
+    engine = await open_engine(files.home)
+    house = House(engine, files)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, house.end, "signal")
-    listener = listen(path)
-    loop.set_exception_handler(Refusals(listener).handle)
-    server = await loop.create_unix_server(lambda: Visit(house).pipe, sock=listener)
+    await house.listen()
     log.info("daemon %s listens: pid %s", __version__, os.getpid())
     gc.freeze()  # what was imported stays as long as the daemon
     ready()
@@ -123,18 +69,9 @@ async def _serve(home: Path, ready: Callable[[], None], open_engine: OpenEngine)
         why = await house.over()
         log.info("daemon ends: %s", why)
     finally:
-        _remove(path)  # first of all, so that no door comes to one that is leaving
-        server.close()
         await house.close()
         await engine.close(keep=True)  # an orderly end interrupts calls, it does not cancel them
-
-
-def _remove(path: str) -> None:
-    Path(path).unlink(missing_ok=True)
-    with contextlib.suppress(
-        OSError
-    ):  # a folder in /tmp that held nothing else; COUNSEL_HOME/run holds the locks
-        Path(path).parent.rmdir()
+        files.release()
 
 
 class Refusals:
@@ -175,15 +112,20 @@ class Refusals:
 class House:
     """The engine and everybody who visits it."""
 
-    def __init__(self, engine: LocalEngine, home: Path) -> None:
+    def __init__(self, engine: LocalEngine, files: DaemonFiles) -> None:
         self.engine = engine
-        self.home = home
+        self.files = files
+        self.home = files.home
+        self.retired = False  # the home is no longer ours: no new calls, and nothing more is written there
         self.visits: set[Visit] = set()
         self.started = time.time()
         self._idle_after = settings.load().daemon_idle_seconds
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._watch: asyncio.TimerHandle | None = None
         self._look: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
+        self._repairs = 0  # looks in a row that found something missing
+        self._rounds: asyncio.Task[None] | None = None
         self._wait_for_idleness()
 
     async def over(self) -> str:
@@ -224,20 +166,82 @@ class House:
             log.exception("the database cannot be asked for jobs")
             return False
 
+    # ── our files ──
+
+    async def listen(self) -> None:
+        before, listener = self._server, self.files.listen()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(Refusals(listener).handle)
+        self._server = await loop.create_unix_server(lambda: Visit(self).pipe, sock=listener)
+        if before is not None:
+            before.close()
+        self._rounds = self._rounds or asyncio.ensure_future(self._watch_files())
+
+    async def _watch_files(self) -> None:
+        while not self._over.done():
+            await asyncio.sleep(LOOK)
+            try:
+                await self._look_at_files()
+            except OSError as error:  # it cannot be told, or not be mended now
+                log.warning("the daemon's files: %s", error)
+            except Exception:
+                log.exception("looking at the daemon's files failed")
+
+    async def _look_at_files(self) -> None:
+        if self.retired:
+            await self._dismiss()
+            return
+        state = self.files.state()
+        self._repairs = 0 if state == "ours" else self._repairs + 1
+        if not self.engine.home_is_ours():
+            self._retire()
+        elif self._repairs > 1:  # not at the first look: somebody may be in the middle of `rm -r`
+            await self._mend()
+
+    async def _mend(self) -> None:
+        """The home is ours, but a file of ours was deleted: it is made again, unless another daemon was quicker."""
+        if self.files.state() == "lost" and not self.files.regain():
+            self._retire()
+            return
+        log.warning("%s was deleted and is made again", self.files.socket)
+        await self.listen()
+        self._repairs = 0
+
+    def _retire(self) -> None:
+        """Another daemon serves this path from now on. Calls that run here are answered; nothing else is begun."""
+        log.warning(
+            "%s was deleted, moved or replaced: this daemon ends when its calls are answered", self.home
+        )
+        self.retired = True
+        logs.leave_file()
+        if self._server is not None:
+            self._server.close()
+        self.files.release()
+
+    async def _dismiss(self) -> None:
+        for visit in [visit for visit in self.visits if not visit.busy]:
+            await visit.close("handover")
+        if not self.visits:
+            self.end("the home is another")
+
     def status(self) -> Json:
         return {
             "running": True,
             "pid": os.getpid(),
             "version": __version__,
             "home": str(self.home),
-            "socket": place.socket(str(self.home)),
+            "socket": self.files.socket,
             "clients": [visit.about() for visit in self.visits if visit.role == "mcp"],
             "started_at": self.started,
         }
 
     async def close(self) -> None:
         """Calls that are being answered are left to the next daemon: their fronts send them again."""
-        if self._watch is not None:
-            self._watch.cancel()
+        self.files.remove_socket()
+        if self._server is not None:
+            self._server.close()
+        for timer in (self._watch, self._rounds):
+            if timer is not None:
+                timer.cancel()
         for visit in list(self.visits):
             await visit.close("handover")

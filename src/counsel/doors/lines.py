@@ -119,6 +119,10 @@ class McpLines:
     def refuse(self, line: TooLong) -> None:
         self._send(line.response())
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks)
+
     def line(self, data: bytes, key: str | None = None) -> None:
         try:
             message = json.loads(data)

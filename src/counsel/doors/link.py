@@ -24,6 +24,7 @@ RETRY = 0.01  # seconds between attempts while a daemon starts
 LOOK = 0.25  # seconds between looks for another door's daemon, while we wait before the next start
 LONGEST_PAUSE = 5.0  # seconds before another start, when many in a row have failed
 STATED = 60.0  # seconds of starts that fail and say why, before those who wait are told: an upgrade takes that long
+STARTS = 3  # that fail before that: on a machine with much to do each takes seconds
 AT_LEAST = 5.0  # seconds of attempts for a call that comes after that
 STARTER = 15.0  # seconds for another door to start the daemon, before we start one beside it
 # -P: a door is started in whatever folder an agent works in, and no module of that folder may be imported
@@ -94,7 +95,8 @@ class Link:
         now = time.monotonic()
         if now - since > limit:
             return True
-        return bool(self._stated) and now - self._stated > stated and now - since > min(AT_LEAST, stated)
+        often = bool(self._stated) and self._failures > STARTS
+        return often and now - self._stated > stated and now - since > min(AT_LEAST, stated)
 
     def lost(self) -> None:
         """The daemon that we were connected to died. The next is started at once, the one after it with a pause."""

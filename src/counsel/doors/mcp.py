@@ -157,7 +157,9 @@ class Session:
     def _frame(self) -> results.Frame:
         settings = self.visitor.settings
         links = self.talk.version >= STRUCTURED_SINCE
-        return results.Frame(settings.max_output_tokens, settings.home, links)
+        is_ours = getattr(self.engine, "home_is_ours", None)
+        home = settings.home if is_ours is None or is_ours() else None
+        return results.Frame(settings.max_output_tokens, home, links)
 
     # ── notifications and answers from the client ──
 

@@ -9,7 +9,6 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from counsel import private
 from counsel.doors import words
 from counsel.requests import Engine
 from counsel.types import Json
@@ -39,12 +38,14 @@ class Kept:
         }
 
 
-def keep(home: Path, job: str | None, text: str) -> Kept:
+def keep(home: Path | None, job: str | None, text: str) -> Kept:
     """Write the text where only the user can read it. A full disk loses the file, not the answer."""
     name = job if job and _SAFE.fullmatch(job) else f"result_{secrets.token_hex(8)}"
+    if home is None:
+        return Kept(None, uri(name) if name == job else None)
     path = home / "outputs" / f"{name}.txt"
     try:
-        private.folder(path.parent)
+        path.parent.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted it does not want it back
         _replace(path, text)
     except OSError:
         return Kept(None, uri(name) if name == job else None)

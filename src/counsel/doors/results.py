@@ -38,7 +38,7 @@ class Frame:
     """What bounds a result, and where its full text is kept when it does not fit."""
 
     tokens: int
-    home: Path
+    home: Path | None  # where long texts are kept; None where the home is no longer ours
     links: bool  # `resource_link` exists since 2025-06-18
 
     @property

@@ -29,7 +29,7 @@ from counsel.doors.calls import Leaving
 from counsel.doors.desk import Desk, caller_from_json
 from counsel.doors.lines import LinePipe, McpLines, encode
 from counsel.doors.mcp import Session
-from counsel.doors.protocol import RpcError
+from counsel.doors.protocol import RpcError, is_request
 from counsel.doors.visitor import Visitor
 from counsel.types import Json
 
@@ -62,7 +62,14 @@ class Visit:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._refuse(f"a line could not be understood: {error!r}")
 
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for an answer of ours."""
+        return bool((self._mcp and self._mcp.busy) or (self._desk and self._desk.busy))
+
     def _take(self, data: bytes) -> None:
+        if self.house.retired and self._is_new(data):
+            return  # its front sends it to the next daemon, as soon as we have hung up
         if data.startswith(b"@"):
             self._control(json.loads(data[1:]))
         elif self._mcp is not None:
@@ -72,6 +79,18 @@ class Visit:
             self._desk.line(data)
         else:
             self._refuse("the first line must be a hello")
+
+    def _is_new(self, data: bytes) -> bool:
+        """Whether a line asks for something that is not already on its way here."""
+        if data.startswith(b"@"):
+            return False
+        if self._desk is not None:
+            return not self._desk.concerns_own_job(data)
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(message, list) or (isinstance(message, dict) and is_request(message))
 
     def _control(self, message: Json) -> None:
         if "hello" in message:

@@ -222,7 +222,7 @@ class Engine:
         return {"content": results.cancelled(row)}
 
     def home_is_ours(self) -> bool:
-        """False when COUNSEL_HOME was deleted, moved or replaced: it holds another database than the one opened here."""
+        """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
         return self.runner.home_is_ours()
 
     async def close(self, *, keep: bool = False) -> None:

@@ -121,13 +121,3 @@ class Ownership:
                     (self._folder / self.name).unlink()
             os.close(self._held)
             self._held = None
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True

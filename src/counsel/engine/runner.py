@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from counsel import kept, shortage
+from counsel import kept, locks, shortage
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting, leftovers, partial
 from counsel.engine.cache import AnswerCache
@@ -75,6 +75,7 @@ class Runner:
         database.busy = lambda: bool(self.running)
         self._unsaved: dict[str, Work[None]] = {}  # ends of jobs that could not be written yet
         self._loops: list[asyncio.Task[None]] = []
+        self._home = locks.Pinned(database.path.parent)
         self._wanted = asyncio.Event()
         self.recovery = Recovery(
             database,
@@ -322,10 +323,15 @@ class Runner:
         with contextlib.suppress(StoreError):
             await self._database.write(jobs.let_go(self._ownership.name, keep=keep))
         self._ownership.release()
+        self._home.close()
 
     def home_is_ours(self) -> bool:
-        """Whether COUNSEL_HOME still holds the database that was opened here. False: it was deleted, moved or replaced."""
-        return self._database.is_at_path()
+        """Whether COUNSEL_HOME is still the folder that was opened here. False: it was deleted, moved or replaced."""
+        return self._home.is_there()
+
+    def _may_tidy(self) -> bool:
+        """A database alone that was deleted or replaced is seen to by the writer, within two seconds."""
+        return self._home.is_there() and self._database.is_at_path()
 
     # ── loops ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -358,7 +364,7 @@ class Runner:
             return
         for running in list(self.running.values()):
             self._flush(running)
-        if self.home_is_ours():
+        if self._may_tidy():
             self._ownership.hold()
         for row in jobs.standing(self._database, list(self.running)):
             await self._heed(row)
@@ -383,7 +389,7 @@ class Runner:
         await self._save_ends()
 
     async def look_for_orphans(self, only: str | None = None) -> None:
-        if only not in self.running and self.home_is_ours():
+        if only not in self.running and self._may_tidy():
             await self.recovery.look(only)
 
     def busy(self) -> bool:
@@ -418,7 +424,7 @@ class Runner:
         await self._forever(_SWEEP, self._sweep)
 
     async def _sweep(self) -> None:
-        if self._database.problem or not self.home_is_ours():  # others may need what we do not know
+        if self._database.problem or not self._may_tidy():  # others may need what we do not know
             return
         home = self._database.path.parent
         await asyncio.to_thread(kept.sweep, home)
