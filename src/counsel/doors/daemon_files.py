@@ -66,6 +66,8 @@ class DaemonFiles:
         return True
 
     def listen(self) -> socket.socket:
+        if self._home.is_there():
+            place.socket(str(self.home))  # its folder in /tmp may have been cleaned away
         _sweep(self.socket)
         listener, self._bound = bind(self.socket)
         return listener
