@@ -208,7 +208,7 @@ class RemoteEngine:
 
     def _check_time(self) -> None:
         """Daemons that come and die, one after the other, are no use either."""
-        if time.monotonic() - self._lost_at > LIMIT:
+        if self._lost_at and time.monotonic() - self._lost_at > LIMIT:
             raise self._give_up("it ended again and again")
 
     async def _ask(self, method: str, **params: Any) -> Any:
