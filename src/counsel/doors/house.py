@@ -93,10 +93,13 @@ class Refusals:
         log.error("a connection was refused: %s", found[0])
         self._refuse(b"@" + json.dumps({"refused": f"{found[0]}: {found[1]}"}).encode() + b"\n")
 
-    def _refuse(self, words: bytes) -> None:
+    def close(self) -> None:
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None
+
+    def _refuse(self, words: bytes) -> None:
+        self.close()
         with contextlib.suppress(OSError):
             for _ in range(BACKLOG):
                 connection, _ = self._listener.accept()
@@ -124,6 +127,7 @@ class House:
         self._watch: asyncio.TimerHandle | None = None
         self._look: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
+        self._refusals: Refusals | None = None
         self._repairs = 0  # looks in a row that found something missing
         self._rounds: asyncio.Task[None] | None = None
         self._wait_for_idleness()
@@ -171,7 +175,10 @@ class House:
     async def listen(self) -> None:
         before, listener = self._server, self.files.listen()
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(Refusals(listener).handle)
+        if self._refusals is not None:
+            self._refusals.close()
+        self._refusals = Refusals(listener)
+        loop.set_exception_handler(self._refusals.handle)
         self._server = await loop.create_unix_server(lambda: Visit(self).pipe, sock=listener)
         if before is not None:
             before.close()
