@@ -291,3 +291,18 @@ def test_export_goes_where_the_person_says(counsel, tmp_path) -> None:
     done = counsel("ask", "x", "-m", "gpt-5", "-c", "mine", "--export", str(tmp_path / "out"), "--standalone")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "mine" / "1_response.txt").read_text() == "gpt-5 says: x"
+
+
+def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(counsel, env, tmp_path) -> None:
+    large = tmp_path / "large.txt"
+    large.write_text("x" * 5_000)
+    small = {**env, "COUNSEL_MAX_PROMPT_BYTES": "2000"}
+    for command in (f"cat {large} |", f"< {large}", "yes |"):
+        line = f"{command} {sys.executable} -m counsel ask - -m gpt-5 --standalone"
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], check=False, env=small, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode != 0
+        assert ("5,000" if "<" in command else "more than 2,000") in done.stderr
+        assert "at most 2,000" in done.stderr
+    assert not (tmp_path / "home" / "counsel.db").exists()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import ssl
 import sys
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from counsel.errors import ProviderUnavailable
+from counsel import reach
+from counsel.errors import ConfigInvalid, ProviderUnavailable
 from counsel.types import Endpoint, Network, Proxy
 
 VARIABLES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
@@ -48,6 +50,22 @@ def usable(endpoint: Endpoint) -> str | None:
         hint=f"Set {proxy.variable} to an HTTP proxy such as http://proxy.example:3128, or leave it out.",
         provider=endpoint.provider.name,
     )
+
+
+def trust(network: Network) -> ssl.SSLContext:
+    """As OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR: each stands in for its own default."""
+    usual = ssl.get_default_verify_paths()
+    file = network.ca_file or (usual.openssl_cafile if reach.isfile(usual.openssl_cafile) else None)
+    folder = network.ca_dir or (usual.openssl_capath if reach.isdir(usual.openssl_capath) else None)
+    try:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:  # ssl.SSLError is one
+        name = network.ca_file or network.ca_dir
+        raise ConfigInvalid(
+            f"The certificates in {name} cannot be read: {error.strerror or error}.",
+            hint=f"Check {'SSL_CERT_FILE' if network.ca_file else 'SSL_CERT_DIR'}.",
+            file=name,
+        ) from None
 
 
 def _proxy(env: Mapping[str, str], url: str) -> Proxy | None:

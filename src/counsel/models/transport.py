@@ -19,8 +19,8 @@ from typing import Any
 
 import aiohttp
 
-from counsel import jsontext, reach
-from counsel.errors import ConfigInvalid, CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
+from counsel import jsontext
+from counsel.errors import CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
 from counsel.models import allowance, compression, prices, proxies, unreachable
 from counsel.models.clock import Clock
 from counsel.models.failures import Complained, Complaint, as_error, understand
@@ -184,24 +184,8 @@ class Transport:
         if name not in self._trusted:
             while len(self._trusted) >= _MOST_TRUSTED:
                 self._trusted.pop(next(iter(self._trusted)))
-            self._trusted[name] = trust(network)
+            self._trusted[name] = proxies.trust(network)
         return self._trusted[name]
-
-
-def trust(network: Network) -> ssl.SSLContext:
-    """As OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR: each stands in for its own default."""
-    usual = ssl.get_default_verify_paths()
-    file = network.ca_file or (usual.openssl_cafile if reach.isfile(usual.openssl_cafile) else None)
-    folder = network.ca_dir or (usual.openssl_capath if reach.isdir(usual.openssl_capath) else None)
-    try:
-        return ssl.create_default_context(cafile=file, capath=folder)
-    except OSError as error:  # ssl.SSLError is one
-        name = network.ca_file or network.ca_dir
-        raise ConfigInvalid(
-            f"The certificates in {name} cannot be read: {error.strerror or error}.",
-            hint=f"Check {'SSL_CERT_FILE' if network.ca_file else 'SSL_CERT_DIR'}.",
-            file=name,
-        ) from None
 
 
 def _stamp(path: str) -> str:

@@ -84,19 +84,19 @@ async def _transport(start: Start, errors: IO[str], heard: Heard) -> AsyncIterat
         yield _started(start, errors)
         return
     headers = dict(server.headers)
-    from mcp.shared._httpx_utils import create_mcp_http_client
+    from counsel.servers.bounds import http_client
 
     if server.transport == "sse":
         from mcp.client.sse import sse_client
 
-        def client(*args: Any, **options: Any) -> Any:
-            return _noting(create_mcp_http_client(*args, **options), heard.note)
+        def client(*_: Any, **options: Any) -> Any:
+            return _noting(http_client(start.env, server.url, **options), heard.note)
 
         yield sse_client(server.url, headers=headers, httpx_client_factory=client)
         return
     from mcp.client.streamable_http import streamable_http_client
 
-    async with _noting(create_mcp_http_client(headers=headers), heard.note_post) as http:
+    async with _noting(http_client(start.env, server.url, headers=headers), heard.note_post) as http:
         yield streamable_http_client(server.url, http_client=http)
 
 
@@ -108,6 +108,9 @@ def _noting(http: Any, note: Callable[[Any], Any]) -> Any:
 def _started(start: Start, errors: IO[str]) -> Any:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
+    from counsel.servers.bounds import bound_stdio
+
+    bound_stdio()
     server = start.server
     inherited = {} if start.agent in FILTERING else dict(start.env)
     env = {"PATH": start.env.get("PATH", os.defpath), **inherited, **server.env}

@@ -1,0 +1,93 @@
+"""How much an MCP server may send in one message, and the caller's own way to it. The library has no bound for either.
+
+A server that writes without a line's end, or a body without an end, would fill the memory for as long as its time limit lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from counsel.models import proxies
+
+MOST_LINE = 8 * 1024 * 1024  # characters of one message on stdio
+MOST_BODY = 32 * 1024 * 1024  # bytes of one HTTP answer, which may be a stream of messages
+
+
+class TooMuch(ConnectionError):
+    """A server sent more than one message may have."""
+
+
+def bound_stdio() -> None:
+    """Have the library read a server's lines through a bound. It makes its reader itself and takes none from us."""
+    from mcp.client import stdio
+
+    library: Any = stdio
+    if not issubclass(library.TextReceiveStream, _Marked):
+        library.TextReceiveStream = _bounded(library.TextReceiveStream)
+
+
+class _Marked:
+    """Ours."""
+
+
+def _bounded(kind: Any) -> Any:
+    class Bounded(kind, _Marked):  # type: ignore[misc]
+        _line = 0
+
+        async def receive(self) -> str:
+            chunk: str = await super().receive()
+            end = chunk.rfind("\n")
+            self._line = self._line + len(chunk) if end < 0 else len(chunk) - end - 1
+            if self._line > MOST_LINE:
+                await self.transport_stream.aclose()  # else the library would go on reading, to throw it away
+                raise TooMuch(f"it sent a message of more than {MOST_LINE // 2**20} MB")
+            return chunk
+
+    return Bounded
+
+
+def http_client(env: Mapping[str, str], url: str, **options: Any) -> Any:
+    """The library's own client, but with a bound on bodies and through the caller's proxy, not this process's."""
+    import httpx2
+    from mcp.shared import _httpx_utils as library
+
+    network = proxies.network(env, url)
+    headers = {"accept-encoding": "identity", **(options.pop("headers", None) or {})}
+    timeout = options.pop("timeout", None) or httpx2.Timeout(
+        library.MCP_DEFAULT_TIMEOUT, read=library.MCP_DEFAULT_SSE_READ_TIMEOUT
+    )
+    return httpx2.AsyncClient(
+        **options,
+        headers=headers,
+        timeout=timeout,
+        proxy=network.proxy.url if network.proxy else None,
+        verify=proxies.trust(network) if network.ca_file or network.ca_dir else True,
+        trust_env=False,
+        event_hooks={"request": [], "response": [_bound]},
+    )
+
+
+async def _bound(response: Any) -> None:
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in {"", "identity"}:  # opened by the library without a bound
+        raise TooMuch(f"it compressed its answer ({encoding[:40]}), which was not asked for")
+    response.stream = _stream(response.stream)
+
+
+def _stream(inner: Any) -> Any:
+    import httpx2
+
+    class Counted(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in inner:
+                size += len(chunk)
+                if size > MOST_BODY:
+                    raise TooMuch(f"it sent an answer of more than {MOST_BODY // 2**20} MB")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    return Counted()

@@ -1,0 +1,70 @@
+"""Servers that send without an end: what they send is bounded, and the model is told."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+
+from counsel.errors import UpstreamError
+from counsel.requests import ChatRequest
+from counsel.servers import bounds
+from fake.proxy import FakeProxy
+from fake.raw import RawServer
+
+# Shakes hands over stdio and lists one tool; whoever calls it gets a message that never ends.
+ENDLESS = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    tool = {"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+    info = {"name": "e", "version": "1"}
+    said = {
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info},
+        "tools/list": {"tools": [tool], "nextCursor": "again"},
+    }.get(asked["method"])
+    if asked["method"] == "tools/call":
+        sys.stdout.write('{"jsonrpc": "2.0", "id": 1, "result": "')
+        while True:
+            sys.stdout.write("x" * 1_000_000)
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": said or {}}), flush=True)
+"""
+
+
+async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(world, tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    world.claude(shelf={"command": sys.executable, "args": [str(script)]})
+    world.fake.script(tool_calls=[{"name": "shelf__t", "arguments": {}}], vendor="openai-responses")
+    job = await world.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("shelf",)), world.caller())
+    result = await world.engine.wait(job)
+    assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False]
+
+
+async def test_an_http_body_without_an_end_or_compressed_is_refused(
+    world, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_BODY", 1_000_000)
+    for head in ("", "content-encoding: gzip\r\n"):
+        async with RawServer(itertools.repeat(b" " * 10_000), kind="application/json", head=head) as server:
+            world.claude(shelf={"type": "http", "url": f"{server.url}/mcp"})
+            job = await world.engine.submit(
+                ChatRequest(prompt="hi", model="gpt-5", tools=("shelf",)), world.caller()
+            )
+            with pytest.raises(UpstreamError, match="shelf"):
+                await world.engine.wait(job)
+            assert server.sent < 20_000_000
+
+
+async def test_a_server_is_reached_through_the_callers_proxy(world) -> None:
+    async with FakeProxy(("127.0.0.1", 9), refuse=502) as proxy:
+        world.claude(shelf={"type": "http", "url": "http://mcp.example/mcp"})
+        who = world.caller(HTTP_PROXY=proxy.url)
+        job = await world.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("shelf",)), who)
+        with pytest.raises(UpstreamError, match="shelf"):
+            await world.engine.wait(job)
+        assert "POST http://mcp.example/mcp" in proxy.asked
