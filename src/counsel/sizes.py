@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from counsel.errors import InvalidArgument
 from counsel.requests import ConsensusRequest, Request
 from counsel.settings import Settings
@@ -33,6 +35,18 @@ def check_history(held: int, settings: Settings) -> None:
         raise InvalidArgument(
             f"This conversation holds {held:,} characters; it can go on up to {most:,}.",
             hint="Start a new one (leave continuation_id out), or raise COUNSEL_MAX_PROMPT_BYTES.",
+            size=held,
+            limit=most,
+        )
+
+
+def check_answers(answers: Iterable[str], settings: Settings) -> None:
+    """What a model reads of the others in a second round: each of them gets all of it, up to 20 times at once."""
+    most = settings.max_prompt_bytes
+    if (held := sum(map(len, answers))) > most:
+        raise InvalidArgument(
+            f"The other models' answers have {held:,} characters together; at most {most:,} are read by another.",
+            hint="Ask for shorter answers, or leave cross feedback out.",
             size=held,
             limit=most,
         )

@@ -88,6 +88,18 @@ async def test_partial_text_is_journalled_once(engine, caller, fake_api) -> None
     assert engine.database.row("SELECT LENGTH(error) FROM jobs WHERE id = ?", job)[0] < 1_100_000
 
 
+async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(engine, caller, fake_api) -> None:
+    fake_api.script(size=3000, times=None)
+    who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
+    result = await engine.wait(
+        await engine.submit(ConsensusRequest(prompt="hi", models=("gpt-5", "sonnet")), who)
+    )
+    assert result["successful_initial_responses"] == 2
+    assert result["refined_responses"] == 0
+    assert "3,000 characters" in result["phases"]["failed"][0]["error"]
+    assert len(fake_api.calls) == 2
+
+
 def test_events_of_a_job_have_a_bound() -> None:
     live = Live("job", ("m",))
     for number in range(3 * MOST_ASIDES):

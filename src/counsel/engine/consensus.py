@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
+from counsel import sizes
 from counsel.engine import chat, conversation, packing, prompts, results, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step
@@ -149,6 +150,7 @@ class Round:
     async def second(self, voice: Voice, heard: list[Voice], initial: Mapping[str, Reply]) -> Reply:
         """The question, the model's own answer, then the others' and the wish to refine."""
         others = [(other.label, initial[other.slot].text) for other in heard if other is not voice]
+        sizes.check_answers((text for _, text in others), self._talk.job.caller.settings)
         wish = prompts.refine(others, self._talk.job.task.feedback_prompt)
         own = initial[voice.slot]
         call = await self._compose(voice)
