@@ -217,3 +217,25 @@ async def test_an_invisible_answer_is_an_empty_one(engine: Engine, caller: Any) 
     job = ChatRequest(prompt=f"Where? {marked(text=chr(0x200B) + chr(0x2060))}", model="gpt-5.1")
     with pytest.raises(EmptyAnswer):
         await engine.wait(await engine.submit(job, caller()))
+
+
+async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(
+    engine: Engine, caller: Any, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.consensus.GRACE", 0.5)
+    fake_api.script(text="word " * 400, deltas=2, hang_after=1, vendor="anthropic", times=None)
+    request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
+    result = await engine.wait(await engine.submit(request, caller()))
+    (late,) = result["phases"]["failed"]
+    assert (late["code"], late["usage"]["output_tokens"]) == ("TIMEOUT", 251)
+    assert result["metadata"]["usage"]["estimated"] is True
+    assert result["metadata"]["cost_usd"] > late["cost_usd"] > 0
+
+
+async def test_a_refusal_is_no_title(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
+    fake_api.script(text="I must not", finish="filtered", model="nano", times=None)
+    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true", SUMMARIZATION_MODEL="gpt-5-nano")
+    answer = await ask(engine, who, "gpt-5.1")
+    await engine.wait(answer["job_id"])
+    await fake_api.wait_for(model="nano", state="finished")
+    assert "I must not" not in str(await engine.status(answer["job_id"]))

@@ -360,3 +360,29 @@ def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, sent: int) -> 
     )
     body = prepare("gemini", HELLO, model).body
     assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == sent
+
+
+def test_an_answer_is_not_said_twice_when_a_gateway_counts_otherwise() -> None:
+    """Its deltas count the reasoning before them, its last event does not."""
+    message = {"type": "message", "id": "x", "content": [{"type": "output_text", "text": "Berlin."}]}
+    text, _, finished = pieces_of(
+        "openai_responses",
+        {"type": "response.output_text.delta", "output_index": 1, "delta": "Ber"},
+        {"type": "response.output_text.delta", "output_index": 1, "delta": "lin."},
+        {"type": "response.completed", "response": {"output": [message]}},
+    )
+    assert text == "Berlin."
+    assert finished.native == [message]
+
+
+def test_a_call_that_only_the_last_event_has_is_made_once() -> None:
+    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "t", "arguments": "{}"}
+    other = {**call, "id": "g", "call_id": "d"}
+    reader = WIRES["openai_responses"].reader()
+    events = reader.feed(
+        "", json.dumps({"type": "response.output_item.done", "output_index": 0, "item": call})
+    )
+    events += reader.feed(
+        "", json.dumps({"type": "response.completed", "response": {"output": [call, other]}})
+    )
+    assert [event.call.id for event in events if isinstance(event, ToolUse)] == ["c", "d"]

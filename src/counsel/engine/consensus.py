@@ -116,9 +116,9 @@ class Round:
         failures: list[Failure] = []
         for task, voice in tasks.items():
             if task.cancelled():
-                failures.append(
-                    Failure(voice, phase, _too_slow(voice, self._talk.live.slots[voice.slot].text()))
-                )
+                late = _too_slow(voice, self._talk.live.slots[voice.slot].text())
+                late.fields |= self._talk.spent.get(voice.slot, {})
+                failures.append(Failure(voice, phase, late))
             elif isinstance(outcome := task.result(), CounselError):
                 failures.append(Failure(voice, phase, outcome))
             else:

@@ -106,6 +106,9 @@ class Consultation:
         self._database = database
         self._gate = gate
         self._marked = False
+        self.spent: dict[
+            str, Json
+        ] = {}  # by slot: what its last failure used, also of one that was cancelled from outside
         self._most = job.caller.settings.max_answer_bytes
         self.unrecorded: list[Answer] = []
 
@@ -251,7 +254,8 @@ class Consultation:
         failure = self._failure(error, route, step, fold)
         spent = _spent(route, call, fold)
         if spent.total:
-            failure.fields |= {"usage": results.usage(spent), "cost_usd": spent.cost_usd}
+            self.spent[step.slot] = {"usage": results.usage(spent), "cost_usd": spent.cost_usd}
+            failure.fields |= self.spent[step.slot]
         lost = ledger.entry(self.job, route, fold.began, spent, code=failure.code)
         self._database.soon(jobs.record(lost))
         self.live.settle(step.slot, "failed", failure.as_dict())

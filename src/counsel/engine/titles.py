@@ -7,12 +7,12 @@ import logging
 import time
 from dataclasses import replace
 
-from counsel.engine import ledger, prompts
+from counsel.engine import ledger, prompts, unanswered
 from counsel.engine.routes import Router
 from counsel.engine.store import jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job
-from counsel.types import Call, Knobs, Text, Turn, Usage, UsageReport
+from counsel.types import Call, Finished, Knobs, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
@@ -59,12 +59,15 @@ class Summariser:
     async def _ask(self, prompt: str, job: Job) -> str:
         route = self._router.route(job.caller.settings.summary_model, job.caller)
         call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
-        began, pieces, usage = time.monotonic(), [], Usage()
+        began, pieces, usage, finished = time.monotonic(), [], Usage(), Finished()
         async for event in route.answer(call):
             if isinstance(event, Text):
                 pieces.append(event.delta)
             elif isinstance(event, UsageReport):
                 usage = event.usage
+            elif isinstance(event, Finished):
+                finished = event
         spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
         self._database.soon(jobs.record(ledger.entry(job, route, began, spent, tool="summary")))
-        return " ".join("".join(pieces).split())
+        text = "".join(pieces)
+        return "" if unanswered.failure(route, finished, text) else " ".join(text.split())

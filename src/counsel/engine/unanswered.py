@@ -24,7 +24,7 @@ def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
 
 def _filtered(route: Route, finished: Finished) -> ContentFiltered:
     fields = _fields(route, finished)
-    recommended = finished.vendor.get("recommended_model")
+    recommended = _words(finished, "recommended_model")
     hint = f"{recommended} is recommended for it; or rephrase the question." if recommended else _ASK_ANOTHER
     return ContentFiltered(
         f"{route.name} did not answer: it was refused or blocked{_why(fields)}",
@@ -55,14 +55,18 @@ def _broken(route: Route, finished: Finished) -> UpstreamError:
 
 
 def _fields(route: Route, finished: Finished) -> dict[str, Any]:
-    said = finished.vendor.get("text")
     return {
         "provider": route.provider,
         "model": route.name,
         "finish_reason": finished.reason,
-        "vendor_reason": finished.vendor.get("reason"),
-        "vendor_text": scrubbed(said, None) if said else None,
+        "vendor_reason": _words(finished, "reason"),
+        "vendor_text": _words(finished, "text"),
     }
+
+
+def _words(finished: Finished, name: str) -> str | None:
+    said = finished.vendor.get(name)
+    return scrubbed(said, None) if said else None
 
 
 def _why(fields: dict[str, Any]) -> str:

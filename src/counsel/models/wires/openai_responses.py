@@ -240,8 +240,11 @@ class ResponsesReader:
     def _completed(self, said: Json) -> list[Event]:
         response = said["response"]
         events: list[Event] = []
+        in_deltas_only = not self._items
         for place, item in enumerate(response.get("output") or ()):
-            if not self._has(item, place):
+            if in_deltas_only and self._was_said(item):
+                self._items.append(item)
+            elif not self._has(item, place):
                 events += self._item({"item": item, "output_index": place})
         self._finished = Finished(
             self._reason(response), response.get("model"), self._items, vendor=self._vendor(response)
@@ -254,6 +257,13 @@ class ResponsesReader:
             if item.get(name) and any(known.get(name) == item[name] for known in self._items):
                 return True
         return place < len(self._items) and self._items[place].get("type") == item.get("type")
+
+    def _was_said(self, item: Json) -> bool:
+        """Whether a message came in deltas, whatever index they had: a gateway may leave items out that were before it."""
+        if item.get("type") != "message":
+            return False
+        said = {"".join(pieces) for place, pieces in self._parts.items() if place[0] == "text"}
+        return {part.get("text") for part in item.get("content") or ()} <= said
 
     def _vendor(self, response: Json) -> dict[str, str]:
         if refusal := self._refusal():
