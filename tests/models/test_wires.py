@@ -16,6 +16,7 @@ from counsel.types import (
     Json,
     Knobs,
     Model,
+    Notice,
     Prepared,
     Provider,
     Text,
@@ -386,3 +387,15 @@ def test_a_call_that_only_the_last_event_has_is_made_once() -> None:
         "", json.dumps({"type": "response.completed", "response": {"output": [call, other]}})
     )
     assert [event.call.id for event in events if isinstance(event, ToolUse)] == ["c", "d"]
+
+
+@pytest.mark.parametrize(("title", "shown"), [("1", "https://x"), (None, "https://x"), ("A page", "A page")])
+def test_a_source_without_a_title_is_shown_by_its_address(title: str | None, shown: str) -> None:
+    note = {"type": "url_citation", "url": "https://x", "title": title}
+    (notice,) = (
+        WIRES["openai_responses"]
+        .reader()
+        .feed("", json.dumps({"type": "response.output_text.annotation.added", "annotation": note}))
+    )
+    assert isinstance(notice, Notice)
+    assert notice.text == shown

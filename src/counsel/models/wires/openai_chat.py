@@ -137,6 +137,11 @@ def _call(call: ToolCall) -> Json:
     return {"id": call.id, "type": "function", "function": function}
 
 
+def source_name(title: str | None, url: str) -> str:
+    """X.AI calls its sources "1", "2" …: the address says more."""
+    return title if title and not title.isdigit() else url
+
+
 def parsed_arguments(raw: str | None) -> Json:
     """A model can be cut off inside its arguments or write no JSON: the tool then says what is missing."""
     try:
@@ -288,7 +293,7 @@ class ChatReader:
         if not url or url in self._sources:
             return []
         self._sources.add(url)
-        return [Notice("source", title or url, {"url": url})]
+        return [Notice("source", source_name(title, url), {"url": url})]
 
     def _native(self) -> Json:
         thoughts = {field: "".join(pieces) for field, pieces in self._thoughts.items()}

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
-from counsel.models.wires.openai_chat import bearer, parsed_arguments, told_cost
+from counsel.models.wires.openai_chat import bearer, parsed_arguments, source_name, told_cost
 from counsel.models.wires.wishes import given, joined, options, settle
 from counsel.pieces import missing
 from counsel.types import (
@@ -220,7 +220,7 @@ class ResponsesReader:
         if not url or url in self._sources:
             return []
         self._sources.add(url)
-        return [Notice("source", note.get("title") or url, {"url": url})]
+        return [Notice("source", source_name(note.get("title"), url), {"url": url})]
 
     def _item(self, said: Json) -> list[Event]:
         item, place = said["item"], said.get("output_index", len(self._items))
