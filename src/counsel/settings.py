@@ -138,6 +138,9 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting(
         "COUNSEL_CORS_ORIGINS", (), "Web origins that may call the HTTP door."
     )
+    max_connections: int = _setting(
+        "COUNSEL_MAX_CONNECTIONS", 1_000, "Connections that `counsel serve` holds at once.", minimum=8
+    )
     max_output_tokens: int = _setting(
         "MAX_MCP_OUTPUT_TOKENS", 25_000, "Largest tool result.", minimum=1_000, maximum=200_000
     )

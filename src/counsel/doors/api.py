@@ -6,16 +6,16 @@ handlers give JSON or raise a `CounselError`; `answering` makes responses of bot
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.doors.lines import encode
+from counsel.doors.messages import Unreadable, encode, parse, quoted
 from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
 from counsel.requests import Engine
 from counsel.settings import Settings
@@ -60,9 +60,12 @@ def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
     async def endpoint(request: Request) -> Response:
         try:
+            _check_query(request)
             shown = await handler(request)
         except CounselError as error:
             return _json(error.as_dict(), STATUS.get(error.code, 500))
+        except ClientDisconnect:
+            return _json(InvalidArgument("The request's body did not arrive.").as_dict(), 400)
         return shown if isinstance(shown, Response) else _json(shown)
 
     return endpoint
@@ -86,9 +89,9 @@ async def body(request: Request) -> Json:
         if len(raw) > LARGEST_BODY:
             raise FileTooLarge(f"The request's body is larger than {LARGEST_BODY:,} bytes.")
     try:
-        given = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
-        raise InvalidArgument("The request's body is not JSON.") from None
+        given = parse(raw or b"{}")
+    except Unreadable as error:
+        raise InvalidArgument(f"The request's body is not JSON: {error}.") from None
     if not isinstance(given, dict):
         raise InvalidArgument("The request's body must be a JSON object.")
     return given
@@ -110,15 +113,43 @@ async def _nowhere(request: Request) -> Any:
     )
 
 
+# ── what stands in an address or a header ────────────────────────────────────────────────────────────
+
+MOST_PARAMETERS = 100
+LISTS = frozenset({"agent", "scope"})  # parameters that may be given several times
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]").search
+_SWITCH = {"1": True, "true": True, "0": False, "false": False, "": False}
+
+
+def _check_query(request: Request) -> None:
+    """For all routes: no control characters, nothing given twice that can be given once."""
+    given = request.query_params.multi_items()
+    if len(given) > MOST_PARAMETERS:
+        raise InvalidArgument(f"An address may have at most {MOST_PARAMETERS} parameters.")
+    names = [name for name, _ in given]
+    for name, value in [*given, ("the path", request.url.path), *request.path_params.items()]:
+        if _CONTROL(f"{name}{value}"):
+            raise InvalidArgument(f"{quoted(name)!r} holds a control character.")
+        if name not in LISTS and names.count(name) > 1:
+            raise InvalidArgument(f"{quoted(name)!r} is given more than once.")
+
+
 def number(request: Request, name: str, default: int, most: int) -> int:
     """A whole number from the query."""
     given = request.query_params.get(name)
-    if given is None:
-        return default
-    if not given.isascii() or not given.isdigit() or not 0 <= int(given[:12]) <= most:
-        raise InvalidArgument(f"{name} must be a whole number up to {most:,}.")
+    return default if given is None else whole(name, given, most)
+
+
+def whole(name: str, given: str, most: int) -> int:
+    """Digits as everybody writes them: no sign, no leading zero, no other script's."""
+    if not _NUMBER(given) or int(given) > most:
+        raise InvalidArgument(f"{name} must be a whole number from 0 to {most:,}, not {quoted(given)!r}.")
     return int(given)
 
 
 def switch(request: Request, name: str) -> bool:
-    return request.query_params.get(name, "") in {"1", "true"}
+    given = request.query_params.get(name, "")
+    if given not in _SWITCH:
+        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(given)!r}.")
+    return _SWITCH[given]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -12,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from counsel.doors.api import FRESH, Handler, answering, number, switch
+from counsel.doors.api import FRESH, Handler, answering, number, switch, whole
+from counsel.doors.messages import encode
 from counsel.requests import Engine, JobEvent
 from counsel.settings import Settings
 from counsel.types import Json
@@ -53,7 +53,7 @@ class _Desk:
         """Server-sent events; a client that lost the connection goes on with `Last-Event-ID`."""
         job = (await self._engine.status(_id(request)))["content"]["job_id"]
         last = request.headers.get("last-event-id", "")
-        after = int(last) if last.isascii() and last.isdigit() else number(request, "after", 0, _ALL)
+        after = whole("Last-Event-ID", last, _ALL) if last else number(request, "after", 0, _ALL)
         lines = stream(self._engine.follow(job, after), request.app.state.closing)
         return StreamingResponse(lines, media_type="text/event-stream", headers=FRESH)
 
@@ -78,7 +78,7 @@ async def stream(events: AsyncIterator[JobEvent], closing: asyncio.Event) -> Asy
             except StopAsyncIteration:
                 return
             coming = None
-            yield f"id: {event.seq}\ndata: {json.dumps(_shown(event), ensure_ascii=False)}\n\n"
+            yield f"id: {event.seq}\ndata: {encode(_shown(event))[:-1].decode()}\n\n"
     finally:
         over.cancel()
         await _end(coming, events)

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.agents.base import place
 from counsel.doors import api
+from counsel.doors.messages import quoted
 from counsel.errors import InvalidArgument
 from counsel.requests import Engine
 from counsel.servers import fields, pasted, secrets
@@ -86,7 +87,7 @@ def _only(given: Mapping[str, Any], *allowed: str) -> None:
     for name in given:
         if name not in _PLACES and name not in allowed:
             raise InvalidArgument(
-                f"There is no field {name!r} here.",
+                f"There is no field {quoted(name)!r} here.",
                 hint=f"Fields: {', '.join(sorted({*_PLACES, *allowed}))}.",
             )
 

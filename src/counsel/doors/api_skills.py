@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from counsel.doors import api
+from counsel.doors.messages import quoted
 from counsel.errors import InvalidArgument
 from counsel.requests import Engine
 from counsel.settings import Settings
@@ -100,7 +101,7 @@ async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
     given = await api.body(request)
     for key, value in given.items():
         if key not in known:
-            raise InvalidArgument(f"unknown field {key!r}.", hint=f"Fields: {', '.join(known)}.")
+            raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(known)}.")
         if not _fits(value, known[key]):
             kind = "a list of texts" if known[key] is list else known[key].__name__
             raise InvalidArgument(f"{key} must be {kind}.")

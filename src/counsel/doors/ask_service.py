@@ -16,9 +16,9 @@ session's socket are that session's own.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,16 +27,21 @@ from typing import Any, Self
 from counsel import locks
 from counsel.doors import calls, place
 from counsel.doors.daemon_files import bind
-from counsel.doors.lines import Splitter, encode
+from counsel.doors.lines import LINES_AT_ONCE, Splitter
+from counsel.doors.listening import Waiting, most_connections, say_little_about_accepting
 from counsel.doors.longlines import TooLong
+from counsel.doors.messages import Unreadable, encode, parse
 from counsel.doors.socket import peer_uid
 from counsel.doors.visitor import Visitor
-from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument
+from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument, RateLimited
 from counsel.requests import ChatRequest, Engine, JobEvent
 from counsel.types import Json
 
 CLIENT = "askModel service"
-_CHUNK = 1 << 18
+MOST_CONNECTIONS = 256
+_CHUNK = 1 << 16
+MOST_AT_ONCE = 1_000  # requests of one connection
+LONGEST_ID = 1_000  # characters of a requestId, which every answer repeats
 _PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
 _SESSION = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -71,6 +76,8 @@ class AskService:
         self._server: asyncio.Server | None = None
         self._bound: locks.Identity | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self.idle: Waiting[Connection] = Waiting()  # they make room when there are too many
+        self._most = most_connections(MOST_CONNECTIONS)
 
     async def __aenter__(self) -> Self:
         if not self._lease.take():
@@ -79,6 +86,7 @@ class AskService:
                 hint="Connect to it, or choose another session.",
             )
         sweep(Path(self.path).parent)
+        say_little_about_accepting(asyncio.get_running_loop())
         listener, self._bound = bind(self.path)
         self._server = await asyncio.start_unix_server(self._accept, sock=listener)
         return self
@@ -98,13 +106,27 @@ class AskService:
         assert task is not None  # noqa: S101 - asyncio made it
         self._connections.add(task)
         try:
-            if peer_uid(writer.get_extra_info("socket")) == os.getuid():
+            if peer_uid(writer.get_extra_info("socket")) == os.getuid() and self._has_room(writer):
                 await Connection(self, writer).serve(reader)
         except (ConnectionError, asyncio.CancelledError):
             pass  # it is gone, or we are
         finally:
             self._connections.discard(task)
             writer.close()
+
+    def _has_room(self, writer: asyncio.StreamWriter) -> bool:
+        """If need be that of the connection which has been idle for longest."""
+        if len(self._connections) <= self._most:
+            return True
+        if oldest := self.idle.oldest():
+            self.idle.discard(oldest)
+            oldest.give_up()
+            return True
+        busy = RateLimited(
+            f"{self._most} connections are busy.", hint="Close one, or use one for all requests."
+        )
+        writer.write(encode(_failed(None, busy)))
+        return False
 
 
 @dataclass(slots=True)
@@ -123,12 +145,34 @@ class Connection:
         self._flights: dict[str, _Flight] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        split = Splitter(self._line, self._refuse)
+        lines: deque[bytes] = deque()
+        split = Splitter(lines.append, self._refuse)
+        self._service.idle.add(self)
         try:
             while data := await reader.read(_CHUNK):
                 split.feed(data)
+                while lines:
+                    await self._handle(lines)
         finally:
+            split.drop()
             await self._hang_up()
+            self._service.idle.discard(self)
+
+    async def _handle(self, lines: deque[bytes]) -> None:
+        """Some lines; then others have their turn, and this one's answers must have been read."""
+        for _ in range(min(LINES_AT_ONCE, len(lines))):
+            self._line(lines.popleft())
+        await self._writer.drain()
+        await asyncio.sleep(0)
+
+    def give_up(self) -> None:
+        """A newer connection needs the room of this one, which waits for nothing."""
+        busy = RateLimited("This connection was idle, and another needed its room.", hint="Connect again.")
+        if self._writer.transport.get_write_buffer_size():  # it does not read
+            self._writer.transport.abort()
+        else:
+            self._send(_failed(None, busy))
+            self._writer.close()
 
     async def _hang_up(self) -> None:
         """Nobody waits any more: what was asked is stopped upstream."""
@@ -158,9 +202,16 @@ class Connection:
     def _free(self, message: Json) -> str | None:
         """The name to answer by; None when it has none, or one whose answer this error would be taken for."""
         given = message.get("requestId")
-        return given if isinstance(given, str) and given not in self._flights else None
+        fits = isinstance(given, str) and len(given) <= LONGEST_ID
+        return given if fits and given not in self._flights else None
 
     def _begin(self, identity: str, message: Json) -> None:
+        if len(self._flights) >= MOST_AT_ONCE:
+            raise RateLimited(
+                f"{MOST_AT_ONCE:,} requests of this connection are being answered.",
+                hint="Wait for an answer.",
+            )
+        self._service.idle.discard(self)
         call = calls.Call(
             engine=self._service.engine, caller=self._service.visitor.caller(CLIENT), patience=_PATIENCE
         )
@@ -188,6 +239,8 @@ class Connection:
             shown = _failed(identity, Internal(f"counsel failed inside ({type(error).__name__})."))
         finally:
             self._flights.pop(identity, None)
+            if not self._flights:
+                self._service.idle.add(self)
         if flight.partials is not None:
             with suppress(CounselError, ConnectionError):
                 await flight.partials
@@ -224,12 +277,13 @@ class Connection:
 
 
 def _object(data: bytes) -> Json:
+    hint = "Send one object per line, as UTF-8."
     try:
-        message = json.loads(data)
-    except (ValueError, RecursionError):
-        message = None
+        message = parse(data)
+    except Unreadable as error:
+        raise InvalidArgument(f"This line is not a JSON object: {error}.", hint=hint) from None
     if not isinstance(message, dict):
-        raise InvalidArgument("This line is not a JSON object.", hint="Send one object per line, as UTF-8.")
+        raise InvalidArgument("This line is not a JSON object.", hint=hint)
     return message
 
 
@@ -244,6 +298,8 @@ def _check(message: Json) -> None:
         kinds, words = _TYPES[name]
         if not isinstance(value, kinds) or not _texts(value):
             raise InvalidArgument(f"{name} must be {words}.")
+    if len(message["requestId"]) > LONGEST_ID:
+        raise InvalidArgument(f"requestId may have at most {LONGEST_ID:,} characters.")
 
 
 def _texts(value: Any) -> bool:

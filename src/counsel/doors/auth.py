@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from counsel import private
-from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, Refused
+from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.settings import Settings
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -27,6 +27,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SHORTEST = 16  # characters of a token with which the door may be opened to other machines
+MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health"})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CORS_HEADERS = "authorization, content-type, accept, last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
@@ -114,6 +115,8 @@ class Guard:
         self, scope: Scope, headers: dict[bytes, str], origin: str | None
     ) -> tuple[int, CounselError] | None:
         host = headers.get(b"host", "")
+        if len(scope["headers"]) > MOST_HEADERS:
+            return 431, Forbidden(f"A request may have at most {MOST_HEADERS} headers.")
         if not self._host_fits(_name(host)):
             return 421, Forbidden(
                 f"The host {host[:100]!r} is not this machine.", hint="Use http://127.0.0.1."
@@ -122,6 +125,11 @@ class Guard:
             return 403, Forbidden(
                 f"Pages of {origin[:100]!r} may not use counsel.",
                 hint="List the origin in COUNSEL_CORS_ORIGINS.",
+            )
+        if scope.get("state", {}).get("is_over_limit") and scope["path"] not in self._public:
+            return 503, RateLimited(
+                "Too many requests are being answered.",
+                hint="Try again in a moment, or raise COUNSEL_MAX_CONNECTIONS.",
             )
         if scope["method"] == "OPTIONS" or scope["path"] in self._public or self._token_fits(headers):
             return None
@@ -187,5 +195,7 @@ async def refuse(status: int, error: CounselError, send: Send) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="counsel"'))
+    if status in {431, 503}:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

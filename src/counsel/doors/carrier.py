@@ -17,7 +17,9 @@ import time
 from counsel import __version__, kept
 from counsel.doors import environment
 from counsel.doors.link import RETRY, Link, older
-from counsel.doors.protocol import INTERNAL_ERROR, RpcError
+from counsel.doors.longlines import Lines, TooLong
+from counsel.doors.messages import encode
+from counsel.doors.protocol import INTERNAL_ERROR, MOST_AT_ONCE, RpcError, busy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,21 +36,27 @@ PATIENCE = 20.0  # seconds for a daemon to say hello
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"'
 TOKENS = 1000  # of calls whose progress is counted
 UNHURRIED = 30.0  # seconds between attempts when no call waits: jobs that were kept go on in the next daemon
-
-
-def whole_lines(kept: bytearray, data: bytes) -> list[bytes]:
-    """The lines that `data` completes; what remains is kept. Appending is cheap however long a line gets."""
-    if b"\n" not in data:
-        kept += data
-        return []
-    *lines, rest = data.split(b"\n")
-    lines[0] = bytes(kept) + lines[0]
-    kept[:] = rest
-    return lines
+CROWDED = 1 << 20  # bytes for the daemon, beyond which nothing more is read from the client
+MOST_KEPT = 256 << 20  # bytes of requests that are not answered: they are sent again when a daemon dies
+LONGEST_NAME = 200  # characters that a client may call itself
 
 
 def as_line(message: Json) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return encode(message)[:-1]
+
+
+def _known(client: Json | None) -> Json | None:
+    """What the daemon uses of `initialize`; the rest may be megabytes, and each daemon is told."""
+    if client is None:
+        return None
+    name = (client.get("clientInfo") or {}).get("name")
+    capabilities = client.get("capabilities")
+    has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
+    return {
+        "protocolVersion": client.get("protocolVersion"),
+        "clientInfo": {"name": name[:LONGEST_NAME] if isinstance(name, str) else ""},
+        "capabilities": {"roots": {}} if has_roots else {},
+    }
 
 
 def _cwd() -> str:
@@ -149,8 +157,9 @@ class Carrier:
         self.tell = tell  # a line to the client
         self.link = Link(os.environ)
         self.daemon: socket.socket | None = None
+        self.watched = False  # `poll` looks at the daemon
         self.up = bytearray()  # to the daemon
-        self.down = bytearray()  # from the daemon, not yet a whole line
+        self.down = Lines()  # from the daemon
         self.known = False  # the daemon has said hello, and
         self.greeted = False  # it is not older than we are
         self.dismissed = False  # the daemon said that it ends: nobody needs the next one before we do
@@ -167,6 +176,10 @@ class Carrier:
     # ── from the client ──
 
     def ask(self, request_id: Any, line: bytes) -> None:
+        kept = sum(len(other.line) for other in self.waiting.values())
+        if len(self.waiting) >= MOST_AT_ONCE or (self.waiting and kept + len(line) > MOST_KEPT):
+            self.tell(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
+            return
         pending = Pending(request_id, line)
         self.waiting[json.dumps(request_id)] = pending
         if self.greeted:
@@ -190,10 +203,14 @@ class Carrier:
             if self.greeted:
                 self._send(line)
 
+    def crowded(self) -> bool:
+        """Whether the client must wait until the daemon has taken what it said."""
+        return len(self.up) + sum(map(len, self.queue)) > CROWDED
+
     def introduce(self, client: Json | None) -> None:
-        again, self.client = self.client is not None, client
+        again, self.client = self.client is not None, _known(client)
         if again and self.greeted:
-            self._send(b"@" + json.dumps({"initialize": client}).encode())
+            self._send(b"@" + as_line({"initialize": self.client}))
 
     def initialized(self) -> None:
         self.ready = True
@@ -220,7 +237,7 @@ class Carrier:
         if self.daemon is not None:
             self.retry_at = time.monotonic() + PATIENCE  # to give up, unless it has said hello by then
             self.daemon.setblocking(False)
-            self._send(b"@" + json.dumps({"hello": self._hello()}).encode())
+            self._send(b"@" + as_line({"hello": self._hello()}))
         else:
             self._wait_on()
 
@@ -276,9 +293,21 @@ class Carrier:
 
     # ── the daemon's side of the loop ──
 
-    def watch(self) -> None:
-        if self.daemon is not None:
-            self.poll.register(self.daemon.fileno(), select.POLLIN | (select.POLLOUT if self.up else 0))
+    def watch(self, *, is_heard: bool) -> None:
+        """`is_heard`: the client reads; else the daemon's words wait with the daemon, which drops progress then."""
+        if self.daemon is None:
+            return
+        events = (select.POLLIN if is_heard else 0) | (select.POLLOUT if self.up else 0)
+        if events:
+            self.poll.register(self.daemon.fileno(), events)
+            self.watched = True
+        else:  # a daemon that hangs up would wake us again and again
+            self._unwatch()
+
+    def _unwatch(self) -> None:
+        if self.watched and self.daemon is not None:
+            self.poll.unregister(self.daemon.fileno())
+        self.watched = False
 
     def serve(self, file: int, event: int) -> None:
         if self.daemon is None or file != self.daemon.fileno():
@@ -298,7 +327,9 @@ class Carrier:
             self._lost()
 
     def _received(self, data: bytes) -> None:
-        for line in whole_lines(self.down, data):
+        for line in self.down.feed(data):
+            if isinstance(line, TooLong):  # no daemon says so much
+                continue
             if line.startswith(b"@"):
                 self._noted(json.loads(line[1:]))
             else:
@@ -392,7 +423,7 @@ class Carrier:
 
     def _disconnect(self) -> None:
         if self.daemon is not None:
-            self.poll.unregister(self.daemon.fileno())
+            self._unwatch()
             self.daemon.close()
             self.daemon = None
 

@@ -17,15 +17,18 @@ from typing import Any
 from counsel import __version__, errors, kept, shortage, sizes
 from counsel.caller import Caller
 from counsel.doors import desk
-from counsel.doors.lines import LinePipe, encode
+from counsel.doors.lines import LinePipe
 from counsel.doors.link import RETRY, STATED, Link, older
-from counsel.errors import CounselError, Internal
+from counsel.doors.messages import LARGEST_MESSAGE, encode, too_large
+from counsel.errors import CounselError, FileTooLarge, Internal
+from counsel.following import EventQueue
 from counsel.requests import JobEvent, Request
 from counsel.types import Json
 
 PATIENCE = 20.0  # seconds for a daemon to start, and to say hello
 REASONED = 3.0  # seconds of starts that fail and say why, where nothing has been asked yet
 LIMIT = 300.0  # seconds for a question that has lost its daemon to reach the next one
+LARGEST_ANSWER = 256 * 1024 * 1024  # bytes of one line from the daemon
 
 
 async def connect(caller: Caller | None = None) -> RemoteEngine:
@@ -51,7 +54,7 @@ class RemoteEngine:
         self._caller = caller  # each daemon meets it: a job can only go on with its caller's keys
         self._pipe: LinePipe | None = None
         self._hello: asyncio.Future[Json] | None = None
-        self._waiting: dict[int, asyncio.Queue[Json]] = {}
+        self._waiting: dict[int, EventQueue] = {}
         self._submitted: dict[
             str, Json
         ] = {}  # jobs that we wait for: the next daemon is asked to go on with them
@@ -122,6 +125,7 @@ class RemoteEngine:
     async def _greet(self, connection: Any, *, replace: bool) -> None:
         """Say hello. An older release hands over and ends; the next turn finds or starts ours."""
         pipe = LinePipe(self._line, self._lost)
+        pipe.splitter.allow(LARGEST_ANSWER)
         self._hello = asyncio.get_running_loop().create_future()
         await asyncio.get_running_loop().create_unix_connection(lambda: pipe, sock=connection)
         caller = desk.caller_to_json(self._caller) if self._caller else None
@@ -152,7 +156,8 @@ class RemoteEngine:
         message = json.loads(data.removeprefix(b"@"))
         if not data.startswith(b"@"):
             if message["id"] in self._waiting:
-                self._waiting[message["id"]].put_nowait(message)
+                event = message.get("event")
+                self._waiting[message["id"]].put(JobEvent(**event) if event else message)
         elif self._hello is not None and not self._hello.done():
             if "hello" in message:
                 self._hello.set_result(message["hello"])
@@ -167,7 +172,7 @@ class RemoteEngine:
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(_Lost())
         for queue in self._waiting.values():
-            queue.put_nowait({"lost": True})
+            queue.put({"lost": True})
 
     async def close(self) -> None:
         for job in list(self._kept):  # nobody waits for these any more, and nothing was promised about them
@@ -181,18 +186,24 @@ class RemoteEngine:
 
     # ── questions ──
 
-    async def _messages(self, method: str, params: Json) -> AsyncIterator[Json]:
+    async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | Json]:
         await self.open()
         assert self._pipe is not None  # noqa: S101 - `open` made it
         self._number += 1
         number, pipe = self._number, self._pipe
-        queue = self._waiting[number] = asyncio.Queue()
+        line = encode({"id": number, "method": method, "params": params})
+        if len(line) > LARGEST_MESSAGE:
+            raise FileTooLarge(f"This request is too large: {too_large()}.", hint="Send less at once.")
+        queue = self._waiting[number] = EventQueue()
         ended = False
-        pipe.write(encode({"id": number, "method": method, "params": params}))
+        pipe.write(line)
         try:
             while not ended:
                 message = await queue.get()
-                ended = "event" not in message
+                if isinstance(message, JobEvent):
+                    yield message
+                    continue
+                ended = True
                 if "lost" in message:
                     self._check_time()
                     raise _Lost
@@ -215,7 +226,8 @@ class RemoteEngine:
         while True:
             try:
                 async for message in self._messages(method, params):
-                    return message["result"]
+                    if not isinstance(message, JobEvent):
+                        return message["result"]
             except _Lost:
                 await self._reclaim(params.get("job_id") or params.get("any_id"))
 
@@ -258,10 +270,9 @@ class RemoteEngine:
         while True:
             try:
                 async for message in self._messages("follow", {"job_id": job_id, "after": after}):
-                    if "event" in message:
-                        event = JobEvent(**message["event"])
-                        after = event.seq
-                        yield event
+                    if isinstance(message, JobEvent):
+                        after = message.seq
+                        yield message
             except _Lost:
                 await self._reclaim(job_id)
             else:

@@ -7,25 +7,24 @@ is followed, `{"id", "event"}`. `{"id", "method": "drop"}` says that nobody wait
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from counsel.caller import Caller
 from counsel.doors import environment
 from counsel.doors.calls import Leaving
-from counsel.doors.lines import encode
+from counsel.doors.messages import encode, parse, quoted
 from counsel.doors.visitor import Visitor
-from counsel.errors import CounselError, Internal
+from counsel.errors import CounselError, Internal, RateLimited
 from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
 from counsel.types import Json
 
 log = logging.getLogger("counsel.daemon")
-_Write: TypeAlias = Callable[[bytes], None]
+MOST_AT_ONCE = 10_000  # questions of one program: a service asks two for each of its own
 _HINT = "Its log says where: `counsel doctor` shows the file. Are both of one release?"
 
 
@@ -73,10 +72,16 @@ class Desk:
     """Serves one program. Synchronous calls that it leaves behind are stopped; background jobs go on."""
 
     def __init__(
-        self, engine: Engine, write: _Write, status: Callable[[], Json], end: Callable[[str], None]
+        self,
+        engine: Engine,
+        write: Callable[[bytes], None],
+        status: Callable[[], Json],
+        end: Callable[[str], None],
+        drain: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.engine = engine
         self._write = write
+        self._drain = drain
         self._status = status
         self._end = end
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -100,18 +105,26 @@ class Desk:
         return bool(self._tasks or self._awaited)
 
     def concerns_own_job(self, data: bytes) -> bool:
-        message = json.loads(data)
+        message = parse(data)
         job = (message.get("params") or {}).get("job_id")
         return message.get("method") in {"drop", "cancel"} or job in self._awaited
 
     def line(self, data: bytes) -> None:
-        message = json.loads(data)
-        number = int(message["id"])
-        if message["method"] == "drop":
+        message = parse(data)
+        number, method, params = message["id"], message["method"], message.get("params") or {}
+        if not isinstance(number, int) or not isinstance(method, str) or not isinstance(params, dict):
+            raise TypeError("a question has a number, a method and params")
+        if method == "drop":
             if number in self._tasks:
                 self._tasks[number].cancel()
             return
-        task = asyncio.ensure_future(self._answer(number, message["method"], message.get("params") or {}))
+        if number in self._tasks:
+            raise ValueError("this number is being answered already")
+        if len(self._tasks) >= MOST_AT_ONCE:
+            busy = RateLimited(f"{MOST_AT_ONCE:,} questions are being answered.", hint="Wait for an answer.")
+            self._write(encode({"id": number, "error": busy.as_dict()}))
+            return
+        task = asyncio.ensure_future(self._answer(number, method, params))
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
 
@@ -121,8 +134,8 @@ class Desk:
         except CounselError as error:
             self._write(encode({"id": number, "error": error.as_dict()}))
         except Exception as error:  # whoever asked waits for an answer, also for this one
-            log.exception("%s failed", method)
-            broken = Internal(f"The daemon failed at {method} ({type(error).__name__}).", hint=_HINT)
+            log.exception("%s failed", quoted(method))
+            broken = Internal(f"The daemon failed at {quoted(method)} ({type(error).__name__}).", hint=_HINT)
             self._write(encode({"id": number, "error": broken.as_dict()}))
         else:
             self._write(encode({"id": number, "result": result}))
@@ -162,6 +175,8 @@ class Desk:
     async def _follow(self, number: int, params: Json) -> None:
         async for event in self.engine.follow(params["job_id"], params["after"]):
             self._write(encode({"id": number, "event": asdict(event)}))
+            if self._drain is not None:
+                await self._drain()
 
     async def _daemon_status(self, _: int, __: Json) -> Json:
         return self._status()

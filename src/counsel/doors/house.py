@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from counsel import __version__, logs, private, settings, shortage
 from counsel.doors import place
 from counsel.doors.daemon_files import BACKLOG, DaemonFiles, Occupied
+from counsel.doors.listening import Waiting, most_connections
 from counsel.doors.socket import Visit
 from counsel.errors import CounselError
 from counsel.requests import LocalEngine
@@ -121,6 +122,8 @@ class House:
         self.home = files.home
         self.retired = False  # the home is no longer ours: no new calls, and nothing more is written there
         self.visits: set[Visit] = set()
+        self._silent: Waiting[Visit] = Waiting()  # they have not said hello
+        self._most = most_connections()
         self.started = time.time()
         self._idle_after = settings.load().daemon_idle_seconds
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -139,11 +142,25 @@ class House:
         if not self._over.done():
             self._over.set_result(why)
 
-    def enter(self, visit: Visit) -> None:
+    def enter(self, visit: Visit) -> bool:
+        """Whether there is room, if need be that of the connection which has been silent for longest."""
+        if len(self.visits) >= self._most:
+            oldest = self._silent.oldest()
+            if oldest is None:
+                return False
+            self._silent.discard(oldest)
+            self.visits.discard(oldest)
+            oldest.give_up("a newer connection needed the room")
         self.visits.add(visit)
+        self._silent.add(visit)
+        return True
+
+    def greeted(self, visit: Visit) -> None:
+        self._silent.discard(visit)
 
     def leave(self, visit: Visit) -> None:
         self.visits.discard(visit)
+        self._silent.discard(visit)
         if not self.visits:
             self._wait_for_idleness()
 

@@ -6,9 +6,11 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from starlette.routing import BaseRoute, Route
 from counsel import __version__
 from counsel.doors import api, auth
 from counsel.doors.auth import App, Guard
+from counsel.doors.http_connection import Connection, Pool
+from counsel.doors.listening import MOST_CONNECTIONS, most_connections, say_little_about_accepting
 from counsel.doors.streamable import Streamable
 from counsel.doors.visitor import Visitor
 from counsel.errors import ConfigInvalid
@@ -28,6 +32,7 @@ from counsel.requests import Engine
 from counsel.settings import Settings
 
 BACKLOG = 512
+TICKS = 10  # of uvicorn, a tenth of a second each, between two looks at the connections' limits of time
 
 
 def build(
@@ -79,9 +84,19 @@ def _metrics(engine: Engine) -> Callable[[Request], object]:
 class Server(uvicorn.Server):
     """uvicorn without a word about requests: an address or a header may hold a secret."""
 
-    def __init__(self, door: Door, host: str, port: int, said: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        door: Door,
+        host: str,
+        port: int,
+        said: Callable[[str, int], None],
+        most: int = MOST_CONNECTIONS,
+    ) -> None:
+        pool = Pool(most_connections(most))
         config = uvicorn.Config(
             door.app,
+            http=partial(Connection, pool=pool),  # type: ignore[arg-type] # it is only called
+            backlog=BACKLOG,
             host=host,
             port=port,
             log_config=None,
@@ -107,7 +122,16 @@ class Server(uvicorn.Server):
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
 
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS == 0:
+            now = time.monotonic()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Connection):
+                    connection.enforce(now)
+        return await super().on_tick(counter)
+
     async def startup(self, sockets: Any = None) -> None:
+        say_little_about_accepting(asyncio.get_running_loop())
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
@@ -126,7 +150,7 @@ async def serve(
     auth.check_bind(host, secret)
     listener = _listen(host, port)
     door = build(engine, settings, host=host, secret=secret, routes=api.routes(engine, settings))
-    await Server(door, host, port, said).serve(sockets=[listener])
+    await Server(door, host, port, said, settings.max_connections).serve(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,84 +1,188 @@
-"""MCP as lines of JSON: messages of any size, split anywhere, on a socket or on stdin and stdout."""
+"""MCP as lines of JSON: messages split anywhere, on a socket or on stdin and stdout.
+
+Whoever sends has bounds: the length of a line, of all unfinished lines together, and the lines of one connection that are
+handled before another connection has its turn. Whoever does not read has one, too: its own lines are not read then.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
+import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
+from counsel.doors import messages as messages_
 from counsel.doors.calls import Leaving
 from counsel.doors.longlines import LONGEST, Lines, TooLong
 from counsel.doors.mcp import Session
-from counsel.doors.protocol import INVALID_REQUEST, PARSE_ERROR, RpcError, check_message, is_request, reply_id
+from counsel.doors.messages import Unreadable, encode
+from counsel.doors.protocol import (
+    RpcError,
+    batch_ids,
+    check_batch,
+    check_message,
+    is_request,
+    reply_id,
+    unreadable,
+)
 from counsel.types import Json
 
+log = logging.getLogger("counsel.doors")
+
 Line: TypeAlias = Callable[[bytes], None]
-BATCHES_UNTIL = "2025-03-26"
 NAME_AFTER = 0.05  # seconds
+MOST_UNFINISHED = 256 * 1024 * 1024  # bytes of unfinished lines in this process
+MOST_UNREAD = 128 * 1024 * 1024  # bytes of answers that one connection has not read
+REFUSED_FOR = 1.0  # seconds that a refused peer has to read why
+LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are no JSON held the event loop for a second
 
 
-def encode(message: Any) -> bytes:
-    """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape."""
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+class Unfinished:
+    """Bytes of all lines whose end has not come yet."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+_UNFINISHED = Unfinished()
 
 
 class Splitter:
-    """Bytes as they come, lines as they are whole. Without `too_long` a line may have any length."""
+    """Bytes as they come, lines as they are whole. `too_long` is told of a line that was not kept, at its end."""
 
-    __slots__ = ("_line", "_lines", "_too_long")
+    __slots__ = ("_all", "_line", "_lines", "_too_long")
 
-    def __init__(self, line: Line, too_long: Callable[[TooLong], None] | None = None) -> None:
-        self._lines = Lines(LONGEST if too_long else sys.maxsize)
+    def __init__(
+        self,
+        line: Line,
+        too_long: Callable[[TooLong], None],
+        longest: int = LONGEST,
+        all_of_them: Unfinished = _UNFINISHED,
+    ) -> None:
+        self._lines = Lines(longest)
         self._line, self._too_long = line, too_long
+        self._all = all_of_them
+
+    def allow(self, longest: int) -> None:
+        self._lines.longest = longest
 
     def feed(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
+        before = self._lines.unfinished
+        found = self._lines.feed(data)
+        self._all.bytes += self._lines.unfinished - before
+        if self._all.bytes > MOST_UNFINISHED and self._lines.unfinished:
+            self._all.bytes -= self._lines.unfinished
+            self._lines.give_up()
+        for line in found:
             self._take(line)
 
     def end(self) -> None:
         """What came without a line's end before the stream closed."""
+        self._all.bytes -= self._lines.unfinished
         self._take(self._lines.end())
 
+    def drop(self) -> None:
+        """The sender has gone."""
+        self._all.bytes -= self._lines.unfinished
+        self._lines.clear()
+
     def _take(self, line: bytes | TooLong) -> None:
-        if isinstance(line, bytes):
-            if line.strip():
-                self._line(line)
-        elif self._too_long:
+        if not isinstance(line, bytes):
             self._too_long(line)
+        elif line.strip():
+            self._line(line)
 
 
 class LinePipe(asyncio.Protocol):
-    """One stream of lines. Progress is dropped, not queued, while the other side does not read."""
+    """One stream of lines. `is_server`: lines of a peer that does not read its answers are not read either.
+
+    Only one side of a connection may do so: two that wait for each other's reading would wait forever.
+    """
 
     def __init__(
-        self, on_line: Line, on_lost: Callable[[], None], too_long: Callable[[TooLong], None] | None = None
+        self,
+        on_line: Line,
+        on_lost: Callable[[], None],
+        *,
+        on_made: Callable[[], None] = lambda: None,
+        on_too_long: Callable[[TooLong], None] | None = None,
+        is_server: bool = False,
     ) -> None:
-        self._split = Splitter(on_line, too_long)
+        self._lines: deque[bytes] = deque()
+        self.splitter = Splitter(self._lines.append, on_too_long or self._stop_reading)
+        self._on_line = on_line
         self._on_lost = on_lost
+        self._on_made = on_made
+        self._is_server = is_server
         self.transport: asyncio.Transport | None = None
         self.full = False
+        self._room = asyncio.Event()
+        self._room.set()
         self._out: list[bytes] = []
+        self._turn: asyncio.Handle | None = None
+        self._is_deaf = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        self._on_made()
 
     def data_received(self, data: bytes) -> None:
-        self._split.feed(data)
+        if self._is_deaf:
+            return
+        self.splitter.feed(data)
+        if self._turn is None:
+            self._handle_lines()
+
+    def _handle_lines(self) -> None:
+        self._turn = None
+        for _ in range(min(LINES_AT_ONCE, len(self._lines))):
+            if self._lines:  # a line may end the connection
+                self._on_line(self._lines.popleft())
+        if self._lines:
+            self._turn = asyncio.get_running_loop().call_soon(self._handle_lines)
+        self._read_or_wait()
+
+    def _read_or_wait(self) -> None:
+        if self.transport is None or self.transport.is_closing():
+            return
+        if self._lines or (self._is_server and self.full):
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._forget()
+        self._out.clear()
+        self._room.set()
         self._on_lost()
+
+    def _forget(self) -> None:
+        """Now, not when the collector of cycles comes: an unfinished line may be of many megabytes."""
+        self._lines.clear()
+        self.splitter.drop()
+
+    def _stop_reading(self, line: TooLong) -> None:
+        self._cut_off(f"a line of {line.size:,} bytes came")
+
+    def _cut_off(self, why: str) -> None:
+        log.warning("a connection was closed: %s", why)
+        if self.transport is not None:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         self.full = True
+        self._room.clear()
+        self._read_or_wait()
 
     def resume_writing(self) -> None:
         self.full = False
+        self._room.set()
+        self._read_or_wait()
+
+    async def drain(self) -> None:
+        """Wait until the other side has read enough for more."""
+        await self._room.wait()
 
     def write(self, data: bytes) -> None:
         """What is written in one turn of the loop goes out as one piece: a system call costs more than a copy."""
@@ -90,9 +194,22 @@ class LinePipe(asyncio.Protocol):
         data, self._out = b"".join(self._out), []
         if data and self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
+            if self.transport.get_write_buffer_size() > MOST_UNREAD:
+                self._cut_off(f"it has not read {MOST_UNREAD // 2**20} MiB of answers")
+
+    def refuse(self, data: bytes) -> None:
+        """The last words. The peer hears them only if what it is still sending is read: closing now would reset it."""
+        self._is_deaf = True
+        self._forget()
+        self.write(data)
+        self._flush()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write_eof()
+            asyncio.get_running_loop().call_later(REFUSED_FOR, self.transport.close)
 
     def close(self) -> None:
         self._flush()
+        self._forget()
         if self.transport is not None:
             self.transport.close()
 
@@ -125,11 +242,9 @@ class McpLines:
 
     def line(self, data: bytes, key: str | None = None) -> None:
         try:
-            message = json.loads(data)
-        except (ValueError, RecursionError):
-            self._send(
-                RpcError(PARSE_ERROR, "Parse error: each line must be one JSON message").response(None)
-            )
+            message = messages_.parse(data)
+        except Unreadable as error:
+            self._send(unreadable(error).response(None))
             return
         if isinstance(message, list):
             self._batch(message, key)
@@ -176,9 +291,10 @@ class McpLines:
     # ── batches, which only one revision has ──
 
     def _batch(self, messages: list[Any], key: str | None) -> None:
-        if not messages or self.session.talk.version > BATCHES_UNTIL:
-            refusal = RpcError(INVALID_REQUEST, "Batches exist only in protocol revision 2025-03-26")
-            self._send(refusal.response(None))
+        try:
+            check_batch(messages, self.session.talk.version)
+        except RpcError as error:
+            self._finish(batch_ids(messages), error.response(None))
             return
         self._start(self._reply_to_all(messages, key))
 
@@ -186,9 +302,7 @@ class McpLines:
         each = (self._of_batch(message, key and f"{key}.{at}") for at, message in enumerate(messages))
         found = await asyncio.gather(*each)
         responses = [response for response in found if response is not None]
-        self._finish(
-            [message.get("id") for message in messages if isinstance(message, dict)], responses or None
-        )
+        self._finish(batch_ids(messages), responses or None)
 
     async def _of_batch(self, message: Any, key: str | None) -> Json | None:
         try:

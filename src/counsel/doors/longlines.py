@@ -51,12 +51,12 @@ class TooLong:
 class Lines:
     """`feed` bytes; get whole lines. Appending is cheap however long a line gets."""
 
-    __slots__ = ("_kept", "_long", "_longest")
+    __slots__ = ("_kept", "_long", "longest")
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._kept = bytearray()
         self._long: TooLong | None = None
-        self._longest = longest
+        self.longest = longest
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
         if b"\n" not in data:
@@ -69,6 +69,20 @@ class Lines:
         self._grow(rest)
         return found
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that are kept."""
+        return len(self._kept)
+
+    def give_up(self) -> None:
+        """Too much is kept elsewhere: of this line, too, only what an answer needs."""
+        if self._long is None:
+            self._long, self._kept = TooLong(bytes(self._kept)), bytearray()
+
+    def clear(self) -> None:
+        """The sender has gone. A new buffer: `clear()` of the old one would keep its memory."""
+        self._kept, self._long = bytearray(), None
+
     def end(self) -> bytes | TooLong:
         """What came without a line's end before the stream closed."""
         return self._take()
@@ -76,7 +90,7 @@ class Lines:
     def _grow(self, data: bytes) -> None:
         if self._long is not None:
             self._long.grow(data)
-        elif len(self._kept) + len(data) > self._longest:
+        elif len(self._kept) + len(data) > self.longest:
             self._long = TooLong(bytes(self._kept))
             self._long.grow(data)
             self._kept = bytearray()

@@ -17,13 +17,17 @@ from typing import Any, TypeAlias
 from counsel.doors import limits, outputs, results, schema
 from counsel.doors.calls import Call, Leaving
 from counsel.doors.limits import Transport
+from counsel.doors.messages import quoted
 from counsel.doors.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MOST_AT_ONCE,
     STRUCTURED_SINCE,
     RpcError,
     Talk,
+    busy,
+    is_id,
     progress_token,
 )
 from counsel.doors.tools import TOOLS
@@ -37,6 +41,7 @@ log = logging.getLogger("counsel.doors")
 
 Send: TypeAlias = Callable[[Json], None]
 Id: TypeAlias = str | int
+MOST_ROOTS = 100
 ROOTS_PATIENCE = 2.0  # seconds that a first call waits for the client to name its roots
 
 
@@ -66,6 +71,7 @@ class Session:
     flights: dict[Id, Flight] = field(default_factory=dict, init=False)
     _asked: dict[Id, asyncio.Future[Json]] = field(default_factory=dict, init=False)
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
+    _roots_asked: int = field(default=0, init=False)
 
     # ── requests ──
 
@@ -90,7 +96,9 @@ class Session:
     ) -> Json | None:
         name: Id = request["id"]
         if name in self.flights:
-            raise RpcError(INVALID_REQUEST, f"Request id {name!r} is already in use")
+            raise RpcError(INVALID_REQUEST, f"Request id {quoted(name)} is already in use")
+        if len(self.flights) >= MOST_AT_ONCE:
+            raise busy()
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - whoever carries a request has a task for it
         flight = self.flights[name] = Flight(task)
@@ -138,9 +146,10 @@ class Session:
         key: str | None,
         on_job: Callable[[str], None] | None,
     ) -> Json:
-        tool = TOOLS.get(str(params.get("name")))
+        name = params.get("name")
+        tool = TOOLS.get(name) if isinstance(name, str) else None
         if tool is None:
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {params.get('name')}")
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {quoted(name)}")
         await self._know_roots()
         caller = self.visitor.caller(self.talk.client)
         call = Call(
@@ -169,13 +178,16 @@ class Session:
             handler(self, message.get("params") or {})
 
     def _cancelled(self, params: Json) -> None:
-        flight = self.flights.get(params.get("requestId", ""))
+        name: Any = params.get("requestId")
+        flight = self.flights.get(name) if is_id(name) else None
         if flight is not None:
             flight.stopped = True
             self._stop(flight, "cancelled")
 
     def _initialized(self, _params: Json) -> None:
-        if self.ask is not None and isinstance(self.talk.capabilities.get("roots"), dict):
+        if self.ask is not None and "roots" in self.talk.capabilities:
+            if self._roots is not None:  # one question at a time, however often the client says this
+                self._roots.cancel()
             self._roots = asyncio.ensure_future(self._ask_roots())
 
     def answered(self, message: Json) -> None:
@@ -186,12 +198,18 @@ class Session:
 
     async def _ask_roots(self) -> None:
         assert self.ask is not None  # noqa: S101 - `_initialized` looked
-        name = f"counsel-roots-{len(self._asked)}"
+        self._roots_asked += 1
+        name = f"counsel-roots-{self._roots_asked}"
         waiting = self._asked[name] = asyncio.get_running_loop().create_future()
         self.ask({"jsonrpc": "2.0", "id": name, "method": "roots/list"})
-        roots = (await waiting).get("roots")
+        try:
+            result = await waiting
+        finally:
+            self._asked.pop(name, None)
+        roots = result.get("roots") if isinstance(result, dict) else None
         if isinstance(roots, list):
-            self.visitor.roots = folders(root.get("uri") for root in roots if isinstance(root, dict))
+            uris = (root.get("uri") for root in roots[:MOST_ROOTS] if isinstance(root, dict))
+            self.visitor.roots = folders(uris)
 
     async def _know_roots(self) -> None:
         if self._roots is not None and not self._roots.done():

@@ -10,6 +10,7 @@ or stateless (2026-07-28), where each request carries its revision and capabilit
 from __future__ import annotations
 
 from counsel import __version__
+from counsel.doors.messages import LONGEST_ID, MOST_IN_BATCH, Unreadable, quoted
 
 TYPE_CHECKING = False  # typing costs milliseconds
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = ("2026-07-28",)
+BATCHES_UNTIL = "2025-03-26"
 STRUCTURED_SINCE = "2025-06-18"  # `resource_link`
+MOST_AT_ONCE = 1_000  # requests of one client that are being answered
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -28,6 +31,7 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 RESOURCE_NOT_FOUND = -32002  # until 2025-11-25; INVALID_PARAMS since
+BUSY = -32000  # too much at once: the same request succeeds later
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 
@@ -74,8 +78,20 @@ class RpcError(Exception):
         return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
+def unreadable(error: Unreadable) -> RpcError:
+    return RpcError(PARSE_ERROR, f"Parse error: {error}")
+
+
+def busy() -> RpcError:
+    return RpcError(
+        BUSY, f"{MOST_AT_ONCE:,} requests are being answered already: wait for an answer, then ask again"
+    )
+
+
 def is_id(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+    if isinstance(value, str):
+        return len(value) <= LONGEST_ID
+    return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
 
 
 def check_message(message: Any) -> None:
@@ -83,7 +99,10 @@ def check_message(message: Any) -> None:
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: an object with "jsonrpc": "2.0" is needed')
     if "id" in message and not is_id(message["id"]):
-        raise RpcError(INVALID_REQUEST, "A request's id must be a string or a whole number")
+        raise RpcError(
+            INVALID_REQUEST,
+            f"A request's id must be a string of at most {LONGEST_ID:,} characters or a whole number of 64 bits",
+        )
     if "method" in message:
         if not isinstance(message["method"], str):
             raise RpcError(INVALID_REQUEST, "method must be a string")
@@ -91,6 +110,18 @@ def check_message(message: Any) -> None:
             raise RpcError(INVALID_PARAMS, "params must be an object")
     elif not ("id" in message and ("result" in message or "error" in message)):
         raise RpcError(INVALID_REQUEST, "A message needs a method, or an id with a result or an error")
+
+
+def check_batch(messages: list[Any], version: str) -> None:
+    if not messages or version > BATCHES_UNTIL:
+        raise RpcError(INVALID_REQUEST, f"Batches exist only in protocol revision {BATCHES_UNTIL}")
+    if len(messages) > MOST_IN_BATCH:
+        raise RpcError(INVALID_REQUEST, f"A batch may hold at most {MOST_IN_BATCH} messages")
+
+
+def batch_ids(messages: list[Any]) -> list[Any]:
+    """By what the front and the daemon know a batch."""
+    return [reply_id(message) for message in messages]
 
 
 def reply_id(message: Any) -> Any:
@@ -133,7 +164,7 @@ class Talk:
         if method == "initialize":
             asked = (request.get("params") or {}).get("protocolVersion")
             data = (
-                {"supported": list(STATELESS), "requested": asked}
+                {"supported": list(STATELESS), "requested": quoted(asked)}
                 if isinstance(asked, str)
                 else {"supported": list(STATELESS)}
             )
@@ -164,7 +195,8 @@ class Talk:
         name = info.get("name") if isinstance(info, dict) else None
         if isinstance(name, str) and name:
             self.client = name[:200]
-        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
+        self.capabilities = {"roots": {}} if has_roots else {}  # all that is used: the rest may be megabytes
 
     def static(self, request: Json) -> Json | None:
         """The response to a request that needs no engine; None for one that does. Call `open` before."""
@@ -174,7 +206,7 @@ class Talk:
         answer = _STATIC.get(method)
         elsewhere = _ONLY_HANDSHAKE if self.era == "stateless" else _ONLY_STATELESS
         if answer is None or method in elsewhere:
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", method)
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", quoted(method))
         return self.response(request, answer(self, request.get("params") or {}))
 
     def response(self, request: Json, result: Json) -> Json:
@@ -191,14 +223,14 @@ class Talk:
 
     def missing_resource(self, uri: Any) -> RpcError:
         code = INVALID_PARAMS if self.era == "stateless" else RESOURCE_NOT_FOUND
-        return RpcError(code, "Resource not found", {"uri": uri})
+        return RpcError(code, "Resource not found", {"uri": quoted(uri)})
 
 
 def check_version(asked: Any) -> str:
     if not isinstance(asked, str):
         raise RpcError(INVALID_PARAMS, f"{META_VERSION} must be a string")
     if asked not in STATELESS:
-        data = {"supported": list(STATELESS), "requested": asked}
+        data = {"supported": list(STATELESS), "requested": quoted(asked)}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
     return asked
 
@@ -250,7 +282,7 @@ def _prompts(_talk: Talk, params: Json) -> Json:
 
 
 def _no_prompt(_talk: Talk, params: Json) -> Json:
-    raise RpcError(INVALID_PARAMS, f"Unknown prompt: {params.get('name')}")
+    raise RpcError(INVALID_PARAMS, f"Unknown prompt: {quoted(params.get('name'))}")
 
 
 def _templates(_talk: Talk, params: Json) -> Json:

@@ -7,12 +7,14 @@ know is a programming error, so that no promise in a tool's schema goes unchecke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from counsel.errors import InvalidArgument
 from counsel.types import Json
 
 _Problems: TypeAlias = Iterator[str]
+MOST_PROBLEMS = 10  # that are named: looking for a name like each of 100,000 unknown ones takes minutes
 
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("text", lambda value: isinstance(value, str)),
@@ -26,9 +28,11 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def check(tool: str, schema: Json, arguments: Any) -> Json:
     """The arguments, or `InvalidArgument` with everything that is wrong with them."""
     given = {} if arguments is None else arguments
-    problems = list(_problems("", schema, given))
+    problems = list(islice(_problems("", schema, given), MOST_PROBLEMS + 1))
     if problems:
-        raise InvalidArgument(f"{tool}: {'; '.join(problems)}.", hint=_usage(schema))
+        more = ["and more"] if len(problems) > MOST_PROBLEMS else []
+        shown = "; ".join([*problems[:MOST_PROBLEMS], *more])
+        raise InvalidArgument(f"{tool}: {shown}.", hint=_usage(schema))
     checked: Json = given
     return checked
 
@@ -77,7 +81,7 @@ def _enum(where: str, allowed: Sequence[str], value: Any, _: Json) -> _Problems:
 def _range(where: str, _: Any, value: Any, schema: Json) -> _Problems:
     low, high = schema["minimum"], schema["maximum"]
     if not low <= value <= high:  # written so that NaN does not fit
-        yield f"{where} must be from {low:g} to {high:g}, not {value}"
+        yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
 
 
 def _length(where: str, least: int, value: Any, _: Json) -> _Problems:
@@ -118,7 +122,7 @@ def _additional(where: str, _: bool, value: Any, schema: Json) -> _Problems:
 def _nearest(name: str, known: Mapping[str, Json]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only a caller's mistake pays for it
 
-    near = get_close_matches(name, known, 1)
+    near = get_close_matches(name[:60], known, 1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

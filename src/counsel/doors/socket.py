@@ -15,7 +15,6 @@ Lines of JSON. A line that starts with `@` is between the front and us; all othe
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import socket
@@ -27,8 +26,10 @@ from typing import TYPE_CHECKING, Any
 from counsel import __version__
 from counsel.doors.calls import Leaving
 from counsel.doors.desk import Desk, caller_from_json
-from counsel.doors.lines import LinePipe, McpLines, encode
+from counsel.doors.lines import LinePipe, McpLines
+from counsel.doors.longlines import TooLong
 from counsel.doors.mcp import Session
+from counsel.doors.messages import LARGEST_MESSAGE, encode, parse, quoted
 from counsel.doors.protocol import RpcError, is_request
 from counsel.doors.visitor import Visitor
 from counsel.types import Json
@@ -38,29 +39,61 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.daemon")
 
+HELLO_WITHIN = 10.0  # seconds
+LARGEST_HELLO = 4 * 1024 * 1024  # bytes: it has the caller's environment
+LONGEST_KEY = 200  # characters
+
 
 class Visit:
     def __init__(self, house: House) -> None:
         self.house = house
         self.role = ""
-        self.pipe = LinePipe(self._line, self._lost, lambda line: self._refuse(line.words))
+        self.pipe = LinePipe(
+            self._line, self._lost, on_made=self._connected, on_too_long=self._too_long, is_server=True
+        )
+        self.pipe.splitter.allow(LARGEST_HELLO)
         self._mcp: McpLines | None = None
         self._desk: Desk | None = None
         self._key: str | None = None
         self._hello: Json = {}
         self._leaving: asyncio.Task[None] | None = None
-        house.enter(self)
+        self._impatience: asyncio.TimerHandle | None = None
 
     def about(self) -> Json:
         """For `counsel daemon status`: who, and nothing of what it said."""
         client = self._mcp.session.talk.client if self._mcp else self.role
         return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
 
+    def _connected(self) -> None:
+        """Before a line is read: whose it is, and whether there is room."""
+        assert self.pipe.transport is not None  # noqa: S101 - it has just been made
+        if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
+            self._refuse("this daemon belongs to another user")
+        elif not self.house.enter(self):
+            self.pipe.write(_note({"refused": "too many connections: close a window or raise `ulimit -n`"}))
+            self.pipe.close()
+        else:
+            loop = asyncio.get_running_loop()
+            self._impatience = loop.call_later(
+                HELLO_WITHIN, self.give_up, f"no hello came within {HELLO_WITHIN:g} s"
+            )
+
+    def give_up(self, why: str) -> None:
+        """A connection that has not said hello goes."""
+        if not self.role:
+            self._refuse(why)
+
+    def _too_long(self, line: TooLong) -> None:
+        if self._mcp is not None:
+            self._mcp.refuse(line)
+        else:  # a program waits for an answer that has a number, and the number is lost
+            self._refuse(line.words if self.role else f"a hello may have at most {LARGEST_HELLO:,} bytes")
+
     def _line(self, data: bytes) -> None:
         try:
             self._take(data)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._refuse(f"a line could not be understood: {error!r}")
+            self._refuse(f"a line could not be understood: {type(error).__name__} {quoted(str(error))}")
 
     @property
     def busy(self) -> bool:
@@ -71,7 +104,7 @@ class Visit:
         if self.house.retired and self._is_new(data):
             return  # its front sends it to the next daemon, as soon as we have hung up
         if data.startswith(b"@"):
-            self._control(json.loads(data[1:]))
+            self._control(parse(data[1:]))
         elif self._mcp is not None:
             key, self._key = self._key, None
             self._mcp.line(data, key)
@@ -87,16 +120,20 @@ class Visit:
         if self._desk is not None:
             return not self._desk.concerns_own_job(data)
         try:
-            message = json.loads(data)
-        except (ValueError, RecursionError):
+            message = parse(data)
+        except ValueError:
             return False
         return isinstance(message, list) or (isinstance(message, dict) and is_request(message))
 
     def _control(self, message: Json) -> None:
         if "hello" in message:
+            if self.role:
+                raise ValueError("a second hello")
             self._greet(message["hello"])
+        elif not self.role:
+            self._refuse("the first line must be a hello")
         elif "key" in message:
-            self._key = str(message["key"])
+            self._key = _key(message["key"])
         elif "initialize" in message and self._mcp is not None:
             _shake(self._mcp.session, message["initialize"])
         elif "handover" in message:
@@ -105,16 +142,19 @@ class Visit:
             raise ValueError("an unknown note")
 
     def _greet(self, hello: Json) -> None:
-        if self.pipe.transport and peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
-            self._refuse("this daemon belongs to another user")
-            return
-        self.role, self._hello = str(hello.get("role")), hello
-        if self.role == "mcp":
+        role = str(hello.get("role"))[:20]
+        if role == "mcp":
             self._mcp = self._open_mcp(hello)
         else:
             if hello.get("caller"):
                 self.house.engine.meet(caller_from_json(hello["caller"]))
-            self._desk = Desk(self.house.engine, self.pipe.write, self.house.status, self.house.end)
+            house = self.house
+            self._desk = Desk(house.engine, self.pipe.write, house.status, house.end, self.pipe.drain)
+        self.role, self._hello = role, {name: hello.get(name) for name in ("agent", "version")}
+        self.pipe.splitter.allow(LARGEST_MESSAGE)
+        if self._impatience is not None:
+            self._impatience.cancel()
+        self.house.greeted(self)
         self.pipe.write(_note({"hello": {"version": __version__, "pid": os.getpid()}}))
 
     def _open_mcp(self, hello: Json) -> McpLines:
@@ -128,10 +168,11 @@ class Visit:
         return lines
 
     def _refuse(self, why: str) -> None:
-        self.pipe.write(_note({"refused": why}))
-        self.pipe.close()
+        self.pipe.refuse(_note({"refused": why}))
 
     def _lost(self) -> None:
+        if self._impatience is not None:
+            self._impatience.cancel()
         self._leaving = self._leaving or asyncio.ensure_future(self.close("gone"))
 
     async def close(self, why: Leaving) -> None:
@@ -146,6 +187,12 @@ class Visit:
 
 def _note(message: Json) -> bytes:
     return b"@" + encode(message)
+
+
+def _key(given: Any) -> str:
+    if not isinstance(given, str) or len(given) > LONGEST_KEY:
+        raise ValueError(f"a key is a text of at most {LONGEST_KEY} characters")
+    return given
 
 
 def _shake(session: Session, params: Json) -> None:

@@ -18,6 +18,7 @@ from counsel.doors.visitor import Visitor
 from counsel.settings import default_home
 
 CHUNK = 1 << 16
+CHUNKS_AHEAD = 4
 LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
 
 
@@ -35,7 +36,7 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     lines = McpLines(Session(engine, visitor), out.write, is_full=out.full)
     ended = asyncio.Event()
     try:
-        _read(reading, Splitter(lines.line, lines.refuse), ended)
+        _read(reading, Splitter(lines.line, lines.refuse), out, ended)
         await ended.wait()
         await lines.drain(LAST_WORDS)
     finally:
@@ -53,17 +54,27 @@ def _claim(file: int, mode: int) -> int:
     return mine
 
 
-def _read(file: int, split: Splitter, ended: asyncio.Event) -> None:
-    """A thread, because stdin may be a file, a terminal or a pipe, and asyncio takes only some of them."""
+def _read(file: int, split: Splitter, out: Writer, ended: asyncio.Event) -> None:
+    """A thread, because stdin may be a file, a terminal or a pipe, and asyncio takes only some of them.
+
+    It reads on when the loop has taken what it read before, and the client has read enough of its answers.
+    """
     loop = asyncio.get_running_loop()
+    taken = threading.Semaphore(CHUNKS_AHEAD)
 
     def tell(work: Callable[..., None], *given: bytes) -> None:
         with suppress(RuntimeError):  # the loop has ended before stdin
             loop.call_soon_threadsafe(work, *given)
 
+    def feed(data: bytes) -> None:
+        split.feed(data)
+        taken.release()
+
     def read() -> None:
         while data := os.read(file, CHUNK):
-            tell(split.feed, data)
+            taken.acquire()
+            out.room.wait()
+            tell(feed, data)
         tell(split.end)
         tell(ended.set)
 
@@ -73,20 +84,30 @@ def _read(file: int, split: Splitter, ended: asyncio.Event) -> None:
 class Writer:
     """A thread that writes, so that a client that does not read holds up nobody but itself."""
 
-    MOST = 256  # messages waiting, before progress is dropped
+    MOST = 1 << 20  # bytes waiting, before progress is dropped and nothing more is read from the client
 
     def __init__(self, file: int) -> None:
+        self.room = threading.Event()
+        self.room.set()
+        self._waiting = 0
+        self._lock = threading.Lock()
         self._file = file
         self._queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     def write(self, data: bytes) -> None:
-        if data:
+        if data and self._file >= 0:
+            self._count(len(data))
             self._queue.put(data)
 
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self._waiting += size
+            (self.room.clear if self._waiting > self.MOST else self.room.set)()
+
     def full(self) -> bool:
-        return self._queue.qsize() > self.MOST
+        return not self.room.is_set()
 
     def close(self) -> None:
         self._queue.put(b"")
@@ -98,5 +119,14 @@ class Writer:
             try:
                 while view:
                     view = view[os.write(self._file, view) :]
-            except OSError:  # the reader has gone
+            except OSError:  # the reader has gone: nothing is kept for it
+                self._gone()
                 return
+            self._count(-len(data))
+
+    def _gone(self) -> None:
+        self._file = -1
+        with suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+        self.room.set()

@@ -16,10 +16,22 @@ import time
 
 from counsel.doors.carrier import Carrier, as_line
 from counsel.doors.longlines import Lines, TooLong
-from counsel.doors.protocol import RpcError, Talk, check_message, is_request
+from counsel.doors.messages import Unreadable, parse
+from counsel.doors.protocol import (
+    RpcError,
+    Talk,
+    batch_ids,
+    check_batch,
+    check_message,
+    is_request,
+    reply_id,
+    unreadable,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from counsel.types import Json
 
 USAGE = """usage: counsel stdio [--as AGENT] [--standalone]
@@ -34,6 +46,8 @@ WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without b
 # A pipe says POLLERR when its reader has gone; a socket, which Node.js gives its children, and macOS' pipes say POLLHUP.
 GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
 LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
+LAST_READ = 10.0  # seconds without a byte read, after which the last answers are not waited for
+UNREAD = 1 << 20  # bytes of answers that the client has not read, beyond which nothing more is read for it
 
 
 def main(argv: list[str]) -> int:
@@ -88,17 +102,18 @@ class Front:
         self.room.register(1, select.POLLOUT)
         self.carrier = Carrier(agent, self.talk, self.poll, self._tell)
         self.stdin = Lines()  # from the client
+        self.stdin_open, self.stdin_watched = True, False
         self.out = bytearray()  # to the client
         self.ends_at = 0.0  # stdin is closed: when to leave whatever is still unanswered
 
     # ── the loop ──
 
     def run(self) -> int:
-        self.poll.register(0, select.POLLIN)
         while not self._finished():
+            self._watch_stdin()
             # stdout: always for a reader that has gone; for room to write when there is something to write
             self.poll.register(1, select.POLLOUT if self.out else 0)
-            self.carrier.watch()
+            self.carrier.watch(is_heard=len(self.out) < UNREAD)
             for file, event in self.poll.poll(self._timeout()):
                 self._handle(file, event)
             self._write_what_fits()  # before a daemon is looked for, which takes milliseconds
@@ -106,6 +121,15 @@ class Front:
         self._last_writes()
         self.carrier.close()
         return 0
+
+    def _watch_stdin(self) -> None:
+        """Who does not read its answers, or is quicker than the daemon, waits: nothing piles up here."""
+        if self.stdin_open and len(self.out) < UNREAD and not self.carrier.crowded():
+            self.poll.register(0, select.POLLIN)
+            self.stdin_watched = True
+        elif self.stdin_watched:
+            self.poll.unregister(0)
+            self.stdin_watched = False
 
     def _finished(self) -> bool:
         if not self.ends_at:
@@ -130,7 +154,7 @@ class Front:
         except OSError:
             data = b""
         if not data:
-            self.poll.unregister(0)
+            self.stdin_open = False
             self.ends_at = time.monotonic() + LAST_WORDS
             data = b"\n"
         for line in self.stdin.feed(data):
@@ -162,7 +186,7 @@ class Front:
             self._write_stdout(found[0][1])
 
     def _last_writes(self) -> None:
-        while self.out:
+        while self.out and self.room.poll(LAST_READ * 1000):
             self._write()
 
     def _tell(self, line: bytes) -> None:
@@ -172,14 +196,18 @@ class Front:
 
     def _from_client(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
+            message = parse(line)  # never true of a line with `@`, which is how we and the daemon talk
+        except Unreadable as error:
+            self._refuse(unreadable(error))
+            return
+        try:
             if isinstance(message, list):
-                self.carrier.ask([part.get("id") for part in message], line)
+                check_batch(message, self.talk.version)
+                self.carrier.ask(batch_ids(message), line)
                 return
             check_message(message)
-        except (ValueError, RecursionError, AttributeError, RpcError):
-            # the daemon says what is wrong with it; but `@` is how we two talk, and a client is no part of that
-            self.carrier.forward(b" " + line if line.startswith(b"@") else line)
+        except RpcError as error:
+            self._refuse(error, reply_id(message))
             return
         if is_request(message):
             self._requested(message, line)
@@ -189,6 +217,9 @@ class Front:
             self.carrier.cancel((message.get("params") or {}).get("requestId"), line)
         else:
             self.carrier.forward(line)
+
+    def _refuse(self, error: RpcError, request_id: Any = None) -> None:
+        self._tell(as_line(error.response(request_id)))
 
     def _requested(self, message: Json, line: bytes) -> None:
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,14 +19,15 @@ from typing import Any
 
 from counsel.doors import protocol
 from counsel.doors.auth import Receive, Scope, Send
-from counsel.doors.lines import BATCHES_UNTIL, encode
 from counsel.doors.mcp import Session
+from counsel.doors.messages import LARGEST_MESSAGE, Unreadable, encode, parse
 from counsel.doors.protocol import META_VERSION, RpcError, check_message, is_request, reply_id
 from counsel.doors.visitor import Visitor
 from counsel.requests import Engine
 from counsel.types import Json
 
-LARGEST_BODY = 64 * 1024 * 1024  # several images as data URLs
+LARGEST_BODY = LARGEST_MESSAGE
+MOST_BODIES = 256 * 1024 * 1024  # bytes of bodies that are being received at once
 SIGN_OF_LIFE = 15.0  # seconds of silence before a waiting client gets a comment
 SESSION_IDLE = 3_600.0
 MOST_SESSIONS = 1_000
@@ -70,6 +70,7 @@ class Streamable:
         self._visitor = visitor
         self._sessions: dict[str, Held] = {}
         self._stateless_now: set[Session] = set()
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name: value.decode("latin-1").strip() for name, value in scope["headers"]}
@@ -97,7 +98,7 @@ class Streamable:
         takes_stream = "text/event-stream" in accepts or "*/*" in accepts
         if not takes_stream and "application/json" not in accepts:
             raise _Refused(406, "Accept must name application/json and text/event-stream")
-        message = _parse(await _body(headers, receive))
+        message = await self._bodies.message(headers, receive)
         exchange = Exchange(receive, send, takes_stream=takes_stream)
         version = headers.get(b"mcp-protocol-version")
         if (version is not None and version not in protocol.HANDSHAKE) or _has_envelope(message):
@@ -185,8 +186,10 @@ class Streamable:
         await _reply(send, 200)
 
     async def _batch(self, session: Session, messages: list[Any], exchange: Exchange) -> None:
-        if not messages or session.talk.version > BATCHES_UNTIL:
-            raise _Refused(400, "Batches exist only in protocol revision 2025-03-26")
+        try:
+            protocol.check_batch(messages, session.talk.version)
+        except RpcError as error:
+            raise _Refused(400, error.message) from None
 
         async def carry(notify: _Notify) -> list[Json] | None:
             found = await asyncio.gather(*(_of_batch(session, message, notify) for message in messages))
@@ -216,28 +219,43 @@ def _take(session: Session, message: Json) -> None:
 # ── what a message must be ───────────────────────────────────────────────────────────────────────────
 
 
-async def _body(headers: dict[bytes, str], receive: Receive) -> bytes:
-    declared = headers.get(b"content-length", "0")
-    if declared.isdigit() and int(declared) > LARGEST_BODY:
-        raise _Refused(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
-    parts, size = [], 0
-    while True:
+class Bodies:
+    """Bodies on their way in: each has its bound, and all together have one."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    async def message(self, headers: dict[bytes, str], receive: Receive) -> Any:
+        declared = headers.get(b"content-length", "0")
+        if len(declared) > len(str(LARGEST_BODY)) or int(declared) > LARGEST_BODY:  # h11: digits only
+            raise _too_large()
+        body = bytearray()
+        try:
+            while await self._more(body, receive):
+                pass
+            return parse(body)
+        except Unreadable as error:
+            unreadable = protocol.unreadable(error)
+            raise _Refused(400, unreadable.message, unreadable.code) from None
+        finally:
+            self._bytes -= len(body)
+
+    async def _more(self, body: bytearray, receive: Receive) -> bool:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise _Refused(400, "The body did not arrive")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST_BODY:
-            raise _Refused(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
-        if not message.get("more_body"):
-            return b"".join(parts)
+        part = message.get("body", b"")
+        if len(body) + len(part) > LARGEST_BODY:
+            raise _too_large()
+        if self._bytes + len(part) > MOST_BODIES:
+            raise _Refused(503, "Too much is being received at once: try again in a moment", protocol.BUSY)
+        body += part
+        self._bytes += len(part)
+        return bool(message.get("more_body"))
 
 
-def _parse(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise _Refused(400, "Parse error: the body must be JSON", protocol.PARSE_ERROR) from None
+def _too_large() -> _Refused:
+    return _Refused(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
 
 
 def _check_one(message: Any) -> None:
@@ -310,7 +328,7 @@ class Exchange:
         self._receive = receive
         self._takes_stream = takes_stream
         self._streaming = False
-        self._notes: list[Json] = []
+        self._notes: dict[Any, Json] = {}  # by token: a client that reads slowly gets the newest of each
         self._news = asyncio.Event()
 
     async def run(self, carry: _Carry, *, by_code: bool = False) -> None:
@@ -331,7 +349,7 @@ class Exchange:
 
     def _notify(self, message: Json) -> None:
         if self._takes_stream:
-            self._notes.append(message)
+            self._notes[message["params"]["progressToken"]] = message
             self._news.set()
 
     async def _listen(self) -> None:
@@ -346,8 +364,8 @@ class Exchange:
         await self._tell()
 
     async def _tell(self) -> None:
-        notes, self._notes = self._notes, []
-        for note in notes:
+        notes, self._notes = self._notes, {}
+        for note in notes.values():
             await self._write(_event(note))
 
     async def _finish(self, response: Any, *, by_code: bool) -> None:

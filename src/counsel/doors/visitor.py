@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from counsel import logs
 from counsel import settings as settings_
@@ -82,6 +82,13 @@ def agent_named(client: str) -> str | None:
 
 def folders(uris: Iterable[object]) -> tuple[Path, ...]:
     """The local folders among a client's roots."""
-    paths = (urlsplit(uri) for uri in uris if isinstance(uri, str))
+    paths = (_split(uri) for uri in uris if isinstance(uri, str))
     local = (unquote(at.path) for at in paths if at.scheme == "file" and at.netloc in {"", "localhost"})
     return tuple(Path(path) for path in local if Path(path).is_absolute())
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError:  # `file://[`
+        return SplitResult("", "", "", "", "")

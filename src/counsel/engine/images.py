@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from counsel.engine import picture_work
 from counsel.engine.folders import Folders
 from counsel.errors import CounselError, FileTooLarge, InvalidArgument
 from counsel.settings import Settings
@@ -100,10 +101,14 @@ def checked(data: bytes, name: str, settings: Settings) -> Image:
         raise _too_many_bytes(name, settings.max_image_bytes)
     media_type, pillow = kind(data, name)
     limit = settings.max_image_pixels
+    if picture_work.has_too_many_parts(data, pillow):
+        raise _too_costly(name, f"made of more than {picture_work.MOST_PARTS:,} parts")
     with _pillow_errors(name), _open(data, pillow) as picture:
         width, height = picture.size
         if width * height > limit:
             raise _too_many_pixels(name, f"{width} by {height}", limit)
+        if excess := picture_work.excess(data, pillow, width * height):
+            raise _too_costly(name, excess)
         if media_type == "image/bmp":  # no vendor takes it
             media_type, data = "image/png", _encoded(picture.convert("RGB"), "image/png")
         elif media_type == "image/png":
@@ -122,6 +127,11 @@ def _too_many_bytes(name: str, limit: int) -> CounselError:
 def _too_many_pixels(name: str, size: str, limit: int) -> CounselError:
     hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_PIXELS."
     return FileTooLarge(f"{name} has too many pixels ({size}; {limit:,} allowed).", hint=hint, file=name)
+
+
+def _too_costly(name: str, what: str) -> CounselError:
+    hint = "Open it, save it again and retry."
+    return FileTooLarge(f"{name} is {what}: opening it would take too long.", hint=hint, file=name)
 
 
 @contextlib.contextmanager

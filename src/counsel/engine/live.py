@@ -6,12 +6,12 @@ what is new of both every 200 ms, so that another process can follow and a crash
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from counsel.following import EventQueue
 from counsel.requests import JobEvent
 from counsel.textbuffer import TextBuffer
 from counsel.types import Json
@@ -53,7 +53,7 @@ class Live:
         self.journalled = seq > 0  # something of this job stands in the journal's events
         self._unwritten: list[JobEvent] = []
         self._asides = 0
-        self._listeners: set[asyncio.Queue[JobEvent | None]] = set()
+        self._listeners: set[EventQueue] = set()
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,7 +168,7 @@ class Live:
 
     def _tell(self, event: JobEvent) -> None:
         for listener in self._listeners:
-            listener.put_nowait(event)
+            listener.put(event)
 
     # ── writing down ─────────────────────────────────────────────────────────────────────────────────
 
@@ -191,19 +191,19 @@ class Live:
     def leave(self) -> None:
         """Nothing more is told here: the job goes on in another process."""
         for listener in self._listeners:
-            listener.put_nowait(None)
+            listener.put(None)
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────
 
     async def follow(self) -> AsyncIterator[JobEvent]:
         """All that was, in short, then what comes, to the end; without an end when the job was lost."""
-        listener: asyncio.Queue[JobEvent | None] = asyncio.Queue()
-        for event in self._so_far():
-            listener.put_nowait(event)
+        listener = EventQueue()
+        for past in self._so_far():
+            listener.put(past)
         self._listeners.add(listener)
         try:
             while True:
-                told = await listener.get()
+                told: JobEvent | None = await listener.get()
                 if told is None:
                     return
                 yield told

@@ -1,0 +1,90 @@
+"""Events of a job on their way to somebody who may read slowly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from counsel.requests import JobEvent
+
+MANY = 1_000  # events that wait before texts are put together
+_PIECE = 1 << 16  # characters of texts that are put together: joining longer ones again and again costs more
+
+
+class EventQueue:
+    """A queue whose length does not grow with every word that a model says.
+
+    A delta of four characters takes about 500 bytes as an event. Behind a slow reader the texts of one model become
+    one, and thinking, which nobody needs later, is dropped; no word of an answer is lost. What is no `JobEvent` stays.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+        self._news = asyncio.Event()
+        self._many = MANY
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        self._news.set()
+        if len(self._items) > self._many:
+            self._items = deque(merged(self._items))
+            self._many = max(MANY, 2 * len(self._items))
+
+    async def get(self) -> Any:
+        while not self._items:
+            self._news.clear()
+            await self._news.wait()
+        return self._items.popleft()
+
+
+def merged(items: Iterable[Any]) -> list[Any]:
+    """The same events, with the texts that follow each other in one slot as one."""
+    merger = _Merger()
+    for item in items:
+        kind = item.kind if isinstance(item, JobEvent) else ""
+        if kind == "text":
+            merger.text(item)
+        elif kind != "thinking":
+            merger.other(item)
+    return merger.finished()
+
+
+class _Merger:
+    """A merged text has its first piece's number: a reader who begins again there misses nothing."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+        self._open: dict[str, tuple[int, list[str], int]] = {}  # by slot: place in `_kept`, pieces, their end
+
+    def text(self, event: JobEvent) -> None:
+        text, offset = event.data["text"], event.data["offset"]
+        place, pieces, end = self._open.get(event.slot, (0, [], -1))
+        if end != offset or offset - self._kept[place].data["offset"] > _PIECE:
+            self._close(event.slot)
+            place, pieces = len(self._kept), []
+            self._kept.append(event)
+        pieces.append(text)
+        self._open[event.slot] = place, pieces, offset + len(text)
+
+    def other(self, item: Any) -> None:
+        slot = getattr(item, "slot", "")
+        for name in [slot] if slot else list(self._open):
+            self._close(name)
+        self._kept.append(item)
+
+    def finished(self) -> list[Any]:
+        for name in list(self._open):
+            self._close(name)
+        return self._kept
+
+    def _close(self, slot: str) -> None:
+        if slot in self._open:
+            place, pieces, _ = self._open.pop(slot)
+            event = self._kept[place]
+            self._kept[place] = replace(event, data={**event.data, "text": "".join(pieces)})
