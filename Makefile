@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench lock docs clients clean
+.PHONY: demo test check fix bench fuzz lock docs clients clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -21,6 +21,11 @@ fix: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+# New inputs for every interface; EXAMPLES of them for each (tests/fuzz).
+EXAMPLES ?= 2000
+fuzz: $(VENV)/.dev
+	COUNSEL_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q tests/fuzz -n 2 --dist loadfile
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tests.generate

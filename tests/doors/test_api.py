@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 from PIL import Image
+from yarl import URL
 
 from fake import FakeProcess
 
@@ -268,3 +269,41 @@ async def test_nothing_without_the_token(api: Api) -> None:
         async with api.session.get(path, headers={"Authorization": "Bearer no"}) as answer:
             assert answer.status == 401
             assert (await answer.json())["code"] == "AUTHENTICATION_FAILED"
+
+
+WRONG = [
+    "limit=007",
+    "limit=" + "0" * 5_000 + "5",
+    "limit=%D9%A3",
+    "limit=%2B5",
+    "limit=-1",
+    "limit=5.0",
+    "limit=1e3",
+    "limit=",
+    "limit=5%00",
+    "limit=" + "9" * 5_000,
+    "limit=5&limit=6",
+    "&".join(f"x{number}=1" for number in range(200)),
+]
+NO_NUMBERS = ["x", "-1", "1" * 5_000, "0" * 5_000, "1.5", "\u00b2", str(2**70)]
+
+
+async def test_what_is_wrong_in_an_address_is_named(api: Api) -> None:
+    for query in WRONG:
+        async with api.session.get(URL(f"/api/jobs?{query}", encoded=True)) as answer:
+            said = await answer.json()
+            assert (answer.status, said["code"]) == (400, "INVALID_ARGUMENT"), query[:30]
+            assert "limit" in said["error"] or "parameters" in said["error"]
+            assert len(said["error"]) < 500
+    assert (await api.get("/api/jobs"))[0] == 200
+
+
+async def test_a_last_event_id_that_is_no_number_is_named(api: Api) -> None:
+    await api.ask("hello")
+    job = (await api.get("/api/jobs"))[1]["jobs"][0]["job_id"]
+    for given in NO_NUMBERS:
+        async with api.session.get(f"/api/jobs/{job}/events", headers={"Last-Event-ID": given}) as answer:
+            assert answer.status == 400, given[:30]
+            assert "Last-Event-ID" in (await answer.json())["error"]
+    async with api.session.get(f"/api/jobs/{job}?history=maybe") as answer:
+        assert answer.status == 400

@@ -68,6 +68,6 @@ async def test_a_program_that_asks_wrongly_is_told(path: str) -> None:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b'@{"hello":{"role":"engine"}}\n{"id":7,"method":"nope"}\n')
     await reader.readline()
-    assert json.loads(await reader.readline())["error"]["code"] == "INTERNAL"
+    assert json.loads(await reader.readline())["error"]["code"] == "INVALID_ARGUMENT"
     writer.close()
     await writer.wait_closed()

@@ -19,7 +19,7 @@ from counsel.doors import environment
 from counsel.doors.calls import Leaving
 from counsel.doors.messages import encode, parse, quoted
 from counsel.doors.visitor import Visitor
-from counsel.errors import CounselError, Internal, RateLimited
+from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
 from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
 from counsel.types import Json
 
@@ -63,6 +63,32 @@ def caller_from_json(shown: Json) -> Caller:
         roots=tuple(Path(root) for root in shown["roots"]),
     )
     return replace(visitor.caller(shown["client"]), cwd=visitor.cwd, chain=tuple(shown["chain"]))
+
+
+_ANY_ID: dict[str, type] = {"any_id": str}
+_JOB: dict[str, type] = {"job_id": str}
+_PARAMS: dict[str, dict[str, type]] = {
+    "submit": {"request": dict, "caller": dict, "background": bool, "key": str},
+    "wait": _JOB,
+    "follow": {**_JOB, "after": int},
+    "accepted": _JOB,
+    "detach": _JOB,
+    "cancel": _ANY_ID,
+    "status": {**_ANY_ID, "full_history": bool},
+    "recent": {"limit": int},
+    "daemon_status": {},
+    "daemon_stop": {},
+}
+_LARGEST_NUMBER = 2**62  # SQLite's own are of 64 bits
+
+
+def _check(method: str, params: Json) -> None:
+    if method not in _PARAMS:
+        raise InvalidArgument(f"There is no method {quoted(method)!r}.", hint=_HINT)
+    for name, kind in _PARAMS[method].items():
+        value: Any = params.get(name)
+        if not isinstance(value, kind) or (isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER):
+            raise InvalidArgument(f"{method}: {name} must be of type {kind.__name__}.", hint=_HINT)
 
 
 # ── inside the daemon ────────────────────────────────────────────────────────────────────────────────
@@ -118,6 +144,8 @@ class Desk:
             if number in self._tasks:
                 self._tasks[number].cancel()
             return
+        if isinstance(number, bool) or number.bit_length() > 64:
+            raise ValueError("a number has 64 bits")
         if number in self._tasks:
             raise ValueError("this number is being answered already")
         if len(self._tasks) >= MOST_AT_ONCE:
@@ -130,6 +158,7 @@ class Desk:
 
     async def _answer(self, number: int, method: str, params: Json) -> None:
         try:
+            _check(method, params)
             result = await self._methods[method](number, params)
         except CounselError as error:
             self._write(encode({"id": number, "error": error.as_dict()}))
@@ -141,7 +170,10 @@ class Desk:
             self._write(encode({"id": number, "result": result}))
 
     async def _submit(self, _: int, params: Json) -> str:
-        request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
+        try:
+            request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidArgument(f"This is no request ({type(error).__name__}).", hint=_HINT) from error
         background: bool = params["background"]
         submitting = asyncio.ensure_future(
             self.engine.submit(request, caller, background=background, key=params["key"])

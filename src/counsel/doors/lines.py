@@ -186,6 +186,8 @@ class LinePipe(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """What is written in one turn of the loop goes out as one piece: a system call costs more than a copy."""
+        if self._is_deaf:  # the last words were said
+            return
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
         self._out.append(data)
@@ -199,10 +201,10 @@ class LinePipe(asyncio.Protocol):
 
     def refuse(self, data: bytes) -> None:
         """The last words. The peer hears them only if what it is still sending is read: closing now would reset it."""
-        self._is_deaf = True
         self._forget()
         self.write(data)
         self._flush()
+        self._is_deaf = True
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
             asyncio.get_running_loop().call_later(REFUSED_FOR, self.transport.close)

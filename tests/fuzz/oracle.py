@@ -1,0 +1,34 @@
+"""What must hold whatever was sent: nothing failed inside, nothing grew, and others were served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from doors.processes import log_of, resident
+
+GROWTH = 80  # MiB over a whole run
+LARGEST_ANSWER = 200_000  # bytes
+
+
+def check_answer(said: Any) -> None:
+    for message in said if isinstance(said, list) else [said]:
+        text = json.dumps(message)
+        assert len(text) < LARGEST_ANSWER, text[:500]
+        assert "-32603" not in text, text[:500]
+        assert '"INTERNAL"' not in text, text[:500]
+
+
+@contextmanager
+def unharmed(home: Path, pid: int, is_alive: Callable[[], bool]) -> Iterator[None]:
+    """The process lives, answers, has not grown and has nothing to complain about."""
+    assert is_alive()
+    before = resident(pid)
+    yield
+    assert is_alive()
+    assert resident(pid) - before < GROWTH
+    log = log_of(home)
+    assert "Traceback" not in log, log[-3_000:]
