@@ -31,6 +31,11 @@ class Caller:
         return self.settings.env
 
     @property
+    def own_env(self) -> Mapping[str, str]:
+        """What a program that is started for this caller may get: never counsel's own keys."""
+        return self.settings.own_env
+
+    @property
     def lineage(self) -> tuple[str, ...]:
         """The agents that asked on the way here, this caller last."""
         if self.agent is None or self.chain[-1:] == (self.agent,):

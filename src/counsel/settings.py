@@ -197,6 +197,13 @@ class Settings:
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     problems: tuple[str, ...] = ()
 
+    @property
+    def own_env(self) -> dict[str, str]:
+        """The caller's own environment: without what COUNSEL_HOME/.env adds to it, which is counsel's alone."""
+        return {
+            name: value for name, value in self.env.items() if self.source(name) in {"environment", "default"}
+        }
+
     def source(self, name: str) -> str:
         """Where a setting's or an environment variable's value came from."""
         return self.sources.get(name, "default")

@@ -51,7 +51,8 @@ def caller_to_json(caller: Caller) -> Json:
         "cwd": str(caller.cwd),
         "roots": [str(root) for root in caller.roots],
         "chain": list(caller.chain),
-        "env": environment.travelling(caller.env),
+        # The daemon reads COUNSEL_HOME/.env itself: sent along, counsel's own keys would look like the caller's there.
+        "env": environment.travelling(caller.own_env),
     }
 
 

@@ -39,7 +39,7 @@ def build(
     engine: Engine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
 ) -> Door:
     """The whole door: everything but `/health` behind the token."""
-    visitor = Visitor(env=settings.env, cwd=Path.cwd())
+    visitor = Visitor(env=settings.own_env, cwd=Path.cwd())
     engine.meet(visitor.caller("http"))
     mcp = Streamable(engine, visitor)
     inner = Starlette(
