@@ -12,13 +12,11 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeAlias
 
 from counsel import reach, untrusted
 from counsel.agents import trust
 from counsel.agents.base import place
-from counsel.agents.installed import inside, read_json
 from counsel.doors.tools import TOOLS
 from counsel.servers import check as servers_check
 from counsel.servers.own import NAME
@@ -72,11 +70,7 @@ async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
 
 
 def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
-    here = place(env, reach.current_folder())
-    asks = inside(read_json(here.gemini_dir() / "settings.json"), "security", "folderTrust", "enabled")
-    if asks is False or env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
-        return True
-    return trust.by_gemini(here, Path(os.path.realpath(here.project))) is True
+    return trust.by("gemini", place(env, reach.current_folder())) is True
 
 
 async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:

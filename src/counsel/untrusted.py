@@ -45,15 +45,20 @@ def elsewhere(env: Mapping[str, str], folder: str) -> dict[str, str]:
     return {**kept, "PWD": folder}
 
 
+def run_folder(env: Mapping[str, str]) -> str:
+    """The caller's COUNSEL_HOME/run."""
+    from counsel.doors import place  # noqa: PLC0415 - the front imports this module and has its own way there
+
+    return place.run_folder(place.home(env))
+
+
 def empty_folder(env: Mapping[str, str]) -> str:
     """A folder of counsel's own that holds nothing and into which nothing can be written.
 
     Not in /tmp: npm takes `node_modules` of the folders above, too, and there anybody could put one. Not the home
     folder and not `/`: many servers offer what lies in their working folder to a model.
     """
-    from counsel.doors import place  # noqa: PLC0415 - the front imports this module and has its own way there
-
-    run = place.run_folder(place.home(env))
+    run = run_folder(env)
     number = 0
     while True:
         folder = f"{run}/empty{number or ''}"

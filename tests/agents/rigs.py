@@ -81,6 +81,7 @@ LIMITS = Limits(total=60.0, attempts=1)
 def _base(name: str, fake: FakeAPI, home: Path, project: Path, programs: Path) -> dict[str, str]:
     for folder in (home, project, programs):
         folder.mkdir(parents=True, exist_ok=True)
+    trust(home, project)
     return {
         "PATH": os.pathsep.join([str(programs), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(home),
@@ -148,6 +149,18 @@ def cursor(fake: FakeAPI, tmp: Path) -> Rig:
     env |= {"STAND_IN_URL": fake.v1, "CURSOR_API_KEY": KEY}
     writes = {"name": "write", "arguments": {"path": str(project / "touched")}}
     return Rig("cursor", "openai-chat", home, project, env, writes)
+
+
+def trust(home: Path, project: Path) -> None:
+    """The user trusts the project, so agents are started in it (test_hostile.py has the other folders)."""
+    trusted = {"projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}}}
+    (home / ".claude.json").write_text(json.dumps(trusted))
+
+
+def distrust(rig: Rig) -> Rig:
+    """The same, in a folder that no agent was told to trust."""
+    (rig.home / ".claude.json").unlink()
+    return rig
 
 
 RIGS: dict[str, Callable[[FakeAPI, Path], Rig]] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.rigs import trust
 from counsel import settings
 from counsel.caller import Caller
 from counsel.doors.client import connect
@@ -31,6 +32,7 @@ async def test_eight_agents_at_once_and_the_daemon_answers_meanwhile(
         "OPENAI_API_KEY": "sk-test-0000000000000000",
         "OPENAI_BASE_URL": fake_process.v1,
     }
+    trust(tmp_path, tmp_path)
     fake_process.script(gate="hold", gate_after=1, contains="number", times=None)
     caller = Caller("test", cwd=tmp_path, settings=settings.load(env))
     engine = await connect(caller)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.rigs import LIMITS, RIGS, Rig
+from agents.rigs import LIMITS, RIGS, Rig, distrust
 from counsel.agents.base import place
 from counsel.agents.registry import resolve
 from counsel.agents.serverform import Server
@@ -28,7 +28,7 @@ def canary(tmp_path: Path) -> Path:
 
 def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin: bool = False) -> Rig:
     """A user with servers of their own in a folder that has the module which they import."""
-    rig = RIGS[name](fake_api, tmp_path)
+    rig = distrust(RIGS[name](fake_api, tmp_path))
     (rig.project / "trap.py").write_text(f"open({str(canary)!r}, 'a').write('sprung ')")
     if plugin:
         add_a_plugin(rig)
@@ -109,7 +109,7 @@ async def test_they_stay_off_in_a_folder_that_nobody_trusts(
 ) -> None:
     rig = set_up(name, fake_api, tmp_path, canary)
     events = await asked(rig)
-    assert said(events).endswith("says: hello")
+    assert said(events).endswith("hello")
     assert not there(canary)
     notes = [event.text for event in events if isinstance(event, Notice)]
     assert any("MCP servers" in note and str(rig.project) in note for note in notes), notes
@@ -123,7 +123,7 @@ async def test_they_are_there_in_a_folder_that_the_agent_trusts(
     rig = set_up(name, fake_api, tmp_path, canary)
     trust(rig)
     events = await asked(rig)
-    assert said(events).endswith("says: hello")
+    assert said(events).endswith("hello")
     assert there(canary)
     assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
 
@@ -137,6 +137,6 @@ async def test_nor_do_those_that_plugins_bring(
     if trusts:
         trust(rig)
     events = await asked(rig)
-    assert said(events).endswith("says: hello")
+    assert said(events).endswith("hello")
     assert there(canary) is trusts
     assert any("brought" in event.text for event in events if isinstance(event, Notice)) is not trusts

@@ -8,6 +8,10 @@ from typing import Any
 from .answer import Answer, Asked, Failure, Frame
 from .openai_chat import halves
 
+CLOSING = (
+    "Please answer the message above."  # counsel's last block for Claude Code, which acts on the last one
+)
+
 FINISH = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -26,7 +30,7 @@ def asked(body: dict[str, Any], path: str) -> Asked:
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         kinds = [part.get("type") for part in parts]
         images += kinds.count("image")
-        texts = [part["text"] for part in parts if part.get("type") == "text"]
+        texts = [part["text"] for part in parts if part.get("type") == "text" and part["text"] != CLOSING]
         if "tool_result" in kinds:
             rounds += 1
         elif texts:

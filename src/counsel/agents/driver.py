@@ -8,6 +8,7 @@ sessions that are lost, limits, partial text, honest failures.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from counsel import reach
-from counsel.agents import environment, failures, installed, prompt, sandbox
-from counsel.agents.base import Agent
+from counsel.agents import environment, failures, installed, prompt, sandbox, startfolder, trust
+from counsel.agents.base import Agent, Place, place
 from counsel.agents.failures import LostSession
 from counsel.agents.installed import Installed
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
@@ -43,7 +44,8 @@ class Ask:
     session: str | None  # None: a new one, and the prompt holds the earlier turns
     level: sandbox.Level
     env: Mapping[str, str] = field(repr=False)
-    cwd: Path = Path()
+    cwd: Path = Path()  # the project's folder, by its real path
+    start: Path = Path()  # where the agent is started: there, or in an empty folder when nobody trusts it
     deadline: float = 0.0  # on the loop's clock: one for all tries of this call
 
     @property
@@ -52,7 +54,23 @@ class Ask:
 
     @property
     def prompt(self) -> str:
-        return prompt.compose(self.call, history=self.history)
+        words = prompt.compose(self.call, history=self.history)
+        return words if self.trusted else f"{prompt.elsewhere(self.cwd)}\n\n{words}"
+
+    @property
+    def trusted(self) -> bool:
+        return self.start == self.cwd
+
+    @property
+    def place(self) -> Place:
+        return place(self.env, self.cwd)
+
+    @property
+    def other_folders(self) -> list[Path]:
+        """Further folders that the agent must be able to read: those of the files, and the project if it starts elsewhere."""
+        real = [Path(os.path.realpath(path)).parent for path in self.call.files]
+        needed = {folder for folder in real if not folder.is_relative_to(self.cwd)}
+        return sorted(needed if self.trusted else {self.cwd, *needed})
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -140,7 +158,7 @@ async def answer(
     room: Room, call: Call, caller: Caller, limits: Limits, model: str | None = None
 ) -> AsyncGenerator[Event]:
     """Ask the agent: its events as they come, `Finished` last. A session that is gone is made again once."""
-    ask = _prepare(room, call, caller, limits, model)
+    ask = await asyncio.to_thread(_prepare, room, call, caller, limits, model)  # agents' files are read
     ask = replace(ask, deadline=asyncio.get_running_loop().time() + limits.total)
     if left_out := _left_out(call.knobs, room.takes):
         words = f"{ask.agent.label} cannot be told: {', '.join(left_out)}."
@@ -158,13 +176,23 @@ async def answer(
 
 
 def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str | None) -> Ask:
-    program = installed.locate(room.agent, caller.env)
-    if program is None:
-        raise failures.not_installed(room.agent)
-    cwd = call.cwd or caller.cwd
+    cwd = Path(
+        os.path.realpath(call.cwd or caller.cwd)
+    )  # as the agent itself sees it: trust goes by real paths
     if not reach.isdir(cwd):
         raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
-    env = environment.of(caller, room.agent.name)
+    env = {**environment.of(caller, room.agent.name), "PWD": str(cwd)}
+    start = cwd
+    if not startfolder.trusted(room.agent.name, place(env, cwd)):
+        if trust.moved_inside(
+            room.agent.name, place(env, cwd)
+        ):  # the folder's files as the user's own settings
+            del env[trust.MOVED[room.agent.name]]
+        start = startfolder.empty(place(env, cwd), room.agent.name)
+        env = startfolder.environment(env, start, place(env, cwd))
+    program = installed.locate(room.agent, env)
+    if program is None:
+        raise failures.not_installed(room.agent)
     for name, value in room.env(caller).items():
         if value is None:
             env.pop(name, None)
@@ -181,6 +209,7 @@ def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str 
         level=sandbox.level(room.agent.name, caller.settings),
         env=env,
         cwd=cwd,
+        start=start,
     )
 
 

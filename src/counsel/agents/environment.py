@@ -1,6 +1,7 @@
 """The environment that an agent gets: the caller's, never the daemon's own.
 
-Left out: what counsel keeps for itself (its `.env`, its token), and the marks by which an agent tells its own
+Left out: relative entries of search paths, by which `#!/usr/bin/env node` would run the project's `node`; what counsel
+keeps for itself (its `.env`, its token), and the marks by which an agent tells its own
 children that they run inside it. Claude Code refuses to start inside itself, and a marked child would write
 into its parent's session. Nor empty variables: an agent's entry hands on names that may have no value.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from counsel import untrusted
 from counsel.caller import Caller
 
 _MARKS = re.compile(
@@ -23,10 +25,6 @@ CHAIN = "COUNSEL_CHAIN"  # who asked whom, for a counsel that the agent starts i
 
 
 def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    settings = caller.settings
-    env = {
-        name: value
-        for name, value in settings.env.items()
-        if value and settings.source(name) in {"environment", "default"} and not _MARKS(name)
-    }
+    own = untrusted.absolute_paths(caller.own_env)
+    env = {name: value for name, value in own.items() if value and not _MARKS(name)}
     return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.lineage, agent))}

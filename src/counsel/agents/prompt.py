@@ -24,6 +24,14 @@ def compose(call: Call, *, history: bool, system: bool = True) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def elsewhere(project: Path) -> str:
+    """For an agent that was not started in the project's folder, because nobody told it to trust that folder."""
+    return (
+        f"The project is in {project}, which is not your working folder: relative paths in this message start there. "
+        "Give your tools absolute paths."
+    )
+
+
 def packed(turns: Iterable[Turn]) -> str:
     """Earlier turns as text, for an agent that did not hear them."""
     said = "\n\n".join(f"<{turn.role}>\n{turn.text}\n</{turn.role}>" for turn in turns if turn.text)

@@ -19,9 +19,18 @@ MOVED = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI
 def trusted(place: Place, folder: Path | None = None) -> bool:
     """One agent was told to trust it (the project's folder, unless another is named), and none to distrust it."""
     real = Path(os.path.realpath(folder or place.project))
-    judges = {"claude": by_claude, "codex": by_codex, "gemini": by_gemini}
-    said = [judge(place, real) for agent, judge in judges.items() if not moved_inside(agent, place)]
+    said = [judge(place, real) for agent, judge in _JUDGES.items() if not moved_inside(agent, place)]
     return True in said and False not in said
+
+
+def by(agent: str, place: Place) -> bool | None:
+    """What this agent itself was told of the project's folder; None: nothing, or it has no such dialog that is known."""
+    judge = _JUDGES.get(agent)
+    if judge is None or moved_inside(agent, place):
+        return None
+    if agent == "gemini" and (said := _gemini_everywhere(place)) is not None:
+        return said
+    return judge(place, Path(os.path.realpath(place.project)))
 
 
 def moved_inside(agent: str, place: Place) -> bool:
@@ -50,15 +59,29 @@ def by_codex(place: Place, real: Path) -> bool | None:
 
 
 def by_gemini(place: Place, real: Path) -> bool | None:
-    """The nearest rule of `trustedFolders.json`."""
-    rules = read_json(place.gemini_dir() / "trustedFolders.json")
-    parents = {str(Path(child).parent) for child, rule in rules.items() if rule == "TRUST_PARENT"}
-    for folder in (real, *real.parents):
-        if rule := rules.get(str(folder)):
-            return str(rule) != "DO_NOT_TRUST"
-        if str(folder) in parents:
-            return True
+    """The longest rule of `trustedFolders.json` that holds for the folder, as Gemini CLI itself takes it (0.61.0)."""
+    moved = place.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    rules = read_json(place.project / moved if moved else place.gemini_dir() / "trustedFolders.json")
+    best = ""
+    for path, level in rules.items():
+        meant = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
+        if os.path.isabs(path) and real.is_relative_to(os.path.realpath(meant)) and len(path) > len(best):  # noqa: PTH117
+            best = path
+    return None if not best else rules[best] in {"TRUST_FOLDER", "TRUST_PARENT"}
+
+
+def _gemini_everywhere(place: Place) -> bool | None:
+    """What a variable or a setting tells Gemini CLI about all folders: its own matter, no word about this one."""
+    asked = place.env.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if place.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
+        return False
+    settings = read_json(place.gemini_dir() / "settings.json")
+    if asked == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
+        return True
     return None
+
+
+_JUDGES = {"claude": by_claude, "codex": by_codex, "gemini": by_gemini}
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -4,8 +4,11 @@ Measured with 2.1.325:
 - the prompt goes through stdin, so pictures can go with it and no process list shows it;
 - on an API error `subtype` still says "success": `is_error` and `api_error_status` tell the truth;
 - it tries a refused key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
-- in a folder that nobody trusted it runs the folder's own hooks, starts its servers and obeys its `env`, an
-  ANTHROPIC_BASE_URL for the user's key included; `--setting-sources user` stops all of that;
+- in a folder that nobody trusted it runs the folder's own hooks (those of skills, too), starts its servers and obeys its
+  `env`, an ANTHROPIC_BASE_URL for the user's key included. `--setting-sources user` stops all of that, CLAUDE.md and what
+  `--add-dir` brings included; and it is started elsewhere (startfolder.py), which keeps the user's own servers from it;
+- it acts on a message's last block if that is text: `@path` there is read before any permission is asked for, `/name` runs a
+  command, `@server:uri` reads a resource. Blocks before the last are only passed on, so the last one is ours;
 - a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1.
 """
 
@@ -20,7 +23,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from counsel import reach
 from counsel.agents import driver, failures, images, local_servers, trust
 from counsel.agents.base import AGENTS, place
 from counsel.agents.claude.servers import FORMAT
@@ -54,7 +56,8 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "workspace-write": ("--permission-mode", "acceptEdits"),
     "danger-full-access": ("--permission-mode", "bypassPermissions"),
 }
-OWN_FILES = (".mcp.json", ".claude/settings.json", ".claude/settings.local.json")
+BROUGHT = (".claude", ".mcp.json", "CLAUDE.md", "CLAUDE.local.md")  # what Claude Code takes from a folder
+CLOSING = "Please answer the message above."
 READING = ("Read", "Grep", "Glob")
 WEB = ("WebSearch", "WebFetch")
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
@@ -80,40 +83,44 @@ def command(ask: Ask) -> Command:
         argv += ["--model", ask.model]
     if ask.session:
         argv += ["--resume", ask.session]
-    for folder in sorted({str(path.parent) for path in ask.call.files if not path.is_relative_to(ask.cwd)}):
-        argv += ["--add-dir", folder]
+    for folder in ask.other_folders:
+        argv += ["--add-dir", str(folder)]
     notes: tuple[str, ...] = ()
-    trusted = _trusts(ask)
-    if (own := _settings_of(ask.cwd)) and not trusted:
+    strange = [folder for folder in (ask.cwd, *ask.other_folders) if not _trusts(ask, folder)]
+    brought = [(folder, found) for folder in strange if (found := _brought(folder, ask))]
+    if ask.cwd in strange or brought:  # `--add-dir` brings skills, too
         argv += ["--setting-sources", "user"]
-        words = f"Claude Code was never told to trust {ask.cwd}: settings found there ({own}) were left out."
-        notes = (f"{words} Run `claude` there once to trust it.",)
-    if not trusted:
-        argv += [
-            "--strict-mcp-config"
-        ]  # no server at all; there is no way to leave out only those that it starts
+        notes = tuple(_note(folder, found) for folder, found in brought[:1])
+    if ask.cwd in strange:  # no server at all; there is no way to leave out only those that it starts
+        argv += ["--strict-mcp-config"]
         notes += _servers_left_out(ask)
     with suppress(
         FileNotAllowed
     ):  # the bytes go along: where nothing can be kept Claude sees them all the same
         images.paths(ask)
     message = json.dumps(_message(ask)).encode() + b"\n"
-    return Command(tuple(argv), ask.cwd, ask.env, message, notes=notes)
+    return Command(tuple(argv), ask.start, ask.env, message, notes=notes)
 
 
-def _settings_of(folder: Path) -> str | None:
-    """A file of the folder, or of one above it, that can make Claude Code run something."""
-    found = [each / name for each in (folder, *folder.parents) for name in OWN_FILES]
-    return next((str(path) for path in found if reach.exists(path)), None)
+def _trusts(ask: Ask, folder: Path) -> bool:
+    return not trust.moved_inside("claude", ask.place) and bool(trust.by_claude(ask.place, folder))
 
 
-def _trusts(ask: Ask) -> bool:
-    """What the person once said in Claude Code's own dialog, here or in a folder above."""
-    return trust.by_claude(place(ask.env, ask.cwd), Path(os.path.realpath(ask.cwd))) is True
+def _brought(folder: Path, ask: Ask) -> Path | None:
+    """Something that Claude Code would have taken from the folder or one above it. The home folder's is the user's own."""
+    home = Path(os.path.realpath(ask.place.home))
+    folders = [each for each in (folder, *folder.parents) if each != home]
+    found = (each / name for each in folders for name in BROUGHT)
+    return next((path for path in found if os.path.lexists(path)), None)
+
+
+def _note(folder: Path, found: Path) -> str:
+    words = f"Claude Code was never told to trust {folder}: what it brings ({found}) was left out."
+    return f"{words} Run `claude` there once to trust it."
 
 
 def _servers_left_out(ask: Ask) -> tuple[str, ...]:
-    names = [name for _, name, _ in local_servers.entries(FORMAT, place(ask.env, ask.cwd))]
+    names = [name for _, name, _ in local_servers.entries(FORMAT, ask.place)]
     return (local_servers.note("claude", names, ask.cwd),) if names else ()
 
 
@@ -129,7 +136,7 @@ def _message(ask: Ask) -> Json:
         }
         for image in ask.images
     ]
-    content = [*pictures, {"type": "text", "text": ask.prompt}]
+    content = [*pictures, {"type": "text", "text": ask.prompt}, {"type": "text", "text": CLOSING}]
     return {"type": "user", "message": {"role": "user", "content": content}}
 
 
@@ -290,7 +297,7 @@ def _cost(line: Json) -> float | None:
 
 
 def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.env
+    env = caller.own_env
     if own := _own_login(caller):
         return True, own
     if name := first_set(env, *_KEYS, *_CLOUDS):
@@ -321,8 +328,8 @@ def _mentions(path: Path, words: bytes) -> bool:
 def environment(caller: Caller) -> Mapping[str, str | None]:
     """Claude Code prefers a key over its own login, so counsel's key for the API would be billed by mistake:
     it is left out when there is a login, unless an address goes with it."""
-    env = caller.env
-    added: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1"}
+    env = caller.own_env
+    added: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
     if not env.get("CLAUDE_CODE_MAX_RETRIES"):
         added["CLAUDE_CODE_MAX_RETRIES"] = str(caller.settings.max_attempts - 1)
     if _own_login(caller) and not env.get("ANTHROPIC_BASE_URL"):

@@ -8,11 +8,8 @@ so it is told only for a thread that begins here.
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 from counsel.agents import failures, images, local_servers, trust
-from counsel.agents.base import place
 from counsel.agents.codex.servers import FORMAT
 from counsel.agents.driver import Ask, Reader, Road, Step, finished_or_fail
 from counsel.agents.failures import LostSession
@@ -23,8 +20,12 @@ from counsel.types import Finished, Json, Notice, Text, Usage, UsageReport
 def command(ask: Ask) -> Command:
     settings, knobs = ask.caller.settings, ask.call.knobs
     argv = [str(ask.program), "exec", "--json", "--sandbox", ask.level]
-    if settings.codex_skip_git_check:
+    if (
+        settings.codex_skip_git_check or not ask.trusted
+    ):  # an empty folder is no repository; ours was looked at
         argv += ["--skip-git-repo-check"]
+    if not ask.trusted:
+        argv += ["-c", f"sandbox_workspace_write.writable_roots={json.dumps([str(ask.cwd)])}"]
     options = {"approval_policy": settings.codex_approval_policy}
     if knobs.effort:
         options["model_reasoning_effort"] = {"minimal": "low", "max": "xhigh"}.get(knobs.effort, knobs.effort)
@@ -43,7 +44,7 @@ def command(ask: Ask) -> Command:
         argv += ["resume", *pictures, ask.session, "-"]
     else:
         argv += [*pictures, "-"]
-    return Command(tuple(argv), ask.cwd, ask.env, ask.prompt.encode(), notes=notes)
+    return Command(tuple(argv), ask.start, ask.env, ask.prompt.encode(), notes=notes)
 
 
 def without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
@@ -51,12 +52,10 @@ def without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
 
     Inline tables: in a dotted key (`mcp_servers.NAME.enabled`) a name with a dot is taken apart (measured).
     """
-    at = place(ask.env, ask.cwd)
-    if trust.by_codex(at, Path(os.path.realpath(ask.cwd))) is True:
+    if trust.by("codex", ask.place) is True:
         return [], ()
-    held = [
-        (home, name) for home, name, entry in local_servers.entries(FORMAT, at) if local_servers.starts(entry)
-    ]
+    known = local_servers.entries(FORMAT, ask.place)
+    held = [(home, name) for home, name, entry in known if local_servers.starts(entry)]
     if not held:
         return [], ()
     servers = [name for home, name in held if home.scope != "plugin"]

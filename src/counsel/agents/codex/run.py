@@ -7,6 +7,8 @@ Measured with 0.166.0 (`codex app-server generate-json-schema` has every shape):
   kept in memory (`ephemeral`): nothing is written, the user's own login stays;
 - several that start at once in a new home trip over each other's SQLite files: such a start is tried again;
 - retries that it counts ("2/5") end by themselves; "waiting for network" would go on for ever and is ended by us;
+- in a folder that nobody trusted it leaves out `.codex/config.toml` and hooks, but takes skills and AGENTS.md: there it is
+  started elsewhere (startfolder.py). `$name` in a prompt gives the model the user's own skill of that name;
 - `on-failure` is no approval policy any more; asked for approval, we decline: nobody is there to say yes.
 A Codex without app-server is asked through `codex exec` (exec.py).
 """
@@ -47,6 +49,7 @@ from counsel.types import (
     Withdrawn,
 )
 
+WRITABLE = "sandbox_workspace_write.writable_roots"  # counts at this level only
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
 POLICIES = {"on-failure": "on-request"}  # what newer releases call it
 # What we answer when Codex asks a person something.
@@ -96,7 +99,7 @@ def command(ask: Ask) -> Command:
         {"clientInfo": {"name": "counsel", "title": "counsel", "version": __version__}},
     )
     return Command(
-        tuple(argv), ask.cwd, ask.env, json.dumps(hello).encode() + b"\n", dialog=True, notes=notes
+        tuple(argv), ask.start, ask.env, json.dumps(hello).encode() + b"\n", dialog=True, notes=notes
     )
 
 
@@ -176,12 +179,13 @@ class Reader(driver.Reader):
         call, settings = self.ask.call, self.ask.caller.settings
         policy = settings.codex_approval_policy
         params: Json = {
-            "cwd": str(self.ask.cwd),
+            "cwd": str(self.ask.start),
             "sandbox": self.ask.level,
             "approvalPolicy": POLICIES.get(policy, policy),
             "config": {
                 **({"web_search": "live"} if call.knobs.web_search else {}),
                 **({"model_verbosity": call.knobs.verbosity} if call.knobs.verbosity else {}),
+                **({} if self.ask.trusted else {WRITABLE: [str(self.ask.cwd)]}),
             },
         }
         if self.ask.model:
@@ -354,7 +358,7 @@ def _provider_login(name: str, config: Json, caller: Caller) -> tuple[bool | Non
     if inside(held, "requires_openai_auth") or name == "openai":
         return False, ""
     key = inside(held, "env_key")
-    if key and not first_set(caller.env, str(key)):
+    if key and not first_set(caller.own_env, str(key)):
         return False, ""
     return True, f"provider {name}"
 

@@ -233,19 +233,13 @@ def _switches(_place: Place, home: Home) -> list[Switch]:
     return [Switch(home.target, edits)]
 
 
-def _notes(place: Place, home: Home, reader: Reader) -> list[str]:
-    if home.scope != "project" or _trusted(place, reader):
+def _notes(place: Place, home: Home, _reader: Reader) -> list[str]:
+    from counsel.agents import trust  # noqa: PLC0415 - only a project's servers need it
+
+    if home.scope != "project" or trust.by_codex(place, Path(os.path.realpath(place.project))):
         return []
     table = f'[projects."{place.project}"] trust_level = "trusted"'
     return [f"Codex reads a project's servers only when {place.codex_dir() / 'config.toml'} has {table}."]
-
-
-def _trusted(place: Place, reader: Reader) -> bool:
-    document = reader.quiet(_user_file(place))
-    folders = [str(folder) for folder in (place.project, *place.project.parents)]
-    return document is not None and any(
-        document.get(("projects", folder, "trust_level")) == "trusted" for folder in folders
-    )
 
 
 FORMAT = Format(

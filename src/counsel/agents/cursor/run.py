@@ -57,7 +57,7 @@ def command(ask: Ask) -> Command:
     words = ask.prompt
     if pictures := images.paths(ask):
         words = f"{words}\n\n{prompt.images_block(pictures)}"
-    return Command(tuple(argv), ask.cwd, ask.env, words.encode())
+    return Command(tuple(argv), ask.start, ask.env, words.encode())
 
 
 class Reader(driver.Reader):
@@ -147,7 +147,7 @@ def _tool(line: Json) -> list[Step]:
 
 
 def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.env
+    env = caller.own_env
     if name := first_set(env, "CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"):
         return True, name
     where = place(env, caller.cwd)

@@ -4,9 +4,12 @@ Measured with 0.61.0:
 - the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no way to log in, 42: bad input, which
   a lost session is, too; a bad key is a 400 that says so;
 - it tries a 429 ten times with growing pauses and tells so on stderr only: after our own number of tries it is ended;
-- it refuses folders that it was not told to trust. `--skip-trust` lets it in for this one run, without the
-  folder's settings but with its `.env`, whose GOOGLE_GEMINI_BASE_URL would get the user's key: a variable that
-  is already there, were it empty, is not taken from the file;
+- it refuses folders that it was not told to trust. `--skip-trust` lets it in for this one run, with the folder's skills,
+  commands, subagents and policies, and with its `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so it is given
+  for a folder that the user trusts otherwise, or for an empty one (startfolder.py), from where it reads the project as a
+  further folder. Of that it takes GEMINI.md only;
+- a variable that is already there, were it empty, is not taken from a `.env`;
+- `@path`, anywhere in a prompt, is read into it, or the first file whose path has these letters; `\\@` is not;
 - in headless mode tools that would need a question are left away; an admin policy makes that certain;
 - pictures and files that git ignores are refused by its reading tool (images.py has the way around it).
 """
@@ -20,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel import reach
-from counsel.agents import driver, failures, images, local_servers, prompt, trust
+from counsel.agents import driver, failures, images, local_servers, prompt, startfolder, trust
 from counsel.agents.base import AGENTS, place
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
@@ -55,7 +58,10 @@ LEVELS: dict[Level, tuple[str, ...]] = {
 NO_LOGIN, BAD_INPUT = 41, 42
 _NO_SERVER = "counsel allows none"  # an empty list would allow all
 _GAP = "\n\n"
-_ASSIGNED = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", re.ASCII).match  # as dotenv reads it
+# Every name that could be assigned, wherever it stands: dotenv's own rules have other blanks and line ends than Python's.
+_ASSIGNED = re.compile(r"([A-Za-z0-9_.-]+)[^A-Za-z0-9_.-]*?[=:]").findall
+_MENTION = re.compile(r"(?<!\\)@(?![ \t\r\n]|\Z)")  # as it finds them, or more
+_ESCAPED = "In this message \\@ stands for a plain @."
 _RETRY = re.compile(
     r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?[:.]?\s*(?:Retrying with backoff\.\.\.)?\s*(?:_ApiError:)?\s*(.*)"
 ).search
@@ -67,35 +73,40 @@ def command(ask: Ask) -> Command:
     env = dict(ask.env)
     notes: tuple[str, ...] = ()
     if not _trusts(ask):
-        argv += ["--skip-trust"]
         servers, notes = _without_servers(ask)
         argv += servers
+    if not ask.trusted:  # the empty folder: nothing is there but the user's own `.env`
+        env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
+    elif not _trusts(ask):
+        argv += ["--skip-trust"]
         env = {**dict.fromkeys(_variables_of(ask), ""), **env}
     if ask.model:
         argv += ["--model", ask.model]
     if ask.session:
         argv += ["--resume", ask.session]
-    outside = {str(path.parent) for path in ask.call.files if not path.is_relative_to(ask.cwd)}
-    for folder in sorted(outside):
-        argv += ["--include-directories", folder]
+    for folder in ask.other_folders:
+        argv += ["--include-directories", str(startfolder.link(ask.place, folder))]
     words = ask.prompt
     if pictures := images.paths(ask):
         words = f"{words}\n\n{prompt.images_block(pictures)}"
-    return Command(tuple(argv), ask.cwd, env, words.encode(), notes=notes)
+    return Command(tuple(argv), ask.start, env, _as_text(words).encode(), notes=notes)
+
+
+def _as_text(words: str) -> str:
+    """A prompt in which `@path` and a leading `/command` are words: Gemini CLI would act on them before its model sees any."""
+    plain = _MENTION.sub(r"\\@", words)
+    if plain != words:
+        plain = f"{_ESCAPED}\n\n{plain}"
+    return f" {plain}" if plain.startswith("/") else plain
 
 
 def _trusts(ask: Ask) -> bool:
-    """What the person once said: by a variable, by a setting, or in Gemini's own dialog, here or above."""
-    home = place(ask.env, ask.cwd).gemini_dir()
-    asked = inside(read_json(home / "settings.json"), "security", "folderTrust", "enabled")
-    if ask.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" or asked is False:
-        return True
-    return trust.by_gemini(place(ask.env, ask.cwd), Path(os.path.realpath(ask.cwd))) is True
+    return trust.by("gemini", ask.place) is True
 
 
 def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
     """Options that allow only the servers which are not started here, and what is said of the others."""
-    held = list(local_servers.entries(FORMAT, place(ask.env, ask.cwd)))
+    held = list(local_servers.entries(FORMAT, ask.place))
     started = [name for _, name, entry in held if local_servers.starts(entry)]
     remote = [name for _, name, _ in held if name not in started]
     if not started:
@@ -106,10 +117,10 @@ def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
 
 def _variables_of(ask: Ask) -> list[str]:
     """Names that a `.env` of the folder, or of one above it, would set. The home folder's is the user's own."""
-    home = place(ask.env, ask.cwd).home
+    home = Path(os.path.realpath(ask.place.home))
     folders = [each for each in (ask.cwd, *ask.cwd.parents) if each != home]
     texts = [_text(folder / name) for folder in folders for name in (".gemini/.env", ".env")]
-    return [found[1] for text in texts for line in text.splitlines() if (found := _ASSIGNED(line))]
+    return [name for text in texts for name in _ASSIGNED(text)]
 
 
 def _text(path: Path) -> str:
@@ -231,7 +242,7 @@ def _status(code: int) -> int | None:
 
 
 def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.env
+    env = caller.own_env
     home = place(env, caller.cwd).gemini_dir()
     settings = read_json(home / "settings.json")
     chosen = inside(settings, "security", "auth", "selectedType")
