@@ -15,6 +15,7 @@ from counsel import doctor, settings
 from counsel.caller import Caller
 from counsel.doctor import Finding
 from counsel.doors import place
+from counsel.engine.store import backups, files, recovery
 from counsel.types import Limits
 from fake import FakeAPI
 
@@ -134,9 +135,9 @@ def test_a_folder_that_cannot_be_written_is_a_problem(env, monkeypatch):
 
 def database(env: dict[str, str]) -> Path:
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
-    with closing(sqlite3.connect(path)) as connection, connection:
+    files.create(path)
+    with closing(recovery.new_file(path)) as connection, connection:
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA user_version=1")
         connection.execute("CREATE TABLE t (a)")
         connection.executemany("INSERT INTO t VALUES (?)", [("x" * 500,)] * 200)
     connection.close()
@@ -145,9 +146,9 @@ def database(env: dict[str, str]) -> Path:
 
 def test_a_sound_database(env):
     path = database(env)
-    (found,) = examine(env, "database")
+    found = examine(env, "database")[0]
     assert found.level == "ok"
-    assert f"{path} is sound: schema 1" in found.what
+    assert f"{path} is sound: schema 2" in found.what
 
 
 def test_a_database_that_is_in_use_is_sound(env):
@@ -180,8 +181,7 @@ def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
         connection.execute("CREATE TABLE t (a)")
         connection.executemany("INSERT INTO t VALUES (?)", ((number,) for number in range(200_000)))
     connection.close()
-    (found,) = examine(env, "database")
-    assert found.level == "warn"
+    assert examine(env, "database")[0].level == "warn"
 
 
 def test_daemon_running_left_behind_and_none(env):
@@ -344,3 +344,70 @@ def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env):
         "database",
         "models",
     }
+
+
+# ── --repair ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def spoil(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"no database" * 1000)
+
+
+def repaired(env: dict[str, str], *arguments: str) -> list[str]:
+    done = counsel(env, "--repair", "--json", *arguments)
+    return [row["what"] for row in json.loads(done.stdout)["findings"] if row["area"] == "repair"]
+
+
+def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(env):
+    path = database(env)
+    assert backups.make(path)
+    spoil(path)
+    before = path.read_bytes()
+    assert any("is damaged: it is not a database" in what for what in repaired(env))
+    assert path.read_bytes() == before
+    assert any("A new one was made from the backup of" in what for what in repaired(env, "--yes"))
+    (aside,) = recovery.asides(path)
+    assert aside.read_bytes() == before
+    after = json.loads(counsel(env, "--json").stdout)["findings"]
+    assert any("is sound" in row["what"] for row in after)
+    assert any("moved aside" in row["what"] for row in after if row["level"] == "warn")
+
+
+def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(env):
+    path = database(env)
+    assert backups.make(path)
+    path.unlink()
+    path.parent.chmod(0o755)
+    done = repaired(env, "--yes")
+    assert any("is its owner's alone now" in what for what in done)
+    assert any("the backup of" in what for what in done)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_repair_gives_an_old_files_free_pages_back(env):
+    path = database(env)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA auto_vacuum=NONE")
+        connection.execute("VACUUM")
+        connection.execute("DELETE FROM t")
+    assert any("were given back" in what for what in repaired(env))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+
+
+def test_an_emptied_database_is_no_sound_one(env):
+    path = database(env)
+    with path.open("w"):
+        pass
+    assert "it is empty" in only(examine(env, "database"), "problem").what
+
+
+def test_repair_leaves_a_running_daemon_alone(env, monkeypatch):
+    from counsel import repair
+
+    monkeypatch.setattr(repair, "daemon_runs", lambda _: True)
+    (found,) = repair.repair(Caller(settings=settings.load(env)), lambda _: True)
+    assert "a daemon is running" in found.what

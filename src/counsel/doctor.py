@@ -28,7 +28,7 @@ from counsel.agents.base import AGENTS
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
 from counsel.doors import place
-from counsel.engine.store import schema
+from counsel.engine.store import backups, files, recovery, schema
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.reach import exists, isdir
 from counsel.types import Endpoint, Json, Limits
@@ -143,7 +143,7 @@ def home(caller: Caller) -> Iterator[Finding]:
 
 def _modes(folder: Path) -> Iterator[Finding]:
     """Behind a private folder nobody sees how open its files are; behind an open one each counts."""
-    entries = list(_entries(folder))
+    entries = list(home_entries(folder))
     foreign = next((path for path, about in entries if about.st_uid != os.geteuid()), None)
     if foreign:
         todo = f"sudo chown -R {os.geteuid()} '{folder}'"
@@ -156,7 +156,7 @@ def _modes(folder: Path) -> Iterator[Finding]:
         yield Finding("home", "problem", f"{path} is open to others (mode {stat.S_IMODE(mode):o})", todo)
 
 
-def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """The folder, then all inside; what a running daemon takes away meanwhile is left out."""
     for path in (folder, *sorted(folder.rglob("*"))):
         with contextlib.suppress(FileNotFoundError):
@@ -165,33 +165,37 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def database(caller: Caller) -> Iterator[Finding]:
+    from counsel.repair import journal_facts  # noqa: PLC0415 — which uses this module
+
     path = caller.settings.home / DATABASE
     if not exists(path):
         yield Finding("database", "ok", "none yet (made at the first question)")
-        return
-    todo = (
-        f"Stop counsel, move {path} away and start again; `sqlite3 {path} .recover` may save conversations."
-    )
+        if copies := backups.listed(path):
+            todo = "`counsel doctor --repair` restores it."
+            yield Finding("database", "warn", f"there is a backup, though: {copies[0]}", todo)
+    else:
+        yield _soundness(path)
+    yield from journal_facts(path, caller.settings.max_database_bytes)
+
+
+def _soundness(path: Path) -> Finding:
+    todo = "`counsel doctor --repair` moves it aside and makes a new one from what can be read and the newest backup."
     try:
         with _connected(path) as connection:
             version = schema.climbed(connection, path)
+            damage = recovery.tables(connection, version) if files.size(path) else "it is empty"
             sound = connection.execute("PRAGMA quick_check(5)").fetchall()
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
-            yield Finding("database", "warn", f"{path} was not checked within {DATABASE_SECONDS:.0f} s")
-        else:
-            yield Finding("database", "problem", f"{path}: {error}", "Check the disk and the file's mode.")
+            return Finding("database", "warn", f"{path} was not checked within {DATABASE_SECONDS:.0f} s")
+        return Finding("database", "problem", f"{path}: {error}", "Check the disk and the file's mode.")
     except sqlite3.DatabaseError as error:
-        yield Finding("database", "problem", f"{path} is damaged: {error}", todo)
+        return Finding("database", "problem", f"{path} is damaged: {error}", todo)
     except CounselError as error:
-        yield Finding("database", "problem", error.message, error.hint or "")
-    else:
-        if sound == [("ok",)]:
-            yield Finding(
-                "database", "ok", f"{path} is sound: schema {version}, {path.stat().st_size:,} bytes"
-            )
-        else:
-            yield Finding("database", "problem", f"{path} is damaged: {sound[0][0]}", todo)
+        return Finding("database", "problem", error.message, error.hint or "")
+    if damage or sound != [("ok",)]:
+        return Finding("database", "problem", f"{path} is damaged: {damage or sound[0][0]}", todo)
+    return Finding("database", "ok", f"{path} is sound: schema {version}")
 
 
 @contextlib.contextmanager
@@ -226,6 +230,10 @@ def daemon(caller: Caller) -> Iterator[Finding]:
             yield Finding("daemon", "problem", f"{path} does not answer: {error.strerror or error}", todo)
         else:
             yield Finding("daemon", "ok", f"running ({path})")
+
+
+def daemon_runs(caller: Caller) -> bool:
+    return any(finding.what.startswith("running (") for finding in daemon(caller))
 
 
 # ── who can be asked ─────────────────────────────────────────────────────────────────────────────────

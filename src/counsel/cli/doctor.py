@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from itertools import groupby
 
@@ -9,6 +10,7 @@ import click
 
 from counsel import caller
 from counsel import doctor as doctor_
+from counsel.caller import Caller
 from counsel.cli import json_option, output
 from counsel.doctor import Finding
 
@@ -17,20 +19,35 @@ _COLOURS = {"ok": "green", "warn": "yellow", "problem": "red"}
 
 @click.command()
 @click.option("--online", is_flag=True, help="Also reach the providers and see whether they take the keys.")
+@click.option(
+    "--repair", is_flag=True, help="Mend the database, its backups and the files' modes; deletes nothing."
+)
+@click.option("--yes", is_flag=True, help="With --repair: replace a damaged database without asking.")
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, *, online: bool, as_json: bool) -> None:
-    """Check keys, providers, files and versions. Changes nothing and shows no key.
+def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json: bool) -> None:
+    """Check keys, providers, files and versions. Shows no key, and changes nothing unless it is told to.
 
     Exits with 1 when there is a problem; warnings are none.
     """
-    findings = doctor_.examine(caller.here("cli"), online=online)
+    who = caller.here("cli")
+    findings = _repaired(who, yes=yes, as_json=as_json) if repair else []
+    findings += doctor_.examine(who, online=online)
     if as_json:
         output.document(document(findings))
     else:
         _print(findings)
     if doctor_.worst(findings) == "problem":
         ctx.exit(1)
+
+
+def _repaired(who: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
+    from counsel.repair import repair
+
+    def ask(words: str) -> bool:
+        return yes or (not as_json and sys.stdin.isatty() and click.confirm(words, err=True))
+
+    return repair(who, ask)
 
 
 def document(findings: list[Finding]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from counsel.caller import Caller
 from counsel.engine import exporting, metrics, results
 from counsel.engine.export import where
-from counsel.engine.store import conversations, jobs
+from counsel.engine.store import backups, conversations, jobs
 from counsel.engine.store.database import Database
 from counsel.errors import Conflict, NotFound
 from counsel.types import Json
@@ -56,6 +56,7 @@ class Archive:
                 )
         for name in names:
             await self._database.write(conversations.delete(name))
+            backups.forget(self._database.path, name)
 
     async def usage(self, since: float, by: metrics.By) -> Json:
         return {"since": results.iso(since), **await metrics.usage(self._database, since, by)}

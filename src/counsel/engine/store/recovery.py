@@ -74,7 +74,7 @@ def examine(opened: files.Opened, *, thorough: bool = False) -> str | None:
     try:
         with closing(copying.read_only(path)) as db:
             version = climbed(db, path)
-            if words := _tables(db, version):
+            if words := tables(db, version):
                 return words
             return backups.checked(db, thorough=thorough)
     except ConfigInvalid:  # a newer release's: not ours to judge
@@ -85,13 +85,14 @@ def examine(opened: files.Opened, *, thorough: bool = False) -> str | None:
         raise
 
 
-def _tables(db: sqlite3.Connection, version: int) -> str | None:
-    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
+def tables(db: sqlite3.Connection, version: int) -> str | None:
+    """What is wrong with a database that can be read: its tables are not ours."""
+    names = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not names:
         return "it is empty"
-    if not tables & set(copying.TABLES):
+    if not names & set(copying.TABLES):
         return "it is another program's database"
-    return None if version and tables.issuperset(copying.TABLES) else "tables are missing"
+    return None if version and names.issuperset(copying.TABLES) else "tables are missing"
 
 
 def set_aside_log(path: Path) -> None:

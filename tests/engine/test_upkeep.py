@@ -1,0 +1,193 @@
+"""The journal shrinks: expired rows go in small steps, pages go back to the disk, a limit holds, backups are made."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from counsel.engine.store import backups, conversations, files, upkeep
+from counsel.engine.store.connections import WAL_BYTES
+from counsel.engine.store.database import Database
+from counsel.settings import load
+
+DAY = 86400
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(tmp_path / "home" / "counsel.db")
+    yield made
+    made.close()
+
+
+def add_jobs(
+    db: sqlite3.Connection, count: int, *, age: float, name: str = "old", status: str = "completed"
+) -> None:
+    """Jobs with a call and two events, 6 KB each, each in a conversation of its own."""
+    at = time.time() - age
+    for n in range(count):
+        job, talk = f"{name}-{n}", f"talk-{name}-{n}"
+        db.execute(
+            "INSERT INTO conversations (id, created, updated, expires, tool, project, client, messages) VALUES (?,?,?,?,'chat','p','c',1)",
+            (talk, at, at, at + 30 * DAY),
+        )
+        db.execute(
+            "INSERT INTO messages VALUES (?,1,'user',?,NULL,'[]','{}',?,?)", (talk, "m" * 1000, job, at)
+        )
+        db.execute(
+            "INSERT INTO jobs (id, tool, conversation, status, background, created, finished, owner, fingerprint, caller, task, models, total, result) "
+            "VALUES (?,'chat',?,?,0,?,?,'o','f','{}','{}','[]',1,?)",
+            (job, talk, status, at, None if status == "processing" else at, "r" * 2000),
+        )
+        db.execute("INSERT INTO calls VALUES (?, 'answer', ?, ?)", (job, at, "c" * 1000))
+        for seq in (1, 2):
+            db.execute("INSERT INTO events VALUES (?,?,?,'text','0',?)", (job, seq, at, "e" * 500))
+
+
+def count(database: Database, table: str = "jobs") -> int:
+    return database.row(f"SELECT COUNT(*) FROM {table}")[0]
+
+
+async def test_expired_jobs_go_in_many_short_transactions_and_their_pages_with_them(
+    database: Database,
+) -> None:
+    await database.write(lambda db: add_jobs(db, 3000, age=4 * DAY))
+    await database.write(lambda db: add_jobs(db, 10, age=0, name="new"))
+    steps = 0
+    write = database.write
+
+    def counted(work):
+        nonlocal steps
+        steps += 1
+        return write(work)
+
+    database.write = counted  # type: ignore[method-assign]
+    assert await upkeep.sweep(database) == 3000
+    assert steps >= 30
+    assert count(database) == 10
+    assert count(database, "events") == 20
+    assert database.row("PRAGMA freelist_count")[0] <= 500
+
+
+async def test_other_writes_get_through_while_it_sweeps(database: Database) -> None:
+    import asyncio
+
+    await database.write(lambda db: add_jobs(db, 1000, age=4 * DAY))
+    sweeping = asyncio.ensure_future(upkeep.sweep(database))
+    while count(database) == 1000:  # noqa: ASYNC110 - until it has begun
+        await asyncio.sleep(0.001)
+    await database.write(lambda db: db.execute("INSERT INTO answers VALUES ('a', 9e9, 'x')"))
+    assert not sweeping.done()
+    await sweeping
+
+
+async def test_the_log_is_cut_when_nobody_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    monkeypatch.setattr("counsel.engine.store.database._IDLE", 0.05)
+    log = files.beside(database.path)[0]
+    await database.write(
+        lambda db: db.execute("INSERT INTO answers VALUES ('big', 9e9, ?)", ("x" * 3 * WAL_BYTES,))
+    )
+    async with asyncio.timeout(60):
+        while files.size(log):  # noqa: ASYNC110 - the writer's thread
+            await asyncio.sleep(0.01)
+
+
+async def test_an_old_file_is_made_to_give_pages_back(tmp_path: Path) -> None:
+    path = tmp_path / "counsel.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA auto_vacuum=NONE")
+        db.execute("PRAGMA user_version=0")
+        db.execute("VACUUM")
+    path.unlink()
+    path.touch(0o600)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        from counsel.engine.store.schema import migrate
+
+        migrate(db, path)
+        add_jobs(db, 500, age=4 * DAY)
+    database = Database(path)
+    before = files.size(path)
+    await upkeep.sweep(database)
+    database.close()
+    assert files.size(path) < before / 3
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+
+
+async def test_past_the_limit_the_oldest_goes_first_and_unfinished_jobs_never(database: Database) -> None:
+    await database.write(lambda db: add_jobs(db, 200, age=2 * DAY))
+    await database.write(lambda db: add_jobs(db, 100, age=1000, name="new"))
+    await database.write(lambda db: add_jobs(db, 5, age=3 * DAY, name="open", status="processing"))
+    full = upkeep.size(database)
+    await upkeep.sweep(database, full - 200_000)
+    assert count(database, "conversations") == 305, "they go last"
+    assert count(database, "events") < 600
+    await upkeep.sweep(database, full // 2)
+    assert upkeep.size(database) <= full // 2
+    left = {row[0].split("-")[0] for row in database.rows("SELECT id FROM jobs")}
+    assert "open" in left
+    await upkeep.sweep(database, 1)
+    assert {row[0] for row in database.rows("SELECT id FROM jobs")} == {f"open-{n}" for n in range(5)}
+    assert {row[0] for row in database.rows("SELECT id FROM conversations")} == {
+        f"talk-open-{n}" for n in range(5)
+    }
+    assert count(database, "events") == 10
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("500 MB", 500 * 1024**2), ("2GiB", 2 * 1024**3), ("1.5g", 3 * 512 * 1024**2), ("4096", 4096), ("0", 0)],
+)
+def test_sizes_can_be_read_by_people(tmp_path: Path, given: str, meant: int) -> None:
+    found = load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_MAX_DATABASE_BYTES": given})
+    assert found.max_database_bytes == meant
+    assert found.problems == ()
+
+
+async def test_a_backup_is_private_complete_and_made_once_a_day_if_something_changed(
+    database: Database,
+) -> None:
+    path = database.path
+    await database.write(lambda db: add_jobs(db, 3, age=0))
+    assert backups.due(path)
+    made = backups.make(path)
+    assert made is not None
+    assert stat.S_IMODE(os.stat(made).st_mode) == 0o600  # noqa: PTH116 - no wait
+    with closing(sqlite3.connect(made)) as db:
+        assert db.execute("SELECT COUNT(*) FROM jobs").fetchone() == (3,)
+    assert not backups.due(path)
+    assert not backups.due(path, time.time() + 2 * DAY), "nothing has changed"
+    os.utime(made, (0, 0))
+    assert backups.due(path)
+    for n in range(5):
+        made.with_name(f"counsel-2020010{n}T000000Z.db").touch()
+    backups.prune(path)
+    assert len(backups.listed(path)) == backups.KEPT
+
+
+async def test_no_backup_without_room_on_the_disk(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backups, "SPARE", 1 << 60)
+    assert backups.make(database.path) is None
+    assert backups.listed(database.path) == []
+
+
+async def test_a_deleted_conversation_is_gone_from_the_backups(database: Database) -> None:
+    await database.write(lambda db: add_jobs(db, 2, age=0))
+    made = backups.make(database.path)
+    assert made is not None
+    await database.write(conversations.delete("talk-old-0"))
+    backups.forget(database.path, "talk-old-0")
+    with closing(sqlite3.connect(made)) as db:
+        assert db.execute("SELECT id FROM conversations").fetchall() == [("talk-old-1",)]
+        assert db.execute("SELECT id FROM jobs").fetchall() == [("old-1",)]

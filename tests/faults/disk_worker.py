@@ -1,0 +1,44 @@
+"""An engine that does what it is told, line by line, on a disk that may fail: ask, sweep, back up, check."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from counsel.caller import here
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.store import backups, upkeep
+from counsel.errors import CounselError
+from counsel.requests import ChatRequest
+
+
+async def do(engine: Engine, what: str) -> object:
+    if what == "sweep":
+        return await upkeep.sweep(engine.database)
+    if what == "backup":
+        return str(await asyncio.to_thread(backups.attempt, engine.database.path))
+    if what == "check":
+        return await asyncio.to_thread(engine.database.check)
+    if what == "look":
+        await asyncio.wrap_future(engine.database.examine())
+        return engine.database.problem
+    job = await engine.submit(ChatRequest(prompt=what, model="gpt-5"), here("worker"))
+    result = await engine.wait(job)
+    return {"content": result["content"], "warnings": result.get("metadata", {}).get("warnings", [])}
+
+
+async def main() -> None:
+    engine = await open_engine(here("worker").settings.home)
+    print(json.dumps({"problem": engine.database.problem}), flush=True)  # noqa: T201
+    while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        try:
+            said = await do(engine, line)
+        except CounselError as error:
+            said = {"error": str(error)}
+        print(json.dumps(said), flush=True)  # noqa: T201
+    await engine.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
