@@ -3,7 +3,7 @@
      KIND ERRNO SKIP COUNT PART
 
    KIND: any of the letters w (write, pwrite, writev), s (fsync, fdatasync), t (ftruncate), c (open with O_CREAT), r (rename, link);
-   ERRNO: a number, or 0 for a slow call (50 ms); SKIP: calls that pass first; COUNT: calls that fail then (-1: all);
+   ERRNO: a number, or 0 for a slow call (10 ms); SKIP: calls that pass first; COUNT: calls that fail then (-1: all);
    PART: only paths that contain this text ("-": all). Only files under $FAULT_FOLDER are touched. An empty control file: no faults. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -54,7 +54,7 @@ static int fails(char kind, const char *path) {
     long long mine = __sync_fetch_and_add(&seen, 1);
     if (mine < skip || (count >= 0 && mine >= skip + count)) return 0;
     if (!number) {
-        struct timespec while_ = {0, 50000000};
+        struct timespec while_ = {0, 10000000};
         nanosleep(&while_, NULL);
         return 0;
     }

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from counsel.doors.link import Link
 from fake import FakeProcess
 from faults.test_kill import environment
 
@@ -145,7 +146,7 @@ def test_an_answer_is_kept_or_warned_about_wherever_a_write_fails(
         assert not worker.do("the last one")["warnings"], "it works again once the disk does"
     promised.add("the last one")
     assert promised <= kept(home)
-    assert fault != "slow" or len(promised) == len(POSITIONS) + 1
+    assert (len(promised) == len(POSITIONS) + 1) == (fault == "slow"), "the faults hit"
     with working(home, fake_process, disk) as worker:
         assert worker.problem is None
         assert worker.do("after a restart")["warnings"] == []
@@ -249,3 +250,22 @@ def test_a_users_config_file_is_never_damaged(
         else:
             assert "other" in now["mcpServers"]
             settings.write_text(text)
+
+
+def test_a_daemon_that_cannot_start_says_the_true_cause(
+    tmp_path: Path, fake_process: FakeProcess, disk: Disk
+) -> None:
+    """Not even an empty file can be made, nor a word written: the front tells what the daemon ended with."""
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    disk.fail(errno.ENOSPC, part="daemon.lock")
+    env = environment(home, fake_process)
+    failed = subprocess.run(
+        [sys.executable, "-P", "-m", "counsel.doors.daemon"],
+        env=env | disk.env,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        timeout=60,
+    )
+    assert failed.returncode == errno.ENOSPC
+    assert "No space left on device" in Link(env)._reason(failed.returncode)

@@ -1,11 +1,12 @@
 """The daemon: one engine per user and COUNSEL_HOME behind a private unix socket, for as long as it is needed.
 
 `python -m counsel.doors.daemon` forks before anything heavy is imported: the first process ends when the daemon
-listens (0) or could not start (1), so that whoever started it knows, and the daemon is nobody's child.
+listens (0) or could not start (an error's number, or 1), so that whoever started it knows, and the daemon is nobody's child.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -20,16 +21,22 @@ def main(argv: list[str]) -> int:
     listening, tell = os.pipe()
     if os.fork():
         os.close(tell)
-        os._exit(0 if os.read(listening, 1) else 1)
+        said = os.read(listening, 1)
+        os._exit(1 if not said else said[0])
     os.close(listening)
     os.setsid()
     os.chdir("/")  # no folder is kept from being unmounted
 
     def ready() -> None:
-        os.write(tell, b"1")
+        os.write(tell, b"\0")
         os.close(tell)
 
-    return _serve(ready)
+    try:
+        return _serve(ready)
+    except OSError as error:  # on a full disk its words reach nobody: the number does
+        with contextlib.suppress(OSError):
+            os.write(tell, bytes([(error.errno or 1) & 0xFF]))
+        raise
 
 
 def _serve(ready: Callable[[], None]) -> int:

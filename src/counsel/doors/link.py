@@ -159,7 +159,7 @@ class Link:
             return True
         self._child = 0
         if status:
-            reason = self._reason()
+            reason = self._reason(os.waitstatus_to_exitcode(status))
             self.release()
             if reason:
                 self._failed(reason)
@@ -203,7 +203,10 @@ class Link:
 
     def _spawn(self) -> None:
         devnull = os.open(os.devnull, os.O_RDWR)
-        words = os.open(self.words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            words = os.open(self.words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        except OSError:  # a full disk: its exit status says the rest
+            words = os.dup(devnull)
         try:
             self._child = os.posix_spawn(
                 COMMAND[0],
@@ -231,11 +234,13 @@ class Link:
         """What a daemon says that cannot start. Its log proper is in COUNSEL_HOME/logs."""
         return f"{place.run_folder(self.home)}/daemon.err"
 
-    def _reason(self) -> str:
-        """The daemon's last words; none when it was killed."""
+    def _reason(self, number: int) -> str:
+        """The daemon's last words; on a disk that takes none, the error that it ended with; none when it was killed."""
         try:
             with open(self.words, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                 lines = [line.strip() for line in file if line.strip()]
         except OSError as error:
-            return f"{self.words} cannot be read: {error.strerror}"
-        return lines[-1][:500] if lines else ""
+            lines = [] if number > 1 else [f"{self.words} cannot be read: {error.strerror}"]
+        if lines:
+            return lines[-1][:500]
+        return f"{os.strerror(number)} ({self.home})" if number > 1 else ""

@@ -145,7 +145,8 @@ async def _shrink(database: Database) -> None:
 
 
 def _give_back(db: sqlite3.Connection) -> None:
-    db.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+    for _ in range(_PAGES):  # a statement without columns is stepped once by Python: one page each, 10 µs
+        db.execute("PRAGMA incremental_vacuum(1)")
 
 
 def rewrite(database: Database) -> None:
