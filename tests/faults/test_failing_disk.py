@@ -202,7 +202,7 @@ def test_the_daemon_starts_on_a_failing_disk_and_every_answer_says_so(
 ) -> None:
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
-    env = environment(home, fake_process) | {"COUNSEL_DAEMON_IDLE_SECONDS": "5"}
+    env = environment(home, fake_process) | {"COUNSEL_DAEMON_IDLE_SECONDS": "60"}
     disk.fail(FAULTS[fault], kinds="wst")  # inodes there are: the socket can be made
     command = [sys.executable, "-P", "-m", "counsel.doors.daemon"]
     subprocess.run(command, env=env | disk.env, check=True, timeout=60)

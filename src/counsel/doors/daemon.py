@@ -6,7 +6,6 @@ listens (0) or could not start (an error's number, or 1), so that whoever starte
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 
@@ -31,12 +30,10 @@ def main(argv: list[str]) -> int:
         os.write(tell, b"\0")
         os.close(tell)
 
-    try:
-        return _serve(ready)
-    except OSError as error:  # on a full disk its words reach nobody: the number does
-        with contextlib.suppress(OSError):
-            os.write(tell, bytes([(error.errno or 1) & 0xFF]))
-        raise
+    number = _serve(ready)
+    if number:  # on a full disk its words reach nobody: the number does
+        os.write(tell, bytes([number & 0xFF]))
+    return number
 
 
 def _serve(ready: Callable[[], None]) -> int:

@@ -46,8 +46,10 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
         ready()
     except (CounselError, OSError) as error:  # whoever started us shows the last line
         log.exception("the daemon cannot start")
-        sys.stderr.write(f"{error}\n")
-        return 1
+        with contextlib.suppress(OSError):  # a full disk: the number tells it
+            sys.stderr.write(f"{error}\n")
+            sys.stderr.flush()
+        return (error.errno if isinstance(error, OSError) else None) or 1
     return 0
 
 
