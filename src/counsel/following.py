@@ -17,7 +17,7 @@ _PIECE = 1 << 16  # characters of texts that are put together: joining longer on
 class EventQueue:
     """A queue whose length does not grow with every word that a model says.
 
-    A delta of four characters takes about 500 bytes as an event. Behind a slow reader the texts of one model become
+    A delta of four characters takes 400 bytes as an event. Behind a slow reader the texts of one model become
     one, and thinking, which nobody needs later, is dropped; no word of an answer is lost. What is no `JobEvent` stays.
     """
 

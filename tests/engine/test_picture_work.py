@@ -14,7 +14,7 @@ from counsel import settings
 from counsel.engine import images
 from counsel.errors import FileTooLarge
 
-CPU = 3.0  # seconds: generous for a busy machine; the pictures below took 5 to 54 s
+CPU = 3.0  # seconds: generous; refusing takes hundredths
 
 
 def saved(form: str, size: tuple[int, int] = (64, 64), mode: str = "RGB", **options) -> bytes:

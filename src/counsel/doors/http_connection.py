@@ -23,7 +23,7 @@ BODY_WITHIN = 10.0  # seconds for a body, and one more for every
 SLOWEST_BODY = 16 * 1024  # bytes of it that have come
 UNREAD_FOR = 120.0  # seconds in which a client reads nothing of an answer, before it is taken for gone
 MOST_PIECES = 4_000  # chunks of a body, and one more for every
-SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 a quarter of an hour
+SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
 RESERVED = 32  # connections beyond the limit, for `/health` and to say that there are too many
 
 _SLICE = 16 * 1024  # h11 measures what is incomplete, not what came whole in one piece

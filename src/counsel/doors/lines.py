@@ -35,7 +35,7 @@ NAME_AFTER = 0.05  # seconds
 MOST_UNFINISHED = 256 * 1024 * 1024  # bytes of unfinished lines in this process
 MOST_UNREAD = 128 * 1024 * 1024  # bytes of answers that one connection has not read
 REFUSED_FOR = 1.0  # seconds that a refused peer has to read why
-LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are no JSON held the event loop for a second
+LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are no JSON take 1.5 s
 
 
 class Unfinished:

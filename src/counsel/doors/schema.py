@@ -14,7 +14,7 @@ from counsel.errors import InvalidArgument
 from counsel.types import Json
 
 _Problems: TypeAlias = Iterator[str]
-MOST_PROBLEMS = 10  # that are named: looking for a name like each of 100,000 unknown ones takes minutes
+MOST_PROBLEMS = 10  # that are named; there may be 100,000
 
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("text", lambda value: isinstance(value, str)),
