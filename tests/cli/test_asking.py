@@ -281,9 +281,9 @@ def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> N
     failed = json.loads(
         counsel("ask", f"no {marked(status=401)}", "-m", "gpt-5", "--standalone", "--json").stdout
     )
-    assert (
-        counsel("conversations", "show", failed["continuation_id"]).stderr == "Nothing was said in it yet.\n"
-    )
+    nothing, job = counsel("conversations", "show", failed["continuation_id"]).stderr.splitlines()
+    assert nothing == "Nothing was said in it yet."
+    assert f"job {failed['job_id']} failed" in job
     assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}
 
 

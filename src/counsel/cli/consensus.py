@@ -167,6 +167,8 @@ async def watch(engine: Engine, job_id: str) -> None:
     board = Board()
     if not sys.stderr.isatty():
         async for event in engine.follow(job_id):
+            if event.kind == "waiting" and event.data and not event.slot:
+                output.words(f"… waits for {event.data['text']}")
             if board.hear(event) and event.slot:
                 output.words(board.line(event.slot))
         return

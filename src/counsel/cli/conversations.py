@@ -93,9 +93,14 @@ def show(name: str, as_json: bool) -> None:
     for message in held["history"]:
         about = message.get("metadata", {})
         who = about.get("model", "") if message["role"] == "assistant" else ""
+        mark = f" · partial: {about['status']}" if about.get("partial") else ""
         output.answer(
-            f"── {message['role']} {who}".rstrip() + f" · {message['at'][:16]}\n{message['content']}\n\n"
+            f"── {message['role']} {who}".rstrip()
+            + f" · {message['at'][:16]}{mark}\n{message['content']}\n\n"
         )
+    for job in held["unfinished"]:
+        said = f"job {job['job_id']} {job['status']}: {job['title']}"
+        output.words(f"{said} (counsel jobs {job['job_id']} shows it)")
 
 
 @conversations.command()

@@ -9,6 +9,7 @@ import click
 
 from counsel.cli import connect, json_option, output, question, telling
 from counsel.cli.consensus import show, watch
+from counsel.doors import words
 from counsel.errors import CounselError, from_dict
 from counsel.requests import Engine
 from counsel.types import Json
@@ -83,7 +84,7 @@ def _list(found: Json, *, as_json: bool) -> None:
         [
             job["job_id"],
             job["tool"],
-            job["status"],
+            job["status"] + (f": {waits}" if (waits := words.waiting(job)) else ""),
             f"{job['elapsed_seconds']} s",
             ", ".join(job["models"]),
             job.get("title") or "",
@@ -126,12 +127,17 @@ async def _until_done(engine: Engine, job_id: str) -> None:
 
 def _show(job: Json) -> None:
     output.words(job["status_line"])
-    for part in job.get("models_status", []):
+    if waits := words.waiting(job):
+        output.words(waits)
+    states = job.get("models_status", [])
+    for part in states:
         output.words(f"{part['model']}: {part['status']}")
     for message in job.get("history", []):
         output.answer(f"── {message['role']}\n{message['content']}\n\n")
     if "result" in job and "history" not in job:
         output.answer(job["result"]["content"] + "\n")
+    elif job["tool"] == "consensus" and job["status"] != "processing" and "history" not in job:
+        output.answer("".join(f"{section}\n\n" for part in states for section in words.sections(part)))
     elif partial := job.get("partial") or job.get("error", {}).get("partial"):
         output.answer(partial + "\n")
     if "error" in job and job["status"] == "failed":

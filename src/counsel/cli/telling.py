@@ -45,6 +45,8 @@ class Telling:
                     self._restarted(event.data, waiting)
                 elif event.kind == "notice" and event.data.get("kind_of") in _NOTICES:
                     waiting.say(f"… {event.data['text']}")
+                elif event.kind == "waiting" and event.data.get("for") in {"turn", "slot"}:
+                    waiting.say(f"… waits for {event.data['text']}")
                 elif event.kind == "model_started" and not self._length:
                     waiting.begin(event.data["model"])
 

@@ -153,13 +153,18 @@ class Growing:
         self._tails: dict[str, str] = {}
         self._lengths: dict[str, int] = {}
         self._notes: dict[str, str] = {}
+        self._waits = ""  # before the first call
 
     def add(self, event: JobEvent) -> None:
         if event.kind == "model_started":
+            self._waits = ""
             self._names[event.slot] = str(event.data.get("model", event.slot))
             self._cut(event.slot, 0)
         elif event.kind == "phase":
             self._notes.clear()
+        elif event.kind == "waiting" and not event.slot:
+            self._waits = f"[waits for {event.data['text']}]"
+            self._grow(1)
         elif event.kind == "restarted":
             self._cut(event.slot, event.data["offset"])
             self._notes[event.slot] = f"[{words.restarted(event.data)}]"
@@ -181,6 +186,8 @@ class Growing:
         self.grown.set()
 
     def shown(self) -> str:
+        if self._waits:
+            return self._waits
         if len(self._tails) <= 1:
             return "\n\n".join(self._part(slot) for slot in self._tails)
         each = REPORT_TEXT // len(self._tails)

@@ -53,8 +53,9 @@ def status(result: Json) -> str:
     parts += [_message(entry) for entry in _history(content)]
     if not _history(content):
         states = content.get("models_status", [])
+        parts.append(waiting(content))
         parts += [_failed(entry) for entry in states if entry.get("error")]
-        parts += [_section(entry) for entry in states if _text_of(entry)]
+        parts += [part for entry in states for part in sections(entry)]
         parts.append(_outcome(content))
     return _paragraphs(*parts)
 
@@ -62,6 +63,32 @@ def status(result: Json) -> str:
 def whole(result: Json) -> str:
     """A finished job's text as its call would have given it; of another its status."""
     return _outcome(result["content"]) or status(result)
+
+
+def waiting(job: Json) -> str | None:
+    """What an unfinished job waits for."""
+    found = job.get("waiting_for")
+    return f"waits for {found['text']}" if found else None
+
+
+def sections(entry: Json) -> list[str]:
+    """What one model of a job said: its answer, and marked as such the beginning of one that did not finish."""
+    shown = []
+    if _text_of(entry):
+        answered = {**entry, "status": "success"} if "partial" in entry or _ended(entry) else entry
+        shown.append(_section(answered))
+    if entry.get("partial"):
+        model = entry.get("label") or entry.get("model")
+        shown.append(f"## {model} (partial: {entry.get('status')})\n\n{entry['partial']}")
+    elif not shown and _ended(entry):
+        shown.append(
+            f"## {entry.get('label') or entry.get('model')} ({entry.get('status')} before it answered)"
+        )
+    return shown
+
+
+def _ended(entry: Json) -> bool:
+    return entry.get("status") in {"cancelled", "interrupted"}
 
 
 def cancelled(result: Json) -> str:
@@ -129,6 +156,7 @@ def _job_line(job: Json) -> str:
         f"{progress['completed']}/{progress['total']}" if progress else None,
         f"{job['elapsed_seconds']} s" if "elapsed_seconds" in job else None,
         job.get("title"),
+        waiting(job) if "models_status" not in job else None,
     )
     return " | ".join(str(part) for part in parts if part)
 

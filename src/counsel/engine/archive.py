@@ -39,7 +39,14 @@ class Archive:
     def show(self, name: str) -> Json:
         row = self._row(name)
         held = conversations.messages(self._database, name)
-        return {**_shown(row), "history": [results.message(message) for message in held]}
+        return {
+            **_shown(row),
+            "history": [results.message(message) for message in held],
+            "unfinished": [
+                {"job_id": job["id"], "status": job["status"], "title": job["title"]}
+                for job in jobs.without_turn(self._database, name)
+            ],
+        }
 
     def export(self, name: str, folder: str | None, caller: Caller) -> Path:
         self._row(name)

@@ -75,12 +75,14 @@ def states(row: sqlite3.Row, slots: list[Json], replies: Mapping[str, Reply]) ->
     if len(slots) == 1:
         said = {slots[0]["model"]: error.get("partial")}
     answers = last_answers(replies)
+    if not answers and all(slot["status"] == "waiting" for slot in slots):
+        return []  # nobody was asked
     return [_state(row["status"], slot, answers.get(slot["slot"]), said.get(slot["model"])) for slot in slots]
 
 
 def _state(job_status: str, slot: Json, answer: Reply | None, said: str | None) -> Json:
-    if slot["status"] == "completed":
-        return {**slot, "text": answer.text if answer else slot["text"]}
+    if slot["status"] == "completed" or (answer and slot["status"] == "waiting"):
+        return {**slot, "status": "completed", "text": answer.text if answer else slot["text"]}
     shown: Json = {**slot, "text": answer.text if answer else ""}
     error = slot.get("error") or {}
     if error.get("code", "CANCELLED") == "CANCELLED":

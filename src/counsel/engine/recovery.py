@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Container
@@ -49,8 +50,12 @@ class Recovery:
     async def look(self, only: str | None = None) -> None:
         """Go on with jobs whose process died, when the keys that they were asked with are at hand.
 
+        Not while no file can be opened: whoever cannot open a connection had better leave the job to others.
+
         Whoever sends its call again, and names the job with `only`, is the client that an interrupted call waits for.
         """
+        if not _can_open():
+            return
         for row in self._orphans(only):
             if row["cancel"]:
                 await self.give_up(row, "cancelled", Cancelled(f"Job {row['id']} was cancelled."))
@@ -167,6 +172,14 @@ def job_of(row: sqlite3.Row, settings: Settings) -> Job:
         key=row["key"],
         attempt=row["attempt"] + 1,
     )
+
+
+def _can_open() -> bool:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _too_old(row: sqlite3.Row) -> bool:

@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 
-from counsel.engine import packing, partial
+from counsel.engine import consensus, packing, partial
 from counsel.engine.live import LAST_KINDS
 from counsel.engine.store import jobs
 from counsel.engine.store.database import Database
@@ -89,12 +89,14 @@ def _said(database: Database, row: sqlite3.Row) -> dict[str, tuple[str, str]]:
 
 def slots(database: Database, row: sqlite3.Row) -> list[Json]:
     """Each model of a job that another process runs, or that did not complete: its state and its text."""
-    found: dict[str, Json] = {}
+    found = {
+        str(number): {"slot": str(number), "model": label, "status": "waiting", "text": ""}
+        for number, label in enumerate(consensus.labels(tuple(json.loads(row["models"]))))
+    }
     told: dict[str, TextBuffer] = {}
     for event in jobs.events(database, row["id"], 0):
-        if event.slot:
-            waiting = {"slot": event.slot, "model": "", "status": "waiting", "text": ""}
-            _fold(found.setdefault(event.slot, waiting), event)
+        if event.slot in found:
+            _fold(found[event.slot], event)
             _hear(told, event)
     for name, text in told.items():
         found[name]["text"] = text.text()

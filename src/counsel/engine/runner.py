@@ -314,6 +314,8 @@ class Runner:
         if self._closing:
             return
         self._closing = True
+        for running in self.running.values():
+            self._flush(running)  # what was said by now; how the calls are broken off is no event of the job
         tasks = [*self._loops, *(running.task for running in self.running.values())]
         for task in tasks:
             task.cancel()

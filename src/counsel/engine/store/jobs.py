@@ -309,6 +309,16 @@ def running_of(db: Database, conversation: str) -> list[sqlite3.Row]:
     )
 
 
+def without_turn(db: Database, conversation: str) -> list[sqlite3.Row]:
+    """Jobs that ended, and of which the conversation has nothing."""
+    return db.rows(
+        "SELECT id, status, title FROM jobs WHERE conversation = ? AND status IN ('cancelled', 'failed') AND id NOT IN "
+        "(SELECT job FROM messages WHERE conversation = ? AND job IS NOT NULL) ORDER BY rowid",
+        conversation,
+        conversation,
+    )
+
+
 def earlier(db: Database, job: Job) -> list[sqlite3.Row]:
     """Unfinished jobs of its conversation that were written down before it, whoever owns them."""
     return db.rows(

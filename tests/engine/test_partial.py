@@ -1,0 +1,191 @@
+"""A job that does not complete: its finished answers were paid for, are shown, and the conversation goes on from them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from counsel.doors import words
+from counsel.engine.archive import Archive
+from counsel.engine.engine import open_engine
+from counsel.engine.store import jobs
+from counsel.engine.task import Reply, Task, caller_load
+from counsel.errors import Cancelled
+from counsel.requests import ChatRequest, ConsensusRequest
+from counsel.settings import Settings
+from counsel.types import Usage
+
+MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
+ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
+
+
+async def answered(engine, job: str, count: int) -> None:
+    async with asyncio.timeout(20):
+        while len(jobs.replies(engine.database, job)) < count:  # noqa: ASYNC110 - the writer's thread
+            await asyncio.sleep(0.02)
+
+
+async def cancelled_consensus(engine, caller, fake_api, **fields) -> str:
+    """Two of three have answered; the third has said one third of its answer."""
+    fake_api.script(text="aaabbbccc", hang_after=1, model="gemini")
+    job = await engine.submit(ASK, caller, **fields)
+    await fake_api.wait_for(model="gemini", deltas=1)
+    await answered(engine, job, 2)
+    async with asyncio.timeout(20):
+        while "aaa" not in (await engine.status(job))["content"]["partial"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    found = await engine.cancel(job)
+    assert sorted(found["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
+    return job
+
+
+async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(engine, caller, fake_api) -> None:
+    job = await cancelled_consensus(engine, caller(), fake_api, background=True)
+    shown = (await engine.status(job))["content"]
+    assert shown["status"] == "cancelled"
+    states = {entry["model"]: entry for entry in shown["models_status"]}
+    assert states["gpt-5"]["status"] == states["sonnet"]["status"] == "completed"
+    assert states["gpt-5"]["text"] == "gpt-5 says: which?"
+    assert (states["gemini-2.5-flash"]["status"], states["gemini-2.5-flash"]["text"]) == ("cancelled", "")
+    assert states["gemini-2.5-flash"]["partial"] == shown["partial"] == "aaa"
+    told = words.status({"content": shown})
+    assert "## gpt-5\n\ngpt-5 says: which?" in told
+    assert "## gemini-2.5-flash (partial: cancelled)\n\naaa" in told
+    with pytest.raises(Cancelled):
+        await engine.wait(job)
+
+
+async def test_the_conversation_goes_on_from_the_answers_that_had_come(
+    engine, home: Path, tmp_path: Path, caller, fake_api
+) -> None:
+    job = await cancelled_consensus(engine, caller(), fake_api)
+    follow_up = ChatRequest(prompt="and then?", model="gpt-5", continuation_id="mine")
+    result = await engine.wait(await engine.submit(follow_up, caller()))
+    assert result["continuation"]["messageCount"] == 4
+    sent = json.dumps(fake_api.last.body)
+    assert "which?" in sent
+    assert "gpt-5 says: which?" in sent
+    assert "2 of 3 models had answered. No answer from gemini-2.5-flash." in sent
+    assert "aaa" not in sent
+    history = (await engine.status(job, full_history=True))["content"]["history"]
+    assert [message["role"] for message in history] == ["user", "assistant"] * 2
+    about = history[1]["metadata"]
+    assert (about["partial"], about["status"]) == (True, "cancelled")
+    assert (about["answered"], about["unanswered"]) == (["gpt-5", "sonnet"], ["gemini-2.5-flash"])
+    archive = Archive(home)
+    held = archive.show("mine")
+    folder = archive.export("mine", str(tmp_path / "project"), caller())
+    archive.close()
+    assert held["history"][1]["metadata"]["partial"]
+    assert "gpt-5 says: which?" in (folder / "1_response.txt").read_text()
+    assert json.loads((folder / "metadata.json").read_text())["turns"][0]["partial"]
+
+
+async def test_what_a_cancelled_job_has_used_is_counted(engine, caller, fake_api) -> None:
+    await cancelled_consensus(engine, caller(), fake_api)
+    await engine.database.write(lambda _: None)
+    total = (await engine.usage(0, "model"))["total"]
+    assert total["calls"] == 3
+    assert total["errors"] == {"CANCELLED": 1}
+    assert total["cost_usd"] > 0
+
+
+async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(engine, caller, fake_api) -> None:
+    fake_api.script(text="refined", hang_after=0, contains="refined", times=None)
+    job = await engine.submit(ASK, caller(), background=True)
+    await fake_api.wait_for(count=6)
+    await engine.cancel(job)
+    shown = (await engine.status(job))["content"]
+    assert {entry["text"] for entry in shown["models_status"]} == {
+        "gpt-5 says: which?",
+        "claude-sonnet-4-5-20250929 says: which?",
+        "gemini-2.5-flash says: which?",
+    }
+    assert {(entry["status"], entry["phase"]) for entry in shown["models_status"]} == {
+        ("cancelled", "refined")
+    }
+    history = (await engine.status(job, full_history=True))["content"]["history"]
+    assert history[1]["metadata"]["unanswered"] == []
+
+
+async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
+    engine, home: Path, caller, fake_api
+) -> None:
+    fake_api.script(text="aaabbbccc", hang_after=2)
+    request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="mine")
+    job = await engine.submit(request, caller())
+    await fake_api.wait_for(deltas=2)
+    async with asyncio.timeout(20):
+        while (await engine.status(job))["content"]["partial"] != "aaabbb":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await engine.cancel(job)
+    other = await open_engine(home)
+    for each in (engine, other):
+        shown = (await each.status(job, full_history=True))["content"]
+        assert (shown["status"], shown["partial"], shown["history"]) == ("cancelled", "aaabbb", [])
+        assert shown["models_status"][0]["status"] == "cancelled"
+    await other.close()
+    archive = Archive(home)
+    assert [held["job_id"] for held in archive.show("mine")["unfinished"]] == [job]
+    archive.close()
+
+
+async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(home: Path, caller, fake_api) -> None:
+    fake_api.script(text="aaabbbccc", hang_after=1, model="gemini")
+    ended = await open_engine(home)
+    job = await ended.submit(ASK, caller(), background=True)
+    await fake_api.wait_for(model="gemini", deltas=1)
+    await answered(ended, job, 2)
+    await ended.close()
+    engine = await open_engine(home)
+    await engine.cancel(job)
+    shown = (await engine.status(job, full_history=True))["content"]
+    assert [entry["status"] for entry in shown["models_status"]].count("completed") == 2
+    assert shown["history"][1]["metadata"]["answered"] == ["gpt-5", "sonnet"]
+    await engine.close()
+
+
+# ── rows of another release ──────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_newer_release_has_written_can_be_read() -> None:
+    reply = Reply(text="said", provider="openai", model="gpt-5", usage=Usage(input=3))
+    held = json.loads(reply.dump())
+    held |= {"mood": "good", "usage": {**held["usage"], "joules": 7}}
+    assert Reply.load(json.dumps(held)) == reply
+    task = Task(tool="chat", prompt="p", text="p", models=("gpt-5",))
+    assert Task.load(json.dumps({**json.loads(task.dump()), "budget": 5})) == task
+    caller = {"client": "c", "agent": None, "cwd": "/", "roots": [], "chain": [], "team": "blue"}
+    assert caller_load(json.dumps(caller), Settings()).client == "c"
+
+
+def test_what_an_older_release_has_written_can_be_read() -> None:
+    assert Reply.load('{"text": "said"}').text == "said"
+    assert Task.load('{"tool": "chat", "prompt": "p", "models": ["gpt-5"]}').text == "p"
+    assert caller_load("{}", Settings()).agent is None
+
+
+async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
+    home: Path, caller, fake_api
+) -> None:
+    fake_api.script(hang_after=1)
+    ended = await open_engine(home)
+    job = await ended.submit(ChatRequest(prompt="hello", model="gpt-5"), caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    await ended.close()
+    engine = await open_engine(home)
+    await engine.database.write(
+        lambda db: db.execute("UPDATE jobs SET tool = 'debate', status = 'processing'")
+    )
+    await engine.database.write(
+        lambda db: db.execute("INSERT INTO events VALUES (?, 99, 1.0, 'applause', '7', '{}')", (job,))
+    )
+    engine.meet(caller())
+    await engine.runner.look_for_orphans()
+    shown = (await engine.status(job))["content"]
+    assert (shown["status"], shown["tool"]) == ("processing", "debate")
+    assert not engine.runner.running
+    await engine.close()

@@ -1,0 +1,46 @@
+"""An engine in a process that may be killed: each line of stdin is a turn to submit, each line of stdout its job.
+
+With `starve` it has no file descriptor left: it can look at nobody, and must take nobody for dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import sys
+
+from counsel.caller import here
+from counsel.engine.engine import open_engine
+from counsel.requests import ChatRequest
+
+
+def starve() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    with contextlib.suppress(OSError):
+        while True:
+            os.open(os.devnull, os.O_RDONLY)
+
+
+async def main() -> None:
+    caller = here("worker")
+    engine = await open_engine(caller.settings.home)
+    engine.meet(caller)
+    loop = asyncio.get_running_loop()
+    lines = loop.run_in_executor(None, sys.stdin.readline)
+    if sys.argv[1:] == ["starve"]:
+        starve()
+    print("ready", flush=True)  # noqa: T201
+    while line := await lines:
+        lines = loop.run_in_executor(None, sys.stdin.readline)
+        asked = json.loads(line)
+        request = ChatRequest(prompt=asked["prompt"], model="gpt-5", continuation_id=asked["conversation"])
+        job = await engine.submit(request, caller, background=True, key=asked["key"])
+        print(job, flush=True)  # noqa: T201
+    await engine.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
