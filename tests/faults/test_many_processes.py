@@ -28,6 +28,7 @@ import pytest
 from counsel import settings
 from counsel.caller import Caller
 from counsel.doors.client import RemoteEngine, connect
+from counsel.errors import Internal
 from counsel.requests import ChatRequest
 from doors.window import daemon_pid
 from fake import FakeProcess
@@ -162,12 +163,15 @@ class Daemon:
 
     async def start(self) -> None:
         self._caller = Caller("program", cwd=self._place.home, settings=settings.load(self._place.env))
-        self._engine = self._engine or await connect(self._caller)
+        self._engine = self._engine or await connect(
+            self._caller
+        )  # later ones are started by the next question
 
     async def submit(self, conversation: str, prompt: str) -> None:
         assert self._engine
         request = ChatRequest(prompt=prompt, model="gpt-5", continuation_id=conversation)
-        await self._engine.submit(request, self._caller, background=True, key=prompt)
+        with suppress(Internal):  # one that was killed while it started is reported, not started again
+            await self._engine.submit(request, self._caller, background=True, key=prompt)
 
     async def kill(self) -> None:
         if pid := daemon_pid(self._place.home):
