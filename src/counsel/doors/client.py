@@ -157,7 +157,7 @@ class RemoteEngine:
         if not data.startswith(b"@"):
             if message["id"] in self._waiting:
                 event = message.get("event")
-                self._waiting[message["id"]].put(JobEvent(**event) if event else message)
+                self._waiting[message["id"]].put(_event(event) if event else message)
         elif self._hello is not None and not self._hello.done():
             if "hello" in message:
                 self._hello.set_result(message["hello"])
@@ -310,6 +310,11 @@ class RemoteEngine:
         await self._ask("daemon_stop")
         await asyncio.wait({self._hello})
         self._hello.exception()
+
+
+def _event(shown: Json) -> JobEvent:
+    """A daemon of a newer release may tell more than we know."""
+    return JobEvent(shown["seq"], shown["at"], shown["kind"], shown.get("slot", ""), shown.get("data", {}))
 
 
 def _unreachable(why: str, hint: str = "`counsel doctor` may say more.") -> Internal:
