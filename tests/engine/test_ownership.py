@@ -27,11 +27,12 @@ HELLO = ChatRequest(prompt="hello", model="gpt-5")
 OWNER = """
 import sys
 from pathlib import Path
-from counsel.engine.ownership import Ownership
+from counsel.engine.ownership import AGAIN, Ownership
 ours = Ownership(Path(sys.argv[1]))
 print(ours.name, flush=True)
 for _ in sys.stdin:
-    ours.hold()
+    for _ in range(AGAIN):  # looks that find it gone
+        ours.hold()
     print("held", flush=True)
 """
 

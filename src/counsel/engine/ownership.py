@@ -21,6 +21,7 @@ from counsel.engine import processes
 Life: TypeAlias = Literal["alive", "dead", "unknown"]
 NOBODY = ""  # owns the jobs that an engine has let go of in good order
 _HERE: set[str] = set()  # owners in this process
+AGAIN = 5  # looks, a second: a file that is made again in the middle of `rm -r` makes that fail
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -29,6 +30,7 @@ class Ownership:
         self.name = f"{processes.this().words()}-{secrets.token_hex(6)}"
         self._folder = folder
         self._held: int | None = None
+        self._missed = 0  # looks in a row that did not find our file
         _HERE.add(self.name)
         self.hold()
 
@@ -38,6 +40,10 @@ class Ownership:
         Where it cannot be made (a read-only home, no descriptor left), our process itself is the proof for others.
         """
         if self._held is not None and self._in_place(self._held):
+            self._missed = 0
+            return
+        self._missed += 1
+        if self._held is not None and self._missed < AGAIN:
             return
         with contextlib.suppress(OSError):
             fresh = self._make()
