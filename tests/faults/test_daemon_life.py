@@ -122,6 +122,7 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
         await window.initialize()
         call = window.begin("chat", prompt="kept", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="kept", timeout=30)
+        await written(home)
         write(python, "echo it is broken on purpose >&2; exit 1")
         kill_daemon(home)
         shown = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
@@ -131,9 +132,18 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
         async with asyncio.timeout(60):
             while True:
                 found = await window.call("check_status", continuation_id=shown["job_id"])
+                assert not found.get("isError"), found
                 if found["structuredContent"]["content"]["status"] == "completed":
                     break
     assert found["structuredContent"]["content"]["result"]["content"] == "gpt-5 says: kept"
+
+
+async def written(home: Path) -> None:
+    """A job is on disk, which may be milliseconds after its call went out."""
+    async with asyncio.timeout(30):
+        with closing(sqlite3.connect(home / "counsel.db")) as db:
+            while not db.execute("SELECT 1 FROM jobs").fetchone():  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.01)
 
 
 def write(script: Path, text: str) -> None:
@@ -182,6 +192,7 @@ async def test_a_stopped_call_goes_on_for_a_window_that_comes_later(
         await window.initialize()
         call = window.begin("chat", prompt="later", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="later", timeout=30)
+        await written(home)
         window.process.send_signal(signal.SIGSTOP)  # it does not start the next daemon
         await stop(home, env, "signal")
         window.process.kill()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from counsel import kept, locks, shortage
+from counsel import kept, shortage
 from counsel.caller import Caller
 from counsel.engine import chat, consensus, exporting, leftovers, partial
 from counsel.engine.cache import AnswerCache
@@ -75,7 +75,6 @@ class Runner:
         database.busy = lambda: bool(self.running)
         self._unsaved: dict[str, Work[None]] = {}  # ends of jobs that could not be written yet
         self._loops: list[asyncio.Task[None]] = []
-        self._home = locks.Pinned(database.path.parent)
         self._wanted = asyncio.Event()
         self.recovery = Recovery(
             database,
@@ -325,15 +324,14 @@ class Runner:
         with contextlib.suppress(StoreError):
             await self._database.write(jobs.let_go(self._ownership.name, keep=keep))
         self._ownership.release()
-        self._home.close()
 
     def home_is_ours(self) -> bool:
         """Whether COUNSEL_HOME is still the folder that was opened here. False: it was deleted, moved or replaced."""
-        return self._home.is_there()
+        return self._database.home.is_there()
 
     def _may_tidy(self) -> bool:
         """A database alone that was deleted or replaced is seen to by the writer, within two seconds."""
-        return self._home.is_there() and self._database.is_at_path()
+        return self._database.home.is_there() and self._database.is_at_path()
 
     # ── loops ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import queue
 import sqlite3
@@ -20,6 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from counsel import locks
 from counsel.engine.store import backups, copying, files, opening, recovery
 from counsel.engine.store.commits import Queued, Settled, Work, commit, tell, together
 from counsel.engine.store.connections import WAL_BYTES, connect
@@ -56,6 +58,7 @@ class Database:
         self._tried = time.monotonic()
         self._to_disk: asyncio.TimerHandle | None = None
         connection = self._use(opening.place(path))
+        self.home = locks.Pinned(path.parent)
         self._writer = threading.Thread(
             target=self._write_forever, args=[connection], name="counsel-store", daemon=True
         )
@@ -251,6 +254,7 @@ class Database:
         self._place.close()
         for each in self._retired:
             each.close()
+        self.home.close()
 
     # ── a file that is damaged or gone ───────────────────────────────────────────────────────────────
 
@@ -262,7 +266,7 @@ class Database:
         """One `stat`: whether the file at the path is still the one that is open. With a whole home nothing is done but told."""
         opened = self._place.opened
         why = opened.gone() if opened else None
-        if why and opened and opened.folder_gone():
+        if why and not self.home.is_there():
             self.problem = (
                 f"{self.path.parent} was deleted, moved or replaced while counsel ran: nothing is kept there."
             )
@@ -345,6 +349,8 @@ class Database:
 
     def _made_anew(self, connection: sqlite3.Connection, why: str, *, live: bool) -> opening.Place:
         opened = self._place.opened
+        if not self.home.is_there():
+            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
         there = files.identity(self.path)
         if there is None or (opened and there == opened.identity):
             return opening.on_disk(self.path, connection if live else None, why)
@@ -361,7 +367,7 @@ class Database:
 
     def _return_to_disk(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """The disk can be written again: what was kept in memory goes there."""
-        if not self.path.parent.is_dir():
+        if not self.path.parent.is_dir() or not self.home.is_there():
             return connection
         try:
             now = opening.on_disk(self.path)

@@ -87,7 +87,6 @@ class Opened:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._folder = identity(path.parent)
         with _guard:
             handle = self._known(path)
             if handle is None:
@@ -129,10 +128,6 @@ class Opened:
     def gone(self) -> str | None:
         """As `replaced`: the file is no longer at its path."""
         return replaced(self.path, self.identity)
-
-    def folder_gone(self) -> bool:
-        """Whether the whole folder was deleted, moved or replaced: then what lies at the path is none of ours."""
-        return replaced(self.path.parent, self._folder) is not None
 
     def spoilt(self) -> str | None:
         """What is wrong with the file's first bytes; None when nothing is, or when looking failed."""

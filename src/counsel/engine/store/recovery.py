@@ -17,7 +17,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from counsel import private
 from counsel.engine.store import backups, copying, files
 from counsel.engine.store.schema import climbed, migrate
 from counsel.errors import ConfigInvalid
@@ -44,7 +43,7 @@ class Replaced:
 def lock(path: Path) -> Iterator[None]:
     """Held by whoever replaces the journal's file."""
     folder = path.parent / "run"
-    private.folder(folder)
+    folder.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted that does not want it back
     handle = os.open(folder / "database.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _wait_for(handle)
