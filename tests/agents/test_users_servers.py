@@ -128,6 +128,31 @@ async def test_they_are_there_in_a_folder_that_the_agent_trusts(
     assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
 
 
+@pytest.mark.parametrize("name", AGENTS)
+async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path) -> None:
+    """Its own entry takes nothing from the folder; without it no agent could ask another."""
+    rig = set_up(name, fake_api, tmp_path, canary)
+    note = f"open({str(tmp_path / 'began')!r}, 'w').close()"
+    args = (
+        "-E",
+        "-P",
+        "-c",
+        note,
+        "-m",
+        "counsel",
+        "stdio",
+        "--as",
+        name,
+    )  # a stand-in that says it was started
+    own = Server("counsel", command=sys.executable, args=args, env={"API_KEY": "topsecret"})
+    Servers(place(rig.env, rig.project), tmp_path / "backups").add([own], [name])
+    events = await asked(rig)
+    assert there(tmp_path / "began")
+    assert not there(canary)
+    (note,) = [event.text for event in events if isinstance(event, Notice) and "MCP servers" in event.text]
+    assert "counsel" not in note.partition("would start there")[2]
+
+
 @pytest.mark.parametrize("trusts", [False, True])
 @pytest.mark.parametrize("name", AGENTS)
 async def test_nor_do_those_that_plugins_bring(

@@ -28,7 +28,36 @@ def entries(form: Format, place: Place) -> Iterator[tuple[Home, str, Mapping[str
 
 
 def starts(entry: Mapping[str, Any]) -> bool:
-    return bool(entry.get("command"))
+    """Whether it is started where the agent works, and may take something from there: all but remote ones and counsel."""
+    return bool(entry.get("command")) and not ours(entry)
+
+
+def ours(entry: Mapping[str, Any]) -> bool:
+    """counsel's own entry, which imports nothing from there: by the full path of its script, or Python's and with -P."""
+    command, args = entry.get("command"), entry.get("args")
+    if not isinstance(command, str) or not isinstance(args, list) or not command.startswith("/"):
+        return False
+    script = Path(command).name == "counsel"
+    return "stdio" in args and (script or ("counsel" in args and "-P" in args))
+
+
+def kept_of_ours(form: Format, place: Place) -> dict[str, Any]:
+    """counsel's entries without their variables, which may be secrets; the agent hands on its own."""
+    return {
+        name: {
+            "command": entry["command"],
+            "args": entry["args"],
+            "env": _where_counsel_keeps_its_files(entry),
+        }
+        for _, name, entry in entries(form, place)
+        if ours(entry)
+    }
+
+
+def _where_counsel_keeps_its_files(entry: Mapping[str, Any]) -> dict[str, str]:
+    env = entry.get("env")
+    home = env.get("COUNSEL_HOME") if isinstance(env, Mapping) else None
+    return {"COUNSEL_HOME": home} if isinstance(home, str) else {}
 
 
 def note(agent: str, names: list[str], folder: Path) -> str:

@@ -91,9 +91,10 @@ def command(ask: Ask) -> Command:
     if ask.cwd in strange or brought:  # `--add-dir` brings skills, too
         argv += ["--setting-sources", "user"]
         notes = tuple(_note(folder, found) for folder, found in brought[:1])
-    if ask.cwd in strange:  # no server at all; there is no way to leave out only those that it starts
-        argv += ["--strict-mcp-config"]
-        notes += _servers_left_out(ask)
+    if ask.cwd in strange:
+        servers, left_out = _without_servers(ask)
+        argv += servers
+        notes += left_out
     with suppress(
         FileNotAllowed
     ):  # the bytes go along: where nothing can be kept Claude sees them all the same
@@ -119,9 +120,14 @@ def _note(folder: Path, found: Path) -> str:
     return f"{words} Run `claude` there once to trust it."
 
 
-def _servers_left_out(ask: Ask) -> tuple[str, ...]:
-    names = [name for _, name, _ in local_servers.entries(FORMAT, ask.place)]
-    return (local_servers.note("claude", names, ask.cwd),) if names else ()
+def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
+    """No server but counsel: there is no way to leave out only those that Claude Code starts. And what is said of it."""
+    at = place(ask.env, ask.cwd)
+    kept = local_servers.kept_of_ours(FORMAT, at)
+    names = [name for _, name, _ in local_servers.entries(FORMAT, at) if name not in kept]
+    options = ["--mcp-config", json.dumps({"mcpServers": kept})] if kept else []
+    note = (local_servers.note("claude", names, ask.cwd),) if names else ()
+    return [*options, "--strict-mcp-config"], note
 
 
 def _message(ask: Ask) -> Json:
