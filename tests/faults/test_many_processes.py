@@ -226,8 +226,7 @@ async def run(place: Place) -> None:
                 while place.ask("SELECT 1 FROM jobs WHERE status = 'processing'"):  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
         finally:
-            for each in everyone:
-                await each.stop()
+            await asyncio.gather(*(each.stop() for each in everyone), return_exceptions=True)
 
 
 def check_ends(place: Place) -> None:
