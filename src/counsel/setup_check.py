@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from counsel import reach, untrusted
-from counsel.agents import trust
+from counsel.agents import startfolder, trust
 from counsel.agents.base import place
 from counsel.doors.tools import TOOLS
 from counsel.servers import check as servers_check
@@ -152,7 +152,7 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     """In an empty folder: to answer, an agent starts all servers of the user, and where it works they would import
     what lies there."""
-    empty = untrusted.empty_folder(env)
+    empty = str(startfolder.empty(place(env, reach.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),
         *args,

@@ -306,3 +306,18 @@ async def test_an_untrusted_project_can_be_read_and_written_as_allowed(
     fake_api.script(times=None, tool_calls=[rig.writes], text="done")
     await asked(rig)
     assert (rig.project / "touched").exists()
+
+
+def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
+    """Gemini CLI takes the first `.env` on its way up: it must be the user's own or none, never COUNSEL_HOME/.env."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    (home / ".gemini").mkdir(parents=True)
+    project.mkdir()
+    env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel")}
+    where = place(env, project)
+    before = startfolder.empty(where, "gemini")
+    assert (before / ".gemini" / ".env").resolve() == Path("/dev/null")
+    (home / ".gemini" / ".env").write_text("MINE=1\n")
+    after = startfolder.empty(where, "gemini")
+    assert (after / ".gemini" / ".env").read_text() == "MINE=1\n"
+    assert startfolder.empty(where, "gemini") == after

@@ -29,24 +29,29 @@ def trusted(agent: AgentName, place: Place) -> bool:
 
 def empty(place: Place, agent: AgentName) -> Path:
     """The same folder for each call about this project: agents keep their sessions by folder."""
-    known = hashlib.sha256(os.fsencode(place.project)).hexdigest()[:16]
+    dotenv = _dotenv(place)
+    known = hashlib.sha256(b"\0".join(map(os.fsencode, (place.project, dotenv)))).hexdigest()[:16]
     above = Path(untrusted.run_folder(place.env)) / "agents" / agent
     private.folder(above)
     for number in count():
         folder = above / (known if number == 0 else f"{known}-{number}")
-        _make(folder, place)
+        _make(folder, dotenv)
         if _untouched(folder):  # root is not kept from writing there
             return folder
     raise AssertionError  # pragma: no cover - `count` has no end
 
 
-def _make(folder: Path, place: Place) -> None:
+def _dotenv(place: Place) -> Path:
     """Gemini CLI takes the first `.env` on its way up, and COUNSEL_HOME/.env is above: the user's own comes first here."""
+    own = (place.gemini_dir() / ".env", place.home / ".env")
+    return next((path for path in own if path.is_file()), Path(os.devnull))
+
+
+def _make(folder: Path, dotenv: Path) -> None:
     if os.path.lexists(folder):
         return
-    own = [place.gemini_dir() / ".env", place.home / ".env"]
     (folder / ".gemini").mkdir(mode=0o700, parents=True)
-    (folder / ".gemini" / ".env").symlink_to(next((path for path in own if path.is_file()), os.devnull))
+    (folder / ".gemini" / ".env").symlink_to(dotenv)
     (folder / ".gemini").chmod(0o500)
     folder.chmod(0o500)
 
