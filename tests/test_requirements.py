@@ -9,7 +9,7 @@ TESTS = Path(__file__).parent
 ROWS = [
     [cell.strip() for cell in line.strip("|\n ").split(" | ")]
     for line in (TESTS.parent / "docs" / "requirements.md").read_text(encoding="utf-8").splitlines()
-    if re.match(r"\| [A-Z]+-\d+ \|", line)
+    if re.match(r"\| [A-Z]+-\w+ \|", line)
 ]
 
 
@@ -27,6 +27,13 @@ def test_every_test_that_is_named_exists() -> None:
             if not exists(path, name):
                 missing.append(f"{path}::{name}")
     assert missing == []
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    text = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/.]+)::(\w+)`", text)
+    assert len(named) > 30
+    assert [f"{path}::{name}" for path, name in named if not exists(path, name)] == []
 
 
 def exists(path: str, name: str) -> bool:

@@ -20,6 +20,7 @@ from counsel.agents.gemini import run as gemini
 from counsel.agents.process import Exit
 from counsel.caller import Caller
 from counsel.errors import AgentUnavailable, AuthenticationFailed, RateLimited, UpstreamError
+from counsel.settings import load
 from counsel.types import (
     Call,
     Finished,
@@ -516,3 +517,25 @@ def test_words_of_cursor_after_its_tools_that_came_whole_count() -> None:
     ]
     last = {"type": "result", "subtype": "success", "is_error": False, "result": "I look.Berlin."}
     assert told(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "I look.\n\nBerlin."
+
+
+@pytest.mark.parametrize(
+    ("agent", "command"),
+    [
+        ("claude", claude.command),
+        ("codex", codex.command),
+        ("codex", codex_exec.command),
+        ("gemini", gemini.command),
+        ("cursor", cursor.command),
+    ],
+)
+def test_neither_prompt_nor_key_is_on_a_command_line(
+    agent: str, command: Callable[[Ask], Any], tmp_path: Path
+) -> None:
+    env = {"HOME": str(tmp_path), "CODEX_API_KEY": "hush-hush", "ANTHROPIC_API_KEY": "hush-hush"}
+    call = Call((Turn("user", "a private question"),), system="a private instruction")
+    caller = Caller(cwd=tmp_path, settings=load({**env, "COUNSEL_HOME": str(tmp_path / "counsel")}))
+    started = command(asked(agent, call=call, caller=caller, env=env, cwd=tmp_path, start=tmp_path))
+    words = " ".join(started.argv)
+    assert "private" not in words
+    assert "hush" not in words
