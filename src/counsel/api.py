@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from counsel.caller import Caller, here
+from counsel.dataclass import dataclass
 from counsel.errors import InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest, JobEvent, Request
 from counsel.types import Effort, Json, MediaResolution, Verbosity

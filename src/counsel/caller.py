@@ -9,11 +9,12 @@ import hashlib
 import hmac
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from counsel import reach
 from counsel import settings as settings_
+from counsel.dataclass import dataclass
 from counsel.settings import Settings
 
 

@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -27,6 +27,7 @@ from counsel.agents import registry
 from counsel.agents.base import AGENTS
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.doors import place
 from counsel.engine.store import backups, files, recovery, schema
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited

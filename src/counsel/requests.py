@@ -7,10 +7,11 @@ JSON, ready to be `structuredContent`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 
 Status: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]

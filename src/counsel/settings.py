@@ -14,11 +14,12 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.envvars import expanded, is_unexpanded
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from counsel.agents.base import AGENTS, Agent
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles.journal import Operation
 from counsel.configfiles.safewrite import Planned
+from counsel.dataclass import dataclass
 from counsel.doors import place as places
 from counsel.errors import Conflict, CounselError, NotFound, from_dict
 from counsel.models.catalog import Catalog

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
+
+from counsel.dataclass import dataclass
 
 Json: TypeAlias = dict[str, Any]
 Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "max"]

@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -24,6 +24,7 @@ from counsel.agents.failures import LostSession
 from counsel.agents.installed import Installed
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.errors import CounselError, NotFound, UpstreamError
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 

@@ -6,11 +6,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import Agent
+from counsel.dataclass import dataclass
 from counsel.skills.comments import without_comments
 
 if TYPE_CHECKING:  # skills are listed without it

@@ -9,13 +9,14 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from counsel import jsontext, shortage
 from counsel.agents.warden import GRACE
+from counsel.dataclass import dataclass
 from counsel.types import Json, Limits
 
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of one run's stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import cast
 
 from counsel.agents import driver
@@ -13,6 +12,7 @@ from counsel.agents.base import AGENTS, Agent
 from counsel.agents.driver import Room
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.types import Call, Event, Limits
 
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch

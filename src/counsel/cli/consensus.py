@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from counsel.cli import connect, json_option, output, question
+from counsel.dataclass import dataclass
 from counsel.requests import ConsensusRequest, Engine, JobEvent
 from counsel.types import Json
 

@@ -15,8 +15,10 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from counsel.dataclass import dataclass
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds
 _CHUNK = 1 << 16

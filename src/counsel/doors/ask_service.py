@@ -20,11 +20,12 @@ import os
 import re
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
 from counsel import locks
+from counsel.dataclass import dataclass
 from counsel.doors import calls, place
 from counsel.doors.daemon_files import bind
 from counsel.doors.lines import LINES_AT_ONCE, Splitter

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.doors import words
 from counsel.errors import CounselError
 from counsel.requests import Engine, JobEvent, Request

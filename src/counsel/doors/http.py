@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from counsel import __version__
+from counsel.dataclass import dataclass
 from counsel.doors import api, auth
 from counsel.doors.auth import App, Guard
 from counsel.doors.http_connection import Connection, Pool

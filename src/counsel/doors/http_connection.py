@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from counsel.dataclass import dataclass
 from counsel.doors.listening import MOST_CONNECTIONS, Waiting
 
 LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers

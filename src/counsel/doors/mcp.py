@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, TypeAlias
 
+from counsel.dataclass import dataclass
 from counsel.doors import limits, outputs, results, schema
 from counsel.doors.calls import Call, Leaving
 from counsel.doors.limits import Transport

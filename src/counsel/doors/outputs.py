@@ -6,9 +6,9 @@ import json
 import os
 import re
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 
+from counsel.dataclass import dataclass
 from counsel.doors import words
 from counsel.requests import Engine
 from counsel.types import Json

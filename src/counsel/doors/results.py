@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from counsel.dataclass import dataclass
 from counsel.doors import outputs, words
 from counsel.errors import CounselError
 from counsel.types import Json

@@ -14,9 +14,10 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.doors import protocol
 from counsel.doors.auth import Receive, Scope, Send
 from counsel.doors.mcp import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -13,6 +13,7 @@ from counsel import logs
 from counsel import settings as settings_
 from counsel.agents.base import AGENTS
 from counsel.caller import Caller, chain
+from counsel.dataclass import dataclass
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]

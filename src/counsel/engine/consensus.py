@@ -10,9 +10,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from counsel import sizes
+from counsel.dataclass import dataclass
 from counsel.engine import chat, conversation, packing, prompts, results, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step

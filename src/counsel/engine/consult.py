@@ -6,10 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from counsel import shortage
+from counsel.dataclass import dataclass
 from counsel.engine import diary, ledger, results, tokens, unanswered
 from counsel.engine.gate import Gate
 from counsel.engine.live import Live

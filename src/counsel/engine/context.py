@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine import files, images
 from counsel.engine.files import Source, TextFile
 from counsel.engine.folders import Folders

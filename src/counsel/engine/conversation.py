@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from counsel.dataclass import dataclass
 from counsel.engine import prompts, tokens
 from counsel.engine.images import fit
 from counsel.engine.routes import Route

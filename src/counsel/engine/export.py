@@ -15,10 +15,11 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine.folders import Folders, expand
 from counsel.errors import Conflict, CounselError, FileNotAllowed, InvalidArgument
 from counsel.types import Json

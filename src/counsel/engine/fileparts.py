@@ -6,8 +6,9 @@ import codecs
 import io
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from counsel.dataclass import dataclass
 from counsel.engine import decoding
 from counsel.engine.folders import Opened
 from counsel.errors import FileTooLarge, InvalidArgument

@@ -6,11 +6,11 @@ import html
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from counsel.dataclass import dataclass
 from counsel.engine import fileparts, secretfiles
 from counsel.engine.decoding import decode, split_lines
 from counsel.engine.fileparts import Part, Range, no_such_line

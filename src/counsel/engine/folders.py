@@ -13,11 +13,11 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from counsel import shortage
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine import secretfiles
 from counsel.errors import CounselError, FileNotAllowed, InvalidArgument, NotFound
 

@@ -10,9 +10,10 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -11,9 +11,10 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from counsel.dataclass import dataclass
 from counsel.engine import picture_work
 from counsel.engine.folders import Folders
 from counsel.errors import CounselError, FileTooLarge, InvalidArgument

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from counsel import sizes
 from counsel.agents import registry
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine import arguments, context, ids, lineage, tags
 from counsel.engine.consensus import MAX_MODELS
 from counsel.engine.export import where

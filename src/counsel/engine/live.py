@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
+from counsel.dataclass import dataclass
 from counsel.following import EventQueue
 from counsel.requests import JobEvent
 from counsel.textbuffer import TextBuffer

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from counsel.dataclass import dataclass
 from counsel.engine.store.conversations import Message
 from counsel.requests import Status
 from counsel.types import Json

@@ -7,8 +7,9 @@ import hashlib
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from counsel.dataclass import dataclass
 
 _SEPARATOR = "-"
 

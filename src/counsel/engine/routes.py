@@ -6,11 +6,12 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from counsel import logs
 from counsel.agents import registry
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine import lineage
 from counsel.errors import ModelNotFound
 from counsel.models import prices, select

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from counsel.dataclass import dataclass
 from counsel.engine.live import Live
 from counsel.engine.store.database import StoreError
 from counsel.engine.task import Job

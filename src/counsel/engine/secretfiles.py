@@ -6,13 +6,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 
 from counsel.agents.base import place
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine import secretcontent
 
 

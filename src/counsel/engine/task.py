@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.requests import Status
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity

@@ -9,10 +9,10 @@ import logging
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import Place
+from counsel.dataclass import dataclass
 from counsel.engine.toolservers import Shared
 from counsel.errors import UpstreamError
 from counsel.servers import starting

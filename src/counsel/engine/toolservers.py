@@ -7,7 +7,6 @@ before they start what it names.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from counsel.agents import environment, trust
@@ -15,6 +14,7 @@ from counsel.agents.base import AGENTS, Place, place
 from counsel.agents.serverform import Server
 from counsel.caller import Caller
 from counsel.configfiles.safewrite import Reader
+from counsel.dataclass import dataclass
 from counsel.errors import InvalidArgument, NotFound, Refused, SelfConsultation
 from counsel.servers import starting
 from counsel.servers.listing import Found, listing

@@ -12,10 +12,11 @@ import hashlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from counsel.caller import Caller
+from counsel.dataclass import dataclass
 from counsel.engine import tokens, unanswered
 from counsel.engine.routes import Route
 from counsel.engine.toollinks import Link, Said, links

@@ -10,11 +10,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from counsel.agents.base import AGENTS
+from counsel.dataclass import dataclass
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.models import proxies
 from counsel.models import rows as rows_

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, TypeAlias
 
+from counsel.dataclass import dataclass
 from counsel.errors import (
     AuthenticationFailed,
     ContextLengthExceeded,

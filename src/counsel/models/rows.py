@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from counsel.agents.base import AGENTS
+from counsel.dataclass import dataclass
 from counsel.models.wires import WIRES
 from counsel.settings import salvage
 from counsel.types import EFFORTS, Model, Provider

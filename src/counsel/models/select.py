@@ -7,8 +7,8 @@ The order is the user's (`COUNSEL_AUTO_ORDER`: models, aliases or providers) or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from counsel.dataclass import dataclass
 from counsel.errors import ContextLengthExceeded, CounselError, ModelNotFound, ProviderUnavailable
 from counsel.models.catalog import Catalog, Target, agent_named
 from counsel.types import Model

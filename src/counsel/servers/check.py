@@ -6,12 +6,13 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from http import HTTPStatus
 from typing import IO, Any
 
 from counsel.agents import trust
 from counsel.agents.base import Place
+from counsel.dataclass import dataclass
 from counsel.errors import InvalidArgument
 from counsel.servers import starting
 from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, load, reason, tail

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.skills.frontmatter import Frontmatter, words
 from counsel.skills.yamlite import Mapping, Scalar
 

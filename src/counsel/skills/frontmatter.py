@@ -6,8 +6,8 @@ What one particular agent makes of a file is in that agent's room (`agents/*/ski
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from counsel.dataclass import dataclass
 from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 FORGIVING = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)

@@ -13,11 +13,12 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from counsel import private
+from counsel.dataclass import dataclass
 from counsel.errors import Conflict
 from counsel.settings import default_home
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from counsel.agents.base import AGENTS
+from counsel.dataclass import dataclass
 from counsel.skills.copies import drifted, grouped
 from counsel.skills.record import Skill
 

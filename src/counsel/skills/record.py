@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from counsel.dataclass import dataclass
 
 Scope: TypeAlias = Literal["project", "user", "plugin", "admin", "system"]
 SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "admin", "system")

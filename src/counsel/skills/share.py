@@ -10,11 +10,12 @@ import os
 import shutil
 import stat
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from counsel.agents.base import AGENTS, Place
+from counsel.dataclass import dataclass
 from counsel.errors import Conflict, InvalidArgument
 from counsel.skills.copies import drifted, folder_digest
 from counsel.skills.discover import list_skills, room, standing

@@ -10,10 +10,12 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from counsel.dataclass import dataclass
 
 SKILL_FILE = "SKILL.md"
 LONGEST = 16_000_000  # bytes of one SKILL.md that are looked at

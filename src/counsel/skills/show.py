@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.errors import NotFound
 from counsel.skills.check import Finding, check_skill
 from counsel.skills.copies import files_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.doors import calls
 from counsel.doors.calls import Call
 from counsel.requests import Request

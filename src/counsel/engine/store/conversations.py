@@ -6,9 +6,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from counsel.dataclass import dataclass
 from counsel.engine.store.database import Database, Work
 from counsel.types import Json
 

@@ -10,9 +10,9 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.engine import packing
 from counsel.engine.store import conversations
 from counsel.engine.store.database import Database, Work

@@ -9,10 +9,11 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from counsel import private
+from counsel.dataclass import dataclass
 from counsel.engine.store import backups, copying, files, recovery
 from counsel.engine.store.connections import connect, patiently
 from counsel.engine.store.schema import climbed, migrate

@@ -14,9 +14,9 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
+from counsel.dataclass import dataclass
 from counsel.engine.store import backups, copying, files
 from counsel.engine.store.schema import climbed, migrate
 from counsel.errors import ConfigInvalid

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from counsel.dataclass import dataclass
 from counsel.types import EFFORTS, Adapted, Call, Effort, Endpoint, MediaResolution, Model, Verbosity
 
 DEFAULT_TEMPERATURE = 0.5
