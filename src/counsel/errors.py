@@ -32,21 +32,41 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+LONGEST = 4_000  # characters of a message or of a field: an argument of 98 KB must not come back in its error
+_WHOLE = frozenset({"partial"})  # the beginning of an answer, which was paid for
+_MOST_ENTRIES = 100
+
+
+def bounded(value: Any, most: int = LONGEST) -> Any:
+    """The value with every text in it cut in its middle: its start and what is said after it stay readable."""
+    if isinstance(value, str):
+        if len(value) <= most:
+            return value
+        head, tail = most * 3 // 4, most // 5
+        return f"{value[:head]}… [{len(value) - head - tail:,} characters left out] …{value[-tail:]}"
+    if isinstance(value, dict):
+        return {name: held if name in _WHOLE else bounded(held, most) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [bounded(held, most) for held in value[:_MOST_ENTRIES]]
+    return value
+
 
 class CounselError(Exception):
     """A failure with a code, what happened, and what to do next.
 
     `fields` go to the caller as they are (provider, file, retry_after, partial text …): they must never
-    hold a key, a token or a prompt.
+    hold a key, a token or a prompt. Texts are bounded; `partial` alone is whole.
     """
 
     code: ClassVar[str] = "INTERNAL"
 
     def __init__(self, message: str, *, hint: str | None = None, **fields: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.fields = {name: value for name, value in fields.items() if value is not None}
+        self.message: str = bounded(message)
+        super().__init__(self.message)
+        self.hint: str | None = bounded(hint)
+        self.fields: dict[str, Any] = bounded(
+            {name: value for name, value in fields.items() if value is not None}
+        )
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from counsel.doors import place
 from counsel.doors.ask_client import AskClient, AskError
 from counsel.doors.ask_service import AskService, sweep
 from counsel.doors.lines import Splitter, encode
+from counsel.doors.objects import Objects
 from counsel.doors.visitor import Visitor
 from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Conflict, InvalidArgument
@@ -169,6 +171,56 @@ async def test_a_bad_line_is_an_error_for_that_line_only(engine, fake_api, home,
         assert words in bad["error"]
         assert bad["requestId"] == ("a" if b'"requestId": "a"' in line else None)
         wire.close()
+
+
+async def test_the_seeds_client_writes_no_line_end_and_is_answered(engine, fake_api, home) -> None:
+    async with service(engine, fake_api, home) as served:
+        for prompt in ("hello", 'a } in a text \\" {', "x" * 300_000):
+            wire = await Wire.to(served.path)
+            message = {"requestId": "a", "model": "gpt-5", "prompt": prompt, "sessionTag": None}
+            wire.writer.write(json.dumps(message).encode())
+            assert (await wire.line())["text"] == f"gpt-5 says: {prompt}"
+            wire.close()
+
+
+async def test_two_objects_without_a_line_end_are_two_requests(engine, fake_api, home) -> None:
+    async with service(engine, fake_api, home) as served:
+        wire = await Wire.to(served.path)
+        message = {"model": "gpt-5", "prompt": "hello"}
+        both = [json.dumps({"requestId": name, "sessionTag": name, **message}) for name in ("a", "b")]
+        wire.writer.write("".join(both).encode())
+        wire.send("c", sessionTag="c")
+        got = await wire.lines(3)
+        assert {name: answer["text"] for name, answer in got.items()} == dict.fromkeys(
+            "abc", "gpt-5 says: hello"
+        )
+        wire.close()
+
+
+@given(data=st.data())
+def test_an_objects_end_is_found_however_it_is_split(data: st.DataObject) -> None:
+    values = st.recursive(
+        st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+    objects = data.draw(st.lists(st.dictionaries(st.text(), values), min_size=1, max_size=4))
+    ends = data.draw(
+        st.sampled_from([("", " "), ("\n", "\n ")]).flatmap(
+            lambda kind: st.lists(st.sampled_from(kind), min_size=len(objects), max_size=len(objects))
+        )
+    )
+    text = "".join(json.dumps(one) + end for one, end in zip(objects, ends, strict=True)).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
+    found: list[bytes] = []
+    filled, split = Objects(), Splitter(found.append, lambda _: None)
+    for piece in pieces:
+        split.feed(filled.feed(piece))
+    assert [json.loads(line) for line in found] == objects
+
+
+def test_what_is_no_object_waits_for_its_line_end() -> None:
+    for text in (b'"text"', b"[1]", b"}", b"{" * 200, b'{"a": ', b'{"a": "}'):
+        assert Objects().feed(text) == text
 
 
 async def test_failures_are_errors_with_a_code(engine, fake_api, home) -> None:

@@ -50,6 +50,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("chat", {"prompt": 3}, "prompt must be text, not a number"),
     ("chat", {"prompt": " "}, "prompt must not be empty"),
     ("chat", {"prompt": None}, "prompt must be text, not null"),
+    ("chat", {"prompt": ""}, "prompt must not be empty"),
+    ("cancel_job", {"continuation_id": None}, "continuation_id must be text, not null"),
     ("chat", {"prompt": "p", "modle": "x"}, "modle is not known (did you mean model?)"),
     ("chat", {"prompt": "p", "temperature": 1.1}, "temperature must be from 0 to 1, not 1.1"),
     ("chat", {"prompt": "p", "temperature": True}, "temperature must be a number, not true or false"),
@@ -76,6 +78,16 @@ BAD: list[tuple[str, Any, str]] = [
 def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: Any) -> None:
     schema.check(tool, TOOLS[tool].schema, arguments)
     jsonschema.validate(arguments or {}, TOOLS[tool].schema)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("blank", [None, ""])
+def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
+    tool = TOOLS[name]
+    given = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}
+    required = {field: given[field] for field in tool.required}
+    optional = {field: blank for field in tool.properties if field not in tool.required}
+    assert schema.check(name, tool.schema, {**required, **optional}) == required
 
 
 @pytest.mark.parametrize(("tool", "arguments", "said"), BAD)

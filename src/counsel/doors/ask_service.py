@@ -1,6 +1,6 @@
 """askModel without MCP: one unix socket per session, for programs that host agents (docs/askmodel.md).
 
-Lines of JSON, any number of requests at once on one connection:
+Lines of JSON, any number of requests at once on one connection (an object without a line's end is taken, too):
 
     in    {"requestId", "model", "prompt", "sessionTag"?, "timestamp"?, "stream"?, "tools"?}
           {"requestId", "cancel": true}
@@ -32,6 +32,7 @@ from counsel.doors.lines import LINES_AT_ONCE, Splitter
 from counsel.doors.listening import Waiting, most_connections, say_little_about_accepting
 from counsel.doors.longlines import TooLong
 from counsel.doors.messages import Unreadable, encode, parse
+from counsel.doors.objects import Objects
 from counsel.doors.socket import peer_uid
 from counsel.doors.visitor import Visitor
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument, RateLimited
@@ -55,6 +56,7 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "tools": (list, "a list of texts"),
     "cancel": (bool, "true or false"),
 }
+_NEEDED = ("requestId", "model", "prompt")
 
 
 def check_session(session: str) -> str:
@@ -147,11 +149,11 @@ class Connection:
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         lines: deque[bytes] = deque()
-        split = Splitter(lines.append, self._refuse)
+        objects, split = Objects(), Splitter(lines.append, self._refuse)
         self._service.idle.add(self)
         try:
             while data := await reader.read(_CHUNK):
-                split.feed(data)
+                split.feed(objects.feed(data))
                 while lines:
                     await self._handle(lines)
         finally:
@@ -285,11 +287,15 @@ def _object(data: bytes) -> Json:
         raise InvalidArgument(f"This line is not a JSON object: {error}.", hint=hint) from None
     if not isinstance(message, dict):
         raise InvalidArgument("This line is not a JSON object.", hint=hint)
-    return message
+    return {
+        name: value
+        for name, value in message.items()
+        if name in _NEEDED or name not in _TYPES or (value is not None and value != "")
+    }
 
 
 def _check(message: Json) -> None:
-    required = ("requestId",) if message.get("cancel") else ("requestId", "model", "prompt")
+    required = ("requestId",) if message.get("cancel") else _NEEDED
     for name in required:
         if not message.get(name):
             raise InvalidArgument(f"{name} is missing.", hint="Needed: requestId, model, prompt.")

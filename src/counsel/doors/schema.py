@@ -27,7 +27,7 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def check(tool: str, schema: Json, arguments: Any) -> Json:
     """The arguments, or `InvalidArgument` with everything that is wrong with them."""
-    given = {} if arguments is None else arguments
+    given = {} if arguments is None else _without_blanks(schema, arguments)
     problems = list(islice(_problems("", schema, given), MOST_PROBLEMS + 1))
     if problems:
         more = ["and more"] if len(problems) > MOST_PROBLEMS else []
@@ -35,6 +35,18 @@ def check(tool: str, schema: Json, arguments: Any) -> Json:
         raise InvalidArgument(f"{tool}: {shown}.", hint=_usage(schema))
     checked: Json = given
     return checked
+
+
+def _without_blanks(schema: Json, arguments: Any) -> Any:
+    """`null` and `""` for an optional argument mean that it was not given: many clients fill in every field."""
+    if not isinstance(arguments, dict):
+        return arguments
+    optional = schema["properties"].keys() - set(schema.get("required", ()))
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name not in optional or (value is not None and value != "")
+    }
 
 
 def _usage(schema: Json) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields, replace
 from typing import Any, get_args
 
 from counsel.errors import InvalidArgument
@@ -61,6 +61,22 @@ _FIELDS: dict[type, list[tuple[str, Any]]] = {
     kind: [(field.name, field.default) for field in fields(kind) if field.name in _CHECKS]
     for kind in (ChatRequest, ConsensusRequest)
 }
+
+
+def without_blanks(request: Request) -> Request:
+    """`None` and `""` for an optional argument mean that it was not given."""
+    blank = {
+        name: default
+        for name, default in _FIELDS[type(request)]
+        if default is not MISSING
+        and _is_blank(getattr(request, name))
+        and default is not getattr(request, name)
+    }
+    return replace(request, **blank) if blank else request
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value)
 
 
 def check(request: Request) -> None:

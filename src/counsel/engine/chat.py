@@ -36,6 +36,9 @@ async def run(talk: Consultation, router: Router, database: Database, cache: Ans
         talk, routes(job, router, history, database), history, database, cache
     )
     about = results.metadata(reply)
+    if job.task.models[0].lower() == "auto" and reply.model in members(history):
+        note = {"kind": "member", "text": f"{reply.model} answers: it was part of the consensus before."}
+        about["notices"] = [*about.get("notices", []), note]
     if passed_over:
         about |= {"passed_over": passed_over, "cost_usd": _with_failures(reply, passed_over)}
     return Outcome(
@@ -56,14 +59,25 @@ def routes(job: Job, router: Router, history: History, database: Database) -> li
     if name.lower() != "auto":
         return [router.route(name, job.caller)]
     kept = conversations.by_id(database, job.conversation)
-    own = _kept(kept["model"] if kept else None, job, router)
+    names = [kept["model"]] if kept and kept["model"] else members(history)
+    own = [route for route in (_kept(name, job, router) for name in names) if route]
     try:
         others = router.auto(job.caller, needs(job, history))
     except CounselError:
-        if own is None:
+        if not own:
             raise
         others = []
-    return [own, *(route for route in others if route.name != own.name)] if own else others
+    mine = {route.name for route in own}
+    return [*own, *(route for route in others if route.name not in mine)]
+
+
+def members(history: History) -> list[str]:
+    """Who answered last, when that was a consensus: a chat that names no model stays with one of them."""
+    last = next((message for message in reversed(history.messages) if message.role == "assistant"), None)
+    told = last.about.get("models", []) if last else []
+    return list(
+        dict.fromkeys(entry["model"] for entry in told if isinstance(entry, dict) and "model" in entry)
+    )
 
 
 def _kept(name: str | None, job: Job, router: Router) -> Route | None:
@@ -153,6 +167,7 @@ def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
     task = job.task
     asked = task.prompt if task.prompt != task.text else None
     sources: Json = {"sources": list(task.sources)} if task.sources else {}
+    sources |= {"settings": settings} if (settings := task.settings()) else {}
     return (
         Message(
             role="user",

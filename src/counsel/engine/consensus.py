@@ -27,6 +27,7 @@ from counsel.types import Call, Json, Turn
 
 log = logging.getLogger("counsel.consensus")
 MAX_MODELS = 20
+_SHOWN = frozenset({"provider", "usage", "cost_usd", "response_time_ms", "finish_reason"})  # of each member
 GRACE = 120.0  # seconds that the last one gets once all others are done
 
 
@@ -257,10 +258,24 @@ def _outcome(
     return Outcome(
         status="completed_with_errors" if failures else "completed",
         result=result,
-        messages=chat.turn(job, text, result["metadata"]),
+        messages=chat.turn(job, text, {**result["metadata"], "models": _members(voices, answers)}),
         completed=len(voices),
         text=text,
     )
+
+
+def _members(voices: list[Voice], answers: Mapping[str, Reply]) -> list[Json]:
+    """Who answered, for the conversation: a chat that goes on stays with one of them."""
+    return [
+        {
+            "model": voice.route.name if voice.route else voice.label,
+            **{
+                name: value for name, value in results.metadata(answers[voice.slot]).items() if name in _SHOWN
+            },
+        }
+        for voice in voices
+        if voice.slot in answers
+    ]
 
 
 def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[Failure]) -> str:

@@ -28,7 +28,7 @@ from counsel.engine.running import Running
 from counsel.engine.store import conversations, jobs
 from counsel.engine.store.database import Database
 from counsel.engine.task import Job
-from counsel.engine.titles import Summariser
+from counsel.engine.titles import SUMMARY_LENGTH, Summariser, snippet
 from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.models.transport import Transport
 from counsel.requests import JobEvent, Request
@@ -38,7 +38,8 @@ from counsel.types import Json
 log = logging.getLogger("counsel.engine")
 _POLL = 0.1  # seconds between looks at a job that another process runs
 _KEYLESS = 10.0  # seconds that an interrupted job may wait for somebody to go on with it
-_SUMMARY_WAIT = 10.0  # seconds that a synchronous call waits for its summary
+_SUMMARY_WAIT = 2.0  # seconds that a synchronous call waits for its summary
+_SUMMARY_PAUSE = 60.0  # seconds in which nobody waits for a summariser that was late
 
 
 async def open_engine(home: Path | None = None) -> Engine:
@@ -63,6 +64,7 @@ class Engine:
             ownership=Ownership(home / "run" / "owners"),
             secret=Secret(home),
         )
+        self._summaries_late = 0.0  # until then nobody waits for one
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,10 +119,11 @@ class Engine:
         result = running.result or {}
         if running.summary:
             coming = {task for task in (running.titling, running.summary) if task}
-            await asyncio.wait(coming, timeout=_SUMMARY_WAIT)
-            result = {**result, "title": running.title}
-            if running.summary.done() and not running.summary.cancelled():
-                result["final_summary"] = running.summary.result()
+            late = time.monotonic() < self._summaries_late
+            _, missing = await asyncio.wait(coming, timeout=0 if late else _SUMMARY_WAIT)
+            if missing and not late:
+                self._summaries_late = time.monotonic() + _SUMMARY_PAUSE
+            result = {**result, "title": running.title, "final_summary": _summary(running)}
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
@@ -268,3 +271,11 @@ def _unknown(any_id: str) -> NotFound:
         f"There is no job {any_id[:80]}.",
         hint="It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
     )
+
+
+def _summary(running: Running) -> str:
+    """By the model, if it has come; else the beginning of the answer."""
+    made = running.summary
+    if made and made.done() and not made.cancelled() and not made.exception():
+        return made.result()
+    return snippet(str((running.result or {}).get("content", "")), SUMMARY_LENGTH)

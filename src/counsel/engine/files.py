@@ -79,7 +79,8 @@ def wanted(name: str, folders: Folders) -> Wanted:
     if not found or os.path.lexists(path):
         return Wanted(name, path)
     first, last = (int(text) if text else None for text in found.groups()[1:])
-    if (first is None and last is None) or first == 0 or last == 0 or (first and last and first > last):
+    first = 1 if first == 0 else first
+    if (first is None and last is None) or last == 0 or (first and last and first > last):
         raise InvalidArgument(
             f"{name}: the range of lines is empty.",
             hint="Write {10:50}, {10:} or {:50}; lines count from 1.",

@@ -9,6 +9,7 @@ import base64
 import binascii
 import contextlib
 import io
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,11 +38,16 @@ _SVG = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml|<!--|<!DOCTYPE svg|<svg)", 
 _DATA_URL = re.compile(
     r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w.+=-]+)*),(.*)", re.DOTALL | re.ASCII | re.IGNORECASE
 ).fullmatch
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}+\s*+").fullmatch
+_BASE64_PICTURE = re.compile(  # PNG, JPEG, GIF, WEBP; the shortest picture has 35 bytes
+    r"\s*+(?:iVBORw0KGgo|/9j/|R0lGOD[dl]h|UklGR)[A-Za-z0-9+/\s]{32,}+={0,2}+\s*+"
+).fullmatch
+_LONGEST_PATH = 4096
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE).match
 
 
 def load(given: str, number: int, folders: Folders) -> Image:
-    """One entry of `images`: a path or a data URL."""
+    """One entry of `images`: a path, a data URL, or a picture in base64 alone."""
     if given[:5].lower() == "data:":
         return checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders.caller.settings)
     if _URL(given):
@@ -50,12 +56,49 @@ def load(given: str, number: int, folders: Folders) -> Image:
             hint="Save the picture to a file inside your folder, or send a data URL.",
             file=given[:200],
         )
+    if _is_base64(given) and not _is_there(given, folders):
+        return checked(
+            *_from_base64(given, f"image {number} (base64)", folders.caller.settings), folders.caller.settings
+        )
     limit = folders.caller.settings.max_image_bytes
     with folders.open(given, folders.locate(given)) as opened:
         data = b"" if opened.size > limit else opened.read(limit + 1)
         if opened.size > limit or len(data) > limit:
             raise _too_many_bytes(given, limit)
     return replace(checked(data, given, folders.caller.settings), path=opened.path)
+
+
+def _is_base64(given: str) -> bool:
+    """Whether this is a picture's bytes in base64. A path may look like it, too: `/9j/` is how every JPEG begins."""
+    if not _BASE64_PICTURE(given):
+        return len(given) > _LONGEST_PATH and bool(_BASE64(given))
+    return True
+
+
+def _is_there(given: str, folders: Folders) -> bool:
+    if len(given) > _LONGEST_PATH:
+        return False
+    try:
+        return os.path.lexists(folders.locate(given))
+    except (CounselError, ValueError):
+        return False
+
+
+def _from_base64(given: str, name: str, settings: Settings) -> tuple[bytes, str]:
+    limit = settings.max_image_bytes
+    text = "".join(given.split())  # the `base64` command breaks its lines
+    if len(text) > (limit + 2) // 3 * 4:
+        raise _too_many_bytes(name, limit)
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        kind(data, name)
+    except (binascii.Error, ValueError, InvalidArgument):
+        raise InvalidArgument(
+            f"{name} is neither a file that exists nor a PNG, JPEG, GIF or WEBP picture in base64.",
+            hint="Send a path, data:image/png;base64,…, or the base64 of the whole picture.",
+            file=name,
+        ) from None
+    return data, name
 
 
 def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]:

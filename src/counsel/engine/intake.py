@@ -11,7 +11,7 @@ from counsel import sizes
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.dataclass import dataclass
-from counsel.engine import arguments, context, ids, lineage, tags
+from counsel.engine import arguments, context, ids, lineage, panel, tags
 from counsel.engine.consensus import MAX_MODELS
 from counsel.engine.export import where
 from counsel.engine.routes import Router
@@ -36,6 +36,7 @@ class Arrival:
 async def receive(
     request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
 ) -> Arrival:
+    request = arguments.without_blanks(request)
     arguments.check(request)
     sizes.check(request, caller.settings)
     if not is_sound(request.prompt):  # vendors refuse half a character
@@ -90,7 +91,7 @@ def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]
         return (request.model,)
     if not 1 <= len(request.models) <= MAX_MODELS:
         raise InvalidArgument(f"A consensus takes 1 to {MAX_MODELS} models, not {len(request.models)}.")
-    return request.models
+    return panel.chosen(request, router, caller)
 
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:

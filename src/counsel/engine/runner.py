@@ -14,7 +14,7 @@ from typing import Any
 
 from counsel import kept, shortage
 from counsel.caller import Caller
-from counsel.engine import chat, consensus, exporting, leftovers, partial
+from counsel.engine import chat, consensus, exporting, ids, leftovers, partial
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation
 from counsel.engine.describing import Describer
@@ -213,6 +213,8 @@ class Runner:
         def also(db: sqlite3.Connection) -> Json:
             count = turn(db)
             result["continuation"] = {**result["continuation"], "messageCount": count}
+            if count == len(outcome.messages) and not ids.is_ours(job.conversation):
+                result["continuation"]["status"] = "new"  # nothing was known under the caller's name
             return {"continuation": result["continuation"]}
 
         running.ending = True

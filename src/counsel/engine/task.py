@@ -16,6 +16,17 @@ from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
 TOOLS = frozenset({"chat", "askModel", "consensus"})  # kinds of jobs that this release can run
 _DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
 
+SETTINGS = (
+    "temperature",
+    "reasoning_effort",
+    "verbosity",
+    "use_websearch",
+    "media_resolution",
+    "tools",
+    "cross_feedback",
+    "feedback_prompt",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -45,6 +56,13 @@ class Task:
         return Knobs(
             temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
         )
+
+    def settings(self) -> Json:
+        """What the caller set, for who reads the conversation later; what was left to us is not there."""
+        held = {name: getattr(self, name) for name in SETTINGS}
+        given = {name: value for name, value in held.items() if value or (value == 0 and value is not False)}
+        given["models"] = list(self.models)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
     def asked_for(self, setting: str) -> bool:
         """False for a setting that the caller left to us: nobody needs to hear that a model does not take it."""

@@ -16,6 +16,7 @@ from counsel.types import Call, Finished, Knobs, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
+SUMMARY_LENGTH = 200
 _SECONDS = 20
 _READ = 12_000  # characters of a text that the small model is shown
 
@@ -43,10 +44,10 @@ class Summariser:
         return snippet(said.strip("\"'` \n"), TITLE_LENGTH) if said else title_of(prompt)
 
     async def summary(self, text: str, job: Job) -> str:
-        return await self._say(prompts.SUMMARY, text, job) or snippet(text, 200)
+        return await self._say(prompts.SUMMARY, text, job) or snippet(text, SUMMARY_LENGTH)
 
     async def running(self, text: str, job: Job) -> str:
-        return await self._say(prompts.RUNNING, text[-_READ:], job) or snippet(text[-400:], 200)
+        return await self._say(prompts.RUNNING, text[-_READ:], job) or snippet(text[-400:], SUMMARY_LENGTH)
 
     async def _say(self, wish: str, text: str, job: Job) -> str:
         try:

@@ -71,7 +71,7 @@ OBJECT: Json = {"type": "object"}
 ASKS: Json = {"destructiveHint": False, "openWorldHint": True}
 
 FILES = texts("Files to include: absolute paths or relative to the working folder; path{10:50} for lines.")
-IMAGES = texts("Image paths or data: URLs.")
+IMAGES = texts("Image paths, data: URLs or base64.")
 CONTINUE = text("Continue this conversation (id from an earlier result).")
 EFFORT = choice("Reasoning depth.", EFFORTS, "medium")
 BACKGROUND = switch("Run in the background: returns an id at once for check_status.")

@@ -46,7 +46,7 @@ TOOL = base.Tool(
             "items": _MODEL,
             "minItems": 1,
             "maxItems": MOST_MODELS,
-            "description": 'Models to consult: "o3" or {"model": "o3"}.',
+            "description": 'Models to consult: "o3" or {"model": "o3"}; ["auto"]: three of different vendors.',
         },
         "files": base.FILES,
         "images": base.IMAGES,

@@ -1,0 +1,219 @@
+"""What callers of other servers send: blanks, their own names, base64 alone, `auto` in a consensus."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+
+import pytest
+from PIL import Image
+
+from counsel.engine import ids
+from counsel.errors import CounselError, UpstreamError, from_dict
+from counsel.requests import ChatRequest, ConsensusRequest
+
+
+async def ask(engine, caller, prompt="hello", **fields):
+    job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
+    return await engine.wait(job)
+
+
+async def hold(engine, caller, **fields):
+    job = await engine.submit(ConsensusRequest(prompt="which?", **fields), caller)
+    return await engine.wait(job)
+
+
+def picture(kind: str) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(out, kind)
+    return out.getvalue()
+
+
+# ── blanks ──
+
+
+async def test_blanks_are_arguments_that_were_not_given(engine, caller) -> None:
+    blank = {"continuation_id": "", "files": None, "images": "", "temperature": None, "verbosity": ""}
+    result = await ask(engine, caller(), model="", reasoning_effort="", export="", **blank)
+    assert result["continuation"]["id"].startswith("conv_")
+    assert "settings_left_out" not in result["metadata"]
+
+
+# ── names ──
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["conv_V1StGXR8_Z", "conv_a1b2c3d4e5", "conv_abc123def", "conv_abc123", "consensus_1703123456789_xyz789"],
+)
+async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new(
+    engine, caller, name
+) -> None:
+    first = await ask(engine, caller(), continuation_id=name)
+    assert (first["continuation"]["id"], first["continuation"]["status"]) == (name, "new")
+    again = await ask(engine, caller(), continuation_id=name)
+    assert again["continuation"]["messageCount"] == 4
+    assert "status" not in again["continuation"]
+
+
+async def test_a_conversation_of_our_own_is_not_called_new(engine, caller) -> None:
+    assert "status" not in (await ask(engine, caller()))["continuation"]
+
+
+@pytest.mark.parametrize("cut", [36, 35, 28, 23, 18, 14, 13, 9])
+def test_the_start_of_one_of_our_names_stays_ours(cut: int) -> None:
+    assert ids.is_ours("conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc42"[: 5 + cut])
+
+
+# ── pictures ──
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
+@pytest.mark.parametrize("broken", [False, True])
+async def test_a_picture_in_base64_alone_is_seen(engine, caller, fake_api, kind, broken) -> None:
+    data = picture(kind)
+    text = base64.encodebytes(data).decode() if broken else base64.b64encode(data).decode()
+    await ask(engine, caller(), images=(text,))
+    assert base64.b64encode(data).decode() in json.dumps(fake_api.log.requests[-1].body)
+
+
+async def test_a_path_that_exists_wins_over_base64(engine, caller, fake_api, project) -> None:
+    text = base64.b64encode(picture("PNG")).decode().replace("/", "+")
+    (project / text).write_bytes(picture("JPEG"))
+    await ask(engine, caller(), images=(text,))
+    assert "image/jpeg" in json.dumps(fake_api.log.requests[-1].body)
+
+
+@pytest.mark.parametrize("text", ["iVBORw0KGgo" + "A" * 60, "QUFB" * 30_000, "/9j/" + "x" * 60])
+async def test_base64_that_is_no_picture_is_refused_in_few_words(engine, caller, fake_api, text) -> None:
+    with pytest.raises(CounselError) as caught:
+        await ask(engine, caller(), images=(text,))
+    assert caught.value.code == "INVALID_ARGUMENT"
+    assert len(json.dumps(caught.value.as_dict())) < 1_000
+    assert not fake_api.log.requests
+
+
+# ── ranges ──
+
+
+@pytest.mark.parametrize(
+    ("written", "lines"), [("{0:2}", "1-2"), ("{0:}", "1-4"), ("{2:}", "2-4"), ("{:3}", "1-3")]
+)
+async def test_line_ranges_as_converse_takes_them(engine, caller, fake_api, project, written, lines) -> None:
+    (project / "f.txt").write_text("a\nb\nc\nd\n")
+    await ask(engine, caller(), files=(f"f.txt{written}",))
+    assert f"{lines} of 4" in json.dumps(fake_api.log.requests[-1].body)
+
+
+# ── errors ──
+
+
+@pytest.mark.parametrize("argument", ["files", "images", "model", "continuation_id", "session_tag", "tools"])
+async def test_an_error_does_not_repeat_98_kilobytes(engine, caller, argument) -> None:
+    long = "x/" * 50_000
+    value = (long,) if argument in {"files", "images", "tools"} else long
+    fields = {"model": "gpt-5", argument: value, "tool": "askModel" if argument == "session_tag" else "chat"}
+    with pytest.raises(CounselError) as caught:
+        await engine.wait(await engine.submit(ChatRequest(prompt="p", **fields), caller()))
+    assert len(json.dumps(caught.value.as_dict())) < 15_000
+
+
+def test_a_bounded_error_keeps_its_end_and_what_was_paid_for() -> None:
+    long = "y" * 98_000
+    error = UpstreamError(
+        f"{long} is not there.", hint=long, file=long, partial=long, failed=[{"error": long}]
+    )
+    assert error.message.endswith("is not there.")
+    assert error.partial == long
+    del error.fields["partial"]
+    assert len(json.dumps(error.as_dict())) < 20_000
+    assert from_dict(error.as_dict()).as_dict() == error.as_dict()
+
+
+# ── consensus ──
+
+
+async def test_auto_is_a_panel_of_different_vendors(engine, caller) -> None:
+    result = await hold(engine, caller(), models=("auto",), enable_cross_feedback=False)
+    vendors = [entry["metadata"]["provider"] for entry in result["phases"]["initial"]]
+    assert len(vendors) == len(set(vendors)) == 3
+    assert result["settings"]["models_requested"] == [entry["model"] for entry in result["phases"]["initial"]]
+
+
+async def test_auto_beside_a_name_is_one_more_of_another_vendor(engine, caller) -> None:
+    result = await hold(engine, caller(), models=("gpt-5", "auto"), enable_cross_feedback=False)
+    vendors = [entry["metadata"]["provider"] for entry in result["phases"]["initial"]]
+    assert vendors[0] == "openai"
+    assert len(vendors) == len(set(vendors)) == 2
+
+
+async def test_auto_with_one_vendor_is_two_of_its_models(engine, caller) -> None:
+    without = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")
+    result = await hold(engine, caller(**without), models=("auto",), enable_cross_feedback=False)
+    assert {entry["metadata"]["provider"] for entry in result["phases"]["initial"]} == {"openai"}
+    assert result["models_consulted"] == 2
+
+
+async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(engine, caller, fake_api) -> None:
+    fake_api.script(status=401, vendor="anthropic", times=None)
+    first = await hold(engine, caller(), models=("sonnet", "deepseek-v3"), enable_cross_feedback=False)
+    assert first["status"] == "no_consensus"
+    result = await ask(
+        engine, caller(), "and now?", model="auto", continuation_id=first["continuation"]["id"]
+    )
+    assert result["metadata"]["model"] == "deepseek-v3"
+    assert "deepseek-v3" in result["metadata"]["notices"][-1]["text"]
+    third = await ask(engine, caller(), "more", model="auto", continuation_id=first["continuation"]["id"])
+    assert third["metadata"]["model"] == "deepseek-v3"
+    assert "notices" not in third["metadata"]
+
+
+# ── summaries and export ──
+
+
+async def test_a_summariser_that_hangs_delays_nobody_twice(engine, caller, fake_api, monkeypatch) -> None:
+    monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 0.2)
+    for words in ("Give a title", "Summarise"):
+        fake_api.script(gate="never", gate_after=0, contains=words, times=None)
+    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    first = await ask(engine, who, "please say hello")
+    assert (first["title"], first["final_summary"]) == ("please say hello", "gpt-5 says: please say hello")
+    monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 600)
+    async with asyncio.timeout(60):
+        second = await ask(engine, who, "and again")
+    assert second["final_summary"] == "gpt-5 says: and again"
+    fake_api.open_gate("never")
+
+
+async def test_an_export_says_settings_models_usage_and_cost_of_each_turn(engine, caller, project) -> None:
+    (project / "f.txt").write_text("a\n")
+    first = await ask(
+        engine,
+        caller(),
+        temperature=0,
+        reasoning_effort="low",
+        use_websearch=True,
+        files=("f.txt",),
+        export=True,
+    )
+    name = first["continuation"]["id"]
+    await hold(engine, caller(), models=("gpt-5", "sonnet"), continuation_id=name, export=True)
+    about = json.loads((project / name / "metadata.json").read_text())
+    chat, consensus = about["turns"]
+    assert (
+        chat["settings"] | {"temperature": 0, "reasoning_effort": "low", "use_websearch": True}
+        == chat["settings"]
+    )
+    assert chat["settings"]["verbosity"] is None
+    assert (chat["model"], chat["provider"], chat["models_requested"]) == ("gpt-5", "openai", ["gpt-5"])
+    assert chat["usage"]["total_tokens"] > 0
+    assert chat["cost_usd"] > 0
+    assert chat["sources"][0]["name"] == "f.txt"
+    assert [entry["provider"] for entry in consensus["models"]] == ["openai", "anthropic"]
+    assert consensus["models"][0]["usage"]["total_tokens"] > 0
+    assert (
+        about["usage"]["total_tokens"] == chat["usage"]["total_tokens"] + consensus["usage"]["total_tokens"]
+    )
+    assert about["system_prompt"]
