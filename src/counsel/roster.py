@@ -22,7 +22,7 @@ from counsel.caller import Caller
 from counsel.errors import CounselError
 from counsel.types import Json
 
-# Where an agent's own settings may be, the user's first.
+# Where an agent's own settings may be, the user's first, when that is more than its servers' files.
 CONFIG_FILES: dict[str, Callable[[Place], tuple[Path, ...]]] = {
     "claude": lambda at: (
         at.claude_json(),
@@ -62,12 +62,21 @@ def roster(caller: Caller) -> list[Json]:
             "reason": found[name].reason,
             "install": driver.agent.install,
             "login": driver.agent.login,
-            "config_files": [str(path) for path in CONFIG_FILES[name](at) if reach.isfile(path)],
+            "config_files": [str(path) for path in _config_files(name, at) if reach.isfile(path)],
             "servers": servers.get(name, 0) if servers is not None else None,
             "skills": skills.get(name, 0) if skills is not None else None,
         }
         for name, driver in drivers.items()
     ]
+
+
+def _config_files(name: str, at: Place) -> tuple[Path, ...]:
+    """By default the files that hold its servers."""
+    if name in CONFIG_FILES:
+        return CONFIG_FILES[name](at)
+    from counsel.servers.formats import FORMATS
+
+    return tuple(dict.fromkeys(home.target.path for home in FORMATS[name].homes(at)))
 
 
 def _probe(driver: registry.Driver, caller: Caller) -> Installed:

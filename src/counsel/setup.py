@@ -14,8 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from counsel.agents import installed
-from counsel.agents.base import AGENTS, Agent
+from counsel.agents.base import WITH_SETUP, Agent, HandsOn, locate
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles.journal import Operation
 from counsel.configfiles.safewrite import Planned
@@ -24,7 +23,7 @@ from counsel.doors import place as places
 from counsel.errors import Conflict, CounselError, NotFound, from_dict
 from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified
-from counsel.servers.formats import FORMATS
+from counsel.servers.formats import FORMATS, is_present
 from counsel.servers.listing import Found, problem_words
 from counsel.servers.own import NAME, is_ours
 from counsel.servers.service import Servers
@@ -46,20 +45,11 @@ _AGENTS = (
 _SECRET = ("_KEY", "_TOKEN")
 
 
-def _plain(name: str) -> str:
-    return f"${{{name}}}"
-
-
-def _or_nothing(name: str) -> str:
-    return f"${{{name}:-}}"
-
-
-# Which variables an entry must name, and how: what is not set must reach counsel as nothing, not as a text.
-_HANDED_ON: dict[str, tuple[Callable[[str], bool], Callable[[str], str]]] = {
-    "claude": (lambda _: False, _plain),
-    "codex": (lambda _: True, _plain),
-    "gemini": (lambda name: name.endswith(_SECRET), _or_nothing),
-    "cursor": (lambda _: True, _or_nothing),
+# Which variables an entry must name: those that the client does not hand on by itself.
+_MISSING: dict[HandsOn, Callable[[str], bool]] = {
+    "all": lambda _: False,
+    "no secrets": lambda name: name.endswith(_SECRET),
+    "named": lambda _: True,
 }
 
 
@@ -138,8 +128,10 @@ def _home(settings: Settings) -> dict[str, str]:
 
 
 def _handed_on(agent: Agent, settings: Settings) -> dict[str, str]:
-    wanted, refer = _HANDED_ON[agent.name]
-    return {name: refer(name) for name in _variables(settings) if wanted(name)}
+    """What is not set must reach counsel as nothing, not as a text: Codex leaves it out by itself."""
+    default = ":-" if FORMATS[agent.name].syntax.expands else ""
+    missing = _MISSING[agent.hands_on]
+    return {name: f"${{{name}{default}}}" for name in _variables(settings) if missing(name)}
 
 
 def _variables(settings: Settings) -> list[str]:
@@ -161,7 +153,7 @@ class Setup:
         self.servers = Servers.here(env=self.env)
 
     def plan(self, names: Sequence[str] = (), *, remove: bool = False) -> list[Step]:
-        agents = [AGENTS[name] for name in dict.fromkeys(names)] if names else list(AGENTS.values())
+        agents = [WITH_SETUP[name] for name in dict.fromkeys(names or WITH_SETUP)]
         return [self._step(agent, remove=remove) for agent in agents]
 
     def apply(self, step: Step, *, remove: bool = False) -> None:
@@ -172,8 +164,8 @@ class Setup:
             step.action, step.error = "refused", error
 
     def _step(self, agent: Agent, *, remove: bool) -> Step:
-        program = installed.locate(agent, self.env)
-        if program is None and not remove:
+        program = locate(agent, self.env)
+        if program is None and not remove and not self._used(agent):
             return Step(agent, None, "not installed", said=f"Install it: {agent.install}")
         path = _user_home(agent, self.servers).target.path
         try:
@@ -181,6 +173,10 @@ class Setup:
         except CounselError as error:
             return Step(agent, program, "refused", path, error=error)
         return Step(agent, program, action, path, writes)
+
+    def _used(self, agent: Agent) -> bool:
+        """An application without a program on PATH (VS Code on macOS) is known by its files."""
+        return "ask" not in agent.can and is_present(agent.name, self.servers.place)
 
     # ── in ──
 

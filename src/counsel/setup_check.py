@@ -1,7 +1,7 @@
 """Does each agent really connect to counsel? The agents themselves are asked, each in its own words.
 
-Claude Code and Gemini CLI connect when they list their servers; Codex tells through its app-server. Cursor's own answer
-could not be measured, so its entry is started as Cursor would start it.
+Claude Code and Gemini CLI connect when they list their servers; Codex tells through its app-server. The
+entries of the others are started as these clients would start them.
 """
 
 from __future__ import annotations
@@ -40,13 +40,17 @@ async def check(steps: list[Step], env: Mapping[str, str], seconds: float = SECO
 
 
 def has_entry(step: Step) -> bool:
-    return bool(step.program) and step.action in {"added", "updated", "unchanged"}
+    return (bool(step.program) or "ask" not in step.agent.can) and step.action in {
+        "added",
+        "updated",
+        "unchanged",
+    }
 
 
 async def _one(step: Step, env: Mapping[str, str], seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            step.connected, step.said = await _ASKED[step.agent.name](step, env)
+            step.connected, step.said = await _ASKED.get(step.agent.name, _started)(step, env)
     except TimeoutError:
         step.connected = False
         step.said = f"{step.agent.label} did not tell within {seconds:g} s whether it connects."
@@ -82,26 +86,24 @@ async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
     return False, f"Codex says: {why[:300]}. {_AGAIN.format('codex mcp get counsel')}"
 
 
-async def _cursor(_: Step, env: Mapping[str, str]) -> _Verdict:
-    servers = Servers.here(env=env)
-    (found, *_rest) = servers.find(NAME, ["cursor"], "user")
+async def _started(step: Step, env: Mapping[str, str]) -> _Verdict:
+    """The entry, started as the client would start it."""
+    servers, label = Servers.here(env=env), step.agent.label
+    (found, *_rest) = servers.find(NAME, [step.agent.name], "user")
     checked = await servers_check.check_one(found, servers.place, SECONDS)
     if checked.status == "ok":
         return (
             True,
-            "Cursor's entry starts and answers; Cursor itself was not asked: its settings show the server.",
+            f"{label}'s entry starts and answers; {label} itself was not asked: its settings show the server.",
         )
-    return (
-        False,
-        f"Cursor's entry does not answer: {checked.error}. `counsel servers check counsel` says more.",
-    )
+    words = f"{label}'s entry does not answer: {checked.error}. `counsel servers check counsel` says more."
+    return False, words
 
 
 _ASKED: dict[str, Callable[[Step, Mapping[str, str]], Awaitable[_Verdict]]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,
-    "cursor": _cursor,
 }
 
 

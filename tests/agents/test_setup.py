@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counsel.agents import environment, failures, installed, prompt, registry, sandbox
+from counsel.agents import base, environment, failures, installed, prompt, registry, sandbox
 from counsel.agents.base import AGENTS
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
@@ -130,9 +130,9 @@ def test_a_program_in_the_folder_one_stands_in_is_not_found(
 ) -> None:
     program(home, "codex", "here")
     monkeypatch.chdir(home / "here")
-    assert installed.locate(AGENTS["codex"], {"PATH": ".:"}) is None
-    assert installed.locate(AGENTS["codex"], {}) is None
-    assert installed.locate(AGENTS["codex"], {"PATH": f".:{home / 'here'}"}) == home / "here" / "codex"
+    assert base.locate(AGENTS["codex"], {"PATH": ".:"}) is None
+    assert base.locate(AGENTS["codex"], {}) is None
+    assert base.locate(AGENTS["codex"], {"PATH": f".:{home / 'here'}"}) == home / "here" / "codex"
 
 
 def test_the_version_comes_from_the_package(home: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import pytest
 
 from counsel import cli
 from counsel.agents import base
-from counsel.agents.base import Place
+from counsel.agents.base import AGENTS, Place
 from counsel.servers import Servers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -22,6 +24,8 @@ TINY = Path(__file__).parent / "tiny.py"
 QUICK = Path(__file__).parent / "quick.py"
 AGENT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "CLIENT_CWD", "CLAUDE_PROJECT_DIR")
 AGENT_VARIABLES += ("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+AGENT_VARIABLES += ("XDG_CONFIG_HOME", "OPENCODE_CONFIG")
+INSTALLED = ("claude", "codex", "gemini", "cursor")  # of the clients, in a world that says nothing else
 
 
 @dataclass
@@ -43,7 +47,8 @@ class World:
         return json.loads(self.counsel(args[0], "--json", *args[1:], code=code))
 
     def servers(self, project: str | Path | None = None) -> Servers:
-        place = Place(self.home, {"HOME": str(self.home)}, Path(project or self.project))
+        env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        place = Place(self.home, env, Path(project or self.project))
         return Servers(place, self.home / "counsel")
 
     def file(self, name: str) -> Path:
@@ -56,7 +61,21 @@ class World:
             "codex project": self.project / ".codex" / "config.toml",
             "gemini project": self.project / ".gemini" / "settings.json",
             "cursor project": self.project / ".cursor" / "mcp.json",
+            "opencode": self.home / ".config" / "opencode" / "opencode.json",
+            "opencode project": self.project / "opencode.json",
+            "vscode": self.home / ".config" / "Code" / "User" / "mcp.json",
+            "vscode project": self.project / ".vscode" / "mcp.json",
         }[name]
+
+    def install(self, *names: str) -> None:
+        """Programs of these names on PATH, and of no other client's."""
+        programs = self.machine / "programs"
+        shutil.rmtree(programs, ignore_errors=True)
+        programs.mkdir(parents=True)
+        for name in names:
+            path = programs / AGENTS[name].command
+            path.write_text("#!/bin/sh\nexit 1\n")
+            path.chmod(0o755)
 
     def write(self, name: str, text: str) -> Path:
         path = self.file(name)
@@ -76,7 +95,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     for name in AGENT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(project)
-    return World(home, project, tmp_path / "machine", capsys)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'machine' / 'programs'}{os.pathsep}{os.environ['PATH']}")
+    world = World(home, project, tmp_path / "machine", capsys)
+    world.install(*INSTALLED)
+    return world
 
 
 def golden(client: str, case: str, *parts: str) -> str:

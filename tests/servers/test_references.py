@@ -96,7 +96,8 @@ def test_text_that_gemini_would_expand_is_refused(world: World) -> None:
 def test_cursors_own_words_stay_with_cursor(world: World) -> None:
     world.write("cursor", '{"mcpServers": {"x": {"command": "${workspaceFolder}/run"}}}')
     assert (
-        "Only Cursor knows" in world.json("copy", "x", "--from", "cursor", "--to", "claude", code=1)["error"]
+        "only Cursor fills it in"
+        in world.json("copy", "x", "--from", "cursor", "--to", "claude", code=1)["error"]
     )
 
 

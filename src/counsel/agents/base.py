@@ -1,13 +1,28 @@
-"""The agents as a table: names, commands, and the folders that their own variables can move."""
+"""The clients as a table: names, commands, what counsel can do with each, and the folders that their variables can move.
 
+A capability's code is found by the row's name, and imported at its first use:
+
+| capability | module | it defines |
+|---|---|---|
+| ask | `agents/NAME/run.py` | `ROOM` (driver.py) |
+| servers | `agents/NAME/servers.py` | `FORMAT` (serverform.py) |
+| skills | `agents/NAME/skills.py` | `skills`, `user_folder`, `project_folder` (skills/discover.py) |
+| setup | none: `counsel setup` writes an entry by `FORMAT` | |
+"""
+
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from counsel.records import Record
 
-AgentName: TypeAlias = Literal["claude", "codex", "gemini", "cursor"]
+AgentName: TypeAlias = str
+Capability: TypeAlias = Literal["ask", "servers", "skills", "setup"]
+EVERYTHING: tuple[Capability, ...] = ("ask", "servers", "skills", "setup")
+# What a client hands on of its own environment to the servers that it starts.
+HandsOn: TypeAlias = Literal["all", "no secrets", "named"]
 Scope: TypeAlias = Literal["user", "local", "project", "plugin", "system", "managed"]
 SCOPES: tuple[Scope, ...] = ("user", "local", "project")
 # What others keep: plugins and extensions; for all users, weaker than theirs; for all users, stronger than theirs.
@@ -23,6 +38,8 @@ class Agent(Record):
     login: str  # how a person logs in
     scopes: tuple[Scope, ...]  # where it keeps MCP servers
     client_names: tuple[str, ...] = ()  # how it introduces itself as an MCP client
+    can: tuple[Capability, ...] = EVERYTHING
+    hands_on: HandsOn = "all"  # "named": only the variables that a server's entry names
 
 
 AGENTS: dict[str, Agent] = {
@@ -45,6 +62,7 @@ AGENTS: dict[str, Agent] = {
             "codex login",
             ("user", "project"),
             ("codex-mcp-client", "codex"),
+            hands_on="named",
         ),
         Agent(
             "gemini",
@@ -54,6 +72,7 @@ AGENTS: dict[str, Agent] = {
             "gemini",
             ("user", "project"),
             ("gemini-cli-mcp-client", "gemini-cli", "gemini"),
+            hands_on="no secrets",
         ),
         Agent(
             "cursor",
@@ -63,9 +82,60 @@ AGENTS: dict[str, Agent] = {
             "cursor-agent login",
             ("user", "project"),
             ("cursor-vscode", "cursor", "cursor-agent"),
+            hands_on="named",
+        ),
+        Agent(
+            "opencode",
+            "OpenCode",
+            "opencode",
+            "npm install -g opencode-ai",
+            "opencode auth login",
+            ("user", "project"),
+            ("opencode",),
+            can=("servers", "setup"),
+        ),
+        Agent(
+            "vscode",
+            "VS Code",
+            "code",
+            "https://code.visualstudio.com/download",
+            "",
+            ("user", "project"),
+            ("Visual Studio Code", "vscode"),
+            can=("servers", "setup"),
         ),
     )
 }
+
+
+class Having(Mapping[str, Agent]):
+    """The clients with one capability, in the table's order."""
+
+    def __init__(self, capability: Capability) -> None:
+        self._capability = capability
+
+    def __getitem__(self, name: str) -> Agent:
+        found = AGENTS[name]
+        if self._capability not in found.can:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, row in AGENTS.items() if self._capability in row.can)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+ASKABLE, WITH_SERVERS, WITH_SKILLS, WITH_SETUP = map(Having, EVERYTHING)
+
+
+def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
+    """The client's program on the caller's PATH, which is not ours; `.` there is no folder of ours either."""
+    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
+    places = (f"{folder}/{agent.command}" for folder in folders)
+    found = next((one for one in places if os.path.isfile(one) and os.access(one, os.X_OK)), None)  # noqa: PTH113 - never raises
+    return Path(found) if found else None
 
 
 class Place(Record):

@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 from counsel import reach
 from counsel.agents import environment, failures, installed, prompt, sandbox, startfolder, trust
-from counsel.agents.base import Agent, Place, place
+from counsel.agents.base import Agent, Place, locate, place
 from counsel.agents.failures import LostSession
 from counsel.agents.installed import Installed
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
@@ -191,7 +191,7 @@ def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str 
             del env[trust.MOVED[room.agent.name]]
         start = startfolder.empty(place(env, cwd), room.agent.name)
         env = startfolder.environment(env, start, place(env, cwd))
-    program = installed.locate(room.agent, env)
+    program = locate(room.agent, env)
     if program is None:
         raise failures.not_installed(room.agent)
     for name, value in room.env(caller).items():

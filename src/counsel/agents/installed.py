@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counsel.agents.base import Agent
+from counsel.agents.base import Agent, locate
 from counsel.dataclass import dataclass
 from counsel.skills.comments import without_comments
 
@@ -33,14 +32,6 @@ class Installed:
     def usable(self) -> bool:
         """Certain enough for `auto`: an agent that may hang at a login is not tried unasked."""
         return self.path is not None and self.logged_in is True
-
-
-def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
-    """The agent's program on the caller's PATH, which is not ours; `.` there is no folder of ours either."""
-    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
-    places = (f"{folder}/{agent.command}" for folder in folders)
-    found = next((one for one in places if os.path.isfile(one) and os.access(one, os.X_OK)), None)  # noqa: PTH113 - never raises
-    return Path(found) if found else None
 
 
 def version(program: Path) -> str | None:

@@ -17,8 +17,8 @@ BEARER = re.compile(rf"[Bb]earer \$\{{({_NAME})\}}")
 _BARE = rf"\$({_NAME})"  # compiled when first needed, by `re` itself
 _BARE_CAPITALS = r"\$([A-Z_][A-Z0-9_]*)\b"
 _PREFIXED = rf"\$\{{env:({_NAME})\}}"
-# Cursor's own words in `${…}`: they name folders, not variables of the environment.
-_CURSOR_WORDS = frozenset({"userHome", "workspaceFolder", "workspaceFolderBasename", "pathSeparator"})
+# Words of Cursor and VS Code in `${…}`: they name folders, not variables of the environment.
+EDITORS_WORDS = r"\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator)\}"
 
 
 class Untranslatable(ValueError):
@@ -32,6 +32,7 @@ class Syntax(Record):
     write: Callable[[str], str]
     example: str  # how a person writes a reference to NAME
     expands: bool = True  # anywhere in a value
+    own: str = "(?!)"  # a pattern of what the client fills in and most others do not know
 
 
 def names(text: str) -> list[str]:
@@ -65,11 +66,17 @@ def plain(text: str) -> str:
     return text.replace(LITERAL, "$")
 
 
-def _refuse_literal(text: str, label: str) -> None:
+def refuse_literal(text: str, label: str) -> None:
     if LITERAL in text:
         start = text.index(LITERAL)
         word = plain(text[start : text.find("}", start) + 1] or text[start:])
         raise Untranslatable(f"{label} would read {word} in {shown(plain(text))} as a variable")
+
+
+def refuse_default(text: str, label: str) -> None:
+    for found in REFERENCE.finditer(text):
+        if found[2]:
+            raise Untranslatable(f"{label} knows no default values, so {found[0]} would not be expanded")
 
 
 def _same(text: str) -> str:
@@ -77,7 +84,7 @@ def _same(text: str) -> str:
 
 
 def _to_claude(text: str) -> str:
-    _refuse_literal(text, "Claude Code")
+    refuse_literal(text, "Claude Code")
     return text
 
 
@@ -87,23 +94,30 @@ def _from_gemini(text: str) -> str:
 
 def _to_gemini(text: str) -> str:
     """Gemini CLI expands `$NAME` too: text that only looks like it would change its meaning there."""
-    _refuse_literal(text, "Gemini CLI")
+    refuse_literal(text, "Gemini CLI")
     if "$" in text and (found := re.search(_BARE, text)):
         raise Untranslatable(f"Gemini CLI would read {found[0]} in {shown(text)} as a variable")
     return text
 
 
-def _from_cursor(text: str) -> str:
+def from_prefixed(text: str) -> str:
+    """`${env:NAME}`, as Cursor and VS Code have it."""
     return re.sub(_PREFIXED, r"${\1}", text) if "$" in text else text
 
 
+def to_prefixed(text: str, label: str) -> str:
+    """`${env:NAME}` only, which is empty when NAME is not set: no other default can be said."""
+    refuse_literal(text, label)
+    refuse_default(text, label)
+    return REFERENCE.sub(_prefixed, text)
+
+
+def _prefixed(found: re.Match[str]) -> str:
+    return found[0] if re.fullmatch(EDITORS_WORDS, found[0]) else f"${{env:{found[1]}}}"
+
+
 def _to_cursor(text: str) -> str:
-    """Cursor documents `${env:NAME}` only, which is empty when NAME is not set: no other default can be said."""
-    _refuse_literal(text, "Cursor")
-    for found in REFERENCE.finditer(text):
-        if found[2]:
-            raise Untranslatable(f"Cursor knows no default values, so {found[0]} would not be expanded")
-    return REFERENCE.sub(lambda found: f"${{env:{found[1]}}}", text)
+    return to_prefixed(text, "Cursor")
 
 
 def _to_codex(text: str) -> str:
@@ -112,16 +126,11 @@ def _to_codex(text: str) -> str:
     return plain(text)
 
 
-def cursor_word(text: str) -> str | None:
-    """A Cursor word such as `${workspaceFolder}` in a value read from Cursor's file: no other agent knows it."""
-    return next((name for name in names(text) if name in _CURSOR_WORDS), None)
-
-
 def shown(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:37]}…")
 
 
 CLAUDE = Syntax(_same, _to_claude, "${NAME}")
 GEMINI = Syntax(_from_gemini, _to_gemini, "${NAME}")
-CURSOR = Syntax(_from_cursor, _to_cursor, "${env:NAME}")
+CURSOR = Syntax(from_prefixed, _to_cursor, "${env:NAME}", own=EDITORS_WORDS)
 CODEX = Syntax(as_text, _to_codex, "env_vars, bearer_token_env_var or env_http_headers", expands=False)

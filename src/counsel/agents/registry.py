@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 from counsel.agents import driver
-from counsel.agents.base import AGENTS, Agent
+from counsel.agents.base import ASKABLE, Agent
 from counsel.agents.driver import Room
 from counsel.agents.installed import Installed
 from counsel.caller import Caller
@@ -42,7 +42,7 @@ def room(name: str) -> Room:
 
 
 def drivers() -> dict[str, Driver]:
-    return {name: Driver(agent) for name, agent in AGENTS.items()}
+    return {name: Driver(agent) for name, agent in ASKABLE.items()}
 
 
 def resolve(name: str) -> Driver | None:
@@ -51,7 +51,7 @@ def resolve(name: str) -> Driver | None:
     A model that could be read as an option is none: `gemini:--yolo` must not reach a command line.
     """
     agent, colon, model = (part.strip() for part in name.partition(":"))
-    found = AGENTS.get(agent.lower())
+    found = ASKABLE.get(agent.lower())
     if found is None or (colon and not _MODEL(model)):
         return None
     return Driver(found, model or None)

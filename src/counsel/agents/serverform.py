@@ -116,8 +116,16 @@ class Format(Record):
     warns: Callable[[Server], list[str]] = lambda _server: []
     # Why the agent uses nothing of a file that can be read.
     refuses: Callable[[Home, Document], str] = lambda _home, _document: ""
+    # What, beside its servers' files, says that the client was used here.
+    signs: Callable[[Place], Iterable[Path]] = lambda _place: ()
+    # Whether an entry that somebody pastes has a form that only this client has.
+    tells: Callable[[Entry], bool] = lambda _entry: False
     # Whether it tries SSE where a server declared as streamable HTTP does not speak that.
     tries_sse: Callable[[Entry], bool] = lambda _entry: False
+
+
+def has_key(*keys: str) -> Callable[[Entry], bool]:
+    return lambda entry: any(key in entry for key in keys)
 
 
 def there(path: Path) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 import click
 
-from counsel.agents.base import AGENTS
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def known(
@@ -35,13 +36,15 @@ def completed(names: Collection[str]) -> Callable[[click.Context, click.Paramete
     return candidates
 
 
-agent = click.option(
-    "--agent",
-    "-a",
-    "agents",
-    multiple=True,
-    callback=known(AGENTS),
-    shell_complete=completed(AGENTS),
-    metavar="AGENT",
-    help=f"{', '.join(AGENTS)}; several with commas.",
-)
+def agents(names: Collection[str]) -> Callable[[Decorated], Decorated]:
+    """`--agent`, for the clients with one capability."""
+    return click.option(
+        "--agent",
+        "-a",
+        "agents",
+        multiple=True,
+        callback=known(names),
+        shell_complete=completed(names),
+        metavar="AGENT",
+        help=f"{', '.join(names)}; several with commas.",
+    )

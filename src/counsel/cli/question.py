@@ -61,12 +61,12 @@ _OPTIONS = (
 def models_like(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
     """For shell completion: whom one can ask."""
     from counsel import settings
-    from counsel.agents.base import AGENTS
+    from counsel.agents.base import ASKABLE
     from counsel.models.catalog import Catalog
 
     rows = Catalog.load(settings.load()).models()
     names = [name for row in rows if row.available for name in (row.model.id, *row.model.aliases)]
-    return [name for name in ("auto", *AGENTS, *names) if name.startswith(begun)]
+    return [name for name in ("auto", *ASKABLE, *names) if name.startswith(begun)]
 
 
 def options(command: Decorated) -> Decorated:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from counsel import reach
-from counsel.agents.base import SCOPES, place
+from counsel.agents.base import SCOPES, WITH_SERVERS, place
 from counsel.agents.serverform import Server
 from counsel.cli import json_option, output
 from counsel.cli import servers_options as option
@@ -19,12 +19,12 @@ from counsel.cli import servers_words as words
 from counsel.configfiles.safewrite import Reader
 from counsel.doors.place import home
 from counsel.servers import fields, pasted
-from counsel.servers.service import EVERY_AGENT, Servers
+from counsel.servers.service import Servers
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def servers() -> None:
-    """List, add, change, check the MCP servers of Claude Code, Codex, Gemini CLI and Cursor.
+    """List, add, change, check the MCP servers of Claude Code, Codex, Gemini CLI, Cursor, OpenCode and VS Code.
 
     Only the intended bytes of a file change; every write can be undone.
     """
@@ -38,11 +38,12 @@ def list_(
     agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
     """All servers of all agents: which scope, which file, what shadows, what differs."""
-    found = _here(project).listing(agents or EVERY_AGENT, scope)
+    here = _here(project)
+    found = here.listing(agents or WITH_SERVERS, scope)
     if as_json:
         output.document(found.as_dict(reveal=reveal))
     else:
-        words.print_listing(found, reveal=reveal)
+        words.print_listing(found, agents or here.present("project"), reveal=reveal)
 
 
 @servers.command()
@@ -53,7 +54,7 @@ def show(
     name: str, agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
     """One server, at every place that has it."""
-    found = _here(project).find(name, agents or EVERY_AGENT, scope)
+    found = _here(project).find(name, agents or WITH_SERVERS, scope)
     rows = [one.as_dict(reveal=reveal) for one in found]
     if as_json:
         output.document({"servers": rows})
@@ -93,8 +94,7 @@ def add(
     counsel servers add NAME --everywhere --url https://… [--token-env NAME]
     counsel servers add --agent gemini --from pasted.json
     """
-    chosen = option.chosen_agents(agents, everywhere=everywhere)
-    if not chosen:
+    if not option.chosen_agents(agents, everywhere=everywhere):
         raise click.UsageError("Say which agents: --agent claude,codex or --everywhere.")
     given = option.given(flags)
     if source is not None:
@@ -104,7 +104,7 @@ def add(
         found, origin = [option.from_flags(name, given, literal=literal)], None
     done = _here(project).add(
         found,
-        chosen,
+        agents or None,
         scope or "user",
         origin=origin,
         replace=replaces,
@@ -298,7 +298,7 @@ def check(
     ok = servers_check.run(
         _here(project),
         name,
-        agents or EVERY_AGENT,
+        agents or WITH_SERVERS,
         scope,
         timeout,
         trust_folder=trust_folder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any
 
 from counsel.agents.base import AGENTS
@@ -19,7 +19,7 @@ _MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off
 def run(
     here: Servers,
     name: str | None,
-    agents: Sequence[str],
+    agents: Collection[str],
     scope: str | None,
     timeout: float,
     *,

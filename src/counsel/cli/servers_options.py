@@ -8,12 +8,11 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES
+from counsel.agents.base import OTHERS_SCOPES, SCOPES, WITH_SERVERS
 from counsel.agents.serverform import Server
 from counsel.cli import names
 from counsel.errors import InvalidArgument
 from counsel.servers import fields
-from counsel.servers.service import EVERY_AGENT
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 EVERY_SCOPE = (*SCOPES, *OTHERS_SCOPES)
@@ -52,8 +51,10 @@ def together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated]
     return decorate
 
 
-agent = names.agent
-everywhere = click.option("--everywhere", is_flag=True, help="Every agent, all or none.")
+agent = names.agents(WITH_SERVERS)
+everywhere = click.option(
+    "--everywhere", is_flag=True, help="Every client that is installed or was used here, all or none."
+)
 scope = click.option(
     "--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept; a new one: user."
 )
@@ -117,13 +118,13 @@ command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def chosen_agents(agents: tuple[str, ...], *, everywhere: bool) -> tuple[str, ...] | None:
     if agents and everywhere:
         raise click.UsageError("--agent and --everywhere exclude each other.")
-    return EVERY_AGENT if everywhere else agents or None
+    return tuple(WITH_SERVERS) if everywhere else agents or None
 
 
 def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
     agent, _, named = text.strip().partition(":")
-    if agent not in AGENTS:
-        raise click.UsageError(f"{agent!r} is no agent; agents are {', '.join(AGENTS)}.")
+    if agent not in WITH_SERVERS:
+        raise click.UsageError(f"{agent!r} is no agent; agents are {', '.join(WITH_SERVERS)}.")
     if named and named not in EVERY_SCOPE:
         raise click.UsageError(f"{named!r} is no scope; scopes are {', '.join(EVERY_SCOPE)}.")
     return agent, named or scope

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from counsel.agents.base import AGENTS
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from counsel.servers.planning import Plan
 
 
-def print_listing(found: Listing, *, reveal: bool) -> None:
+def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> None:
+    """A column for each of these clients and for each that has a server."""
+    columns = [name for name in AGENTS if name in clients or any(one.agent == name for one in found.servers)]
     groups: dict[str, list[Found]] = defaultdict(list)
     for one in found.servers:
         groups[one.scope].append(one)
@@ -25,25 +28,27 @@ def print_listing(found: Listing, *, reveal: bool) -> None:
     for scope in EVERY_SCOPE:
         if groups[scope]:
             output.line(f"{scope.capitalize()}")
-            output.table(["server", *AGENTS, "what", "notes"], _matrix(groups[scope], reveal=reveal))
+            output.table(
+                ["server", *columns, "what", "notes"], _matrix(groups[scope], columns, reveal=reveal)
+            )
             for path in dict.fromkeys(str(one.home.target.path) for one in groups[scope]):
                 output.line(f"  {path}")
             output.line()
     _print_problems(found)
 
 
-def _matrix(rows: list[Found], *, reveal: bool) -> list[list[str]]:
+def _matrix(rows: list[Found], columns: list[str], *, reveal: bool) -> list[list[str]]:
     by_name: dict[str, list[Found]] = defaultdict(list)
     for one in rows:
         by_name[one.server.name].append(one)
-    return [_row(name, same, reveal=reveal) for name, same in by_name.items()]
+    return [_row(name, same, columns, reveal=reveal) for name, same in by_name.items()]
 
 
-def _row(name: str, same: list[Found], *, reveal: bool) -> list[str]:
+def _row(name: str, same: list[Found], columns: list[str], *, reveal: bool) -> list[str]:
     used = next((one for one in same if one.shadowed_by is None), same[0])
     first = used.as_dict(reveal=reveal)
     what = first["url"] or " ".join([first["command"] or "", *first["args"]])
-    cells = [" ".join(_cell(one) for one in same if one.agent == agent) for agent in AGENTS]
+    cells = [" ".join(_cell(one) for one in same if one.agent == agent) for agent in columns]
     notes = [f"differs: {', '.join(used.drift)}"] if used.drift else []
     notes += [f"{one.agent}: shadowed by {one.shadowed_by}" for one in same if one.shadowed_by]
     return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
@@ -68,6 +73,9 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
         output.line(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
         for warning in result.warnings:
             output.words(f"  note: {warning}")
+    if done.left_out:
+        absent = ", ".join(AGENTS[name].label for name in done.left_out)
+        output.words(f"left out, not found here: {absent} (name one with --agent to add it all the same)")
     if done.id:
         output.words(f"counsel servers undo {done.id} takes this back")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from counsel.agents.base import WITH_SETUP
 from counsel.cli import connect, json_option, names, output
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _DONE = {
 
 
 @click.command()
-@names.agent
+@names.agents(WITH_SETUP)
 @click.option("--remove", is_flag=True, help="Take back what setup wrote, and nothing else.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
@@ -65,9 +66,9 @@ def setup(
         output.document({"dry_run": dry_run, "agents": [step.as_dict(diff=dry_run) for step in steps]})
     else:
         _tell(steps, dry_run=dry_run)
-        if not agents and not any(step.program for step in steps):
+        if not agents and all(step.action == "not installed" for step in steps):
             output.words("No agent is installed; any other MCP client can start `counsel stdio`.")
-    nobody = not remove and all(step.program is None for step in steps)
+    nobody = not remove and all(step.action == "not installed" for step in steps)
     ctx.exit(1 if nobody or any(step.failed for step in steps) else 0)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import WITH_SKILLS
 from counsel.cli import json_option, names, output
 from counsel.errors import Conflict
 from counsel.skills.record import SCOPES, Listing, Skill
@@ -34,10 +34,10 @@ _agents = click.option(
     "--agent",
     "agents",
     multiple=True,
-    callback=names.known(AGENTS),
-    shell_complete=names.completed(AGENTS),
+    callback=names.known(WITH_SKILLS),
+    shell_complete=names.completed(WITH_SKILLS),
     metavar="AGENT",
-    help=f"Only these: {', '.join(AGENTS)}.",
+    help=f"Only these: {', '.join(WITH_SKILLS)}.",
 )
 _scopes = click.option(
     "--scope",
@@ -132,7 +132,7 @@ def matrix(*, agents: tuple[str, ...], project: str | None, as_json: bool) -> No
     from counsel.skills.matrix import skill_matrix  # noqa: PLC0415
 
     found = list_skills(project=project)
-    names = list(agents or AGENTS)
+    names = list(agents or WITH_SKILLS)
     rows = skill_matrix(found.skills, names)
     if as_json:
         output.document({"rows": [row.as_dict() for row in rows], "problems": list(found.problems)})
@@ -215,8 +215,8 @@ def _page(shown: Shown) -> str:
 @click.option(
     "--to",
     multiple=True,
-    callback=names.known(AGENTS),
-    shell_complete=names.completed(AGENTS),
+    callback=names.known(WITH_SKILLS),
+    shell_complete=names.completed(WITH_SKILLS),
     metavar="AGENT",
     help="For these agents; several with commas.",
 )
@@ -253,7 +253,7 @@ def share(
         _report(done, dry_run=dry_run, as_json=as_json)
         return
     if bool(to) == everywhere:
-        raise click.UsageError(f"Say for whom: --to AGENT ({', '.join(AGENTS)}) or --everywhere.")
+        raise click.UsageError(f"Say for whom: --to AGENT ({', '.join(WITH_SKILLS)}) or --everywhere.")
     wish: dict[str, Any] = {"to": to, "scope": scope or "user", "copy": copy, "project": project}
     plan = share_skill(name, **wish, dry_run=True)
     if not dry_run:

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.agents.base import place
+from counsel.agents.base import WITH_SERVERS, place
 from counsel.doors import api
 from counsel.doors.messages import quoted
 from counsel.errors import InvalidArgument
 from counsel.requests import Engine
 from counsel.servers import fields, pasted, secrets
 from counsel.servers.check import check, chosen
-from counsel.servers.service import EVERY_AGENT, Servers
+from counsel.servers.service import Servers
 from counsel.settings import Settings
 
 _PLACES = frozenset({"agents", "scope", "project", "dry_run"})
@@ -128,14 +128,14 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _list(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     _only(given)
-    found = await asyncio.to_thread(servers.listing, _agents(given) or EVERY_AGENT, _scope(given))
+    found = await asyncio.to_thread(servers.listing, _agents(given) or WITH_SERVERS, _scope(given))
     return found.as_dict()
 
 
 async def _show(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     _only(given)
     name = request.path_params["name"]
-    found = await asyncio.to_thread(servers.find, name, _agents(given) or EVERY_AGENT, _scope(given))
+    found = await asyncio.to_thread(servers.find, name, _agents(given) or WITH_SERVERS, _scope(given))
     return {"servers": [one.as_dict() for one in found]}
 
 
@@ -151,7 +151,7 @@ async def _add(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
         found, origin = [fields.made(name, _fields(given), literal=literal)], None
     else:
         raise InvalidArgument("name is missing.")
-    agents, scope = _agents(given) or EVERY_AGENT, _scope(given) or "user"
+    agents, scope = _agents(given), _scope(given) or "user"
     done = await asyncio.to_thread(
         servers.add,
         found,
@@ -249,7 +249,7 @@ async def _switch(request: Request, servers: Servers, given: Mapping[str, Any], 
 
 async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     _only(given, "name", "timeout", "trust_folder")
-    agents, scope, name = _agents(given) or EVERY_AGENT, _scope(given), _text(given, "name")
+    agents, scope, name = _agents(given) or WITH_SERVERS, _scope(given), _text(given, "name")
     trusted = _flag(given, "trust_folder")
     timeout = given.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:

@@ -38,7 +38,7 @@ USAGE = """usage: counsel stdio [--as AGENT] [--standalone]
 
 Speak MCP on stdin and stdout: what an agent starts as its MCP server.
 
-  --as AGENT     who is calling: claude, codex, gemini or cursor (else by the client's name)
+  --as AGENT     who is calling: claude, codex, gemini … (else by the client's name)
   --standalone   run the engine in this process instead of using the daemon
 """
 CHUNK = 1 << 16

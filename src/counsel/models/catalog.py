@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import ASKABLE
 from counsel.dataclass import dataclass
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.models import proxies
@@ -67,7 +67,7 @@ class ProviderRow:
 def agent_named(name: str) -> str | None:
     """The agent that a model name means: `codex`, or `codex/anything`."""
     head = name.strip().lower().partition("/")[0]
-    return head if head in AGENTS else None
+    return head if head in ASKABLE else None
 
 
 class Catalog:
@@ -136,7 +136,7 @@ class Catalog:
 
     def _refuse_agent(self, name: str) -> None:
         if agent := agent_named(name):
-            label = AGENTS[agent].label
+            label = ASKABLE[agent].label
             raise AgentUnavailable(
                 f"{label} is an agent, and no agent can be asked here.",
                 hint=f"For a model of a provider, name it: `counsel models` lists them ({agent!r} is none).",

@@ -16,14 +16,14 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import ASKABLE
 from counsel.dataclass import dataclass
 from counsel.models.wires import WIRES
 from counsel.settings import salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
-RESERVED = frozenset({"auto", *AGENTS})  # names that mean something else than a model
+RESERVED = frozenset({"auto", *ASKABLE})  # names that mean something else than a model
 
 
 @dataclass(slots=True)

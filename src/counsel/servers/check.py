@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 from http import HTTPStatus
 from typing import IO, Any
 
 from counsel.agents import trust
-from counsel.agents.base import Place
+from counsel.agents.base import AGENTS, Place
 from counsel.dataclass import dataclass
 from counsel.errors import InvalidArgument
 from counsel.servers import starting
-from counsel.servers.connecting import FILTERING, Heard, connected, every_tool, load, reason, tail
+from counsel.servers.connecting import Heard, connected, every_tool, load, reason, tail
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 from counsel.servers.service import Servers
@@ -57,7 +57,7 @@ class Checked:
 
 
 def chosen(
-    here: Servers, name: str | None, agents: Sequence[str], scope: str | None, *, trust_folder: bool = False
+    here: Servers, name: str | None, agents: Collection[str], scope: str | None, *, trust_folder: bool = False
 ) -> tuple[list[Found], list[Checked]]:
     """The servers to connect to, and those that are left alone.
 
@@ -76,7 +76,7 @@ def chosen(
     return rows, []
 
 
-def _used(here: Servers, agents: Sequence[str], scope: str | None) -> list[Found]:
+def _used(here: Servers, agents: Collection[str], scope: str | None) -> list[Found]:
     """Where nobody trusts the folder its servers are not used by any agent, so they shadow none of the user's."""
     rows = here.listing(agents, scope).servers
     powerless = {"project"} if not trust.trusted(here.place) else set()
@@ -122,7 +122,7 @@ async def check(
 
 def _sameness(row: Found) -> str:
     means = {name: repr(value) for name, value in row.server.means().items()}
-    filtered = row.server.transport == "stdio" and row.agent in FILTERING
+    filtered = row.server.transport == "stdio" and AGENTS[row.agent].hands_on == "named"
     return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled))
 
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any
 
 from counsel import __version__
+from counsel.agents.base import AGENTS
 from counsel.agents.serverform import Server
 from counsel.servers import secrets
 from counsel.servers.starting import Start
@@ -26,8 +27,6 @@ logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 MOST_PAGES, MOST_TOOLS = 100, 2_000  # of one server's list
 TAIL = 10  # lines of a failed server's stderr
 LONGEST = 500  # letters of one line
-# These two hand a server only the variables that its entry names (and the few every program needs).
-FILTERING = frozenset({"codex", "cursor"})
 
 
 def load() -> None:
@@ -112,7 +111,7 @@ def _started(start: Start, errors: IO[str]) -> Any:
 
     bound_stdio()
     server = start.server
-    inherited = {} if start.agent in FILTERING else dict(start.env)
+    inherited = {} if AGENTS[start.agent].hands_on == "named" else dict(start.env)
     env = {"PATH": start.env.get("PATH", os.defpath), **inherited, **server.env}
     parameters = StdioServerParameters(
         command=server.command,

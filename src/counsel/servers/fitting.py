@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Literal, TypeAlias
 
 from counsel.agents.base import AGENTS
-from counsel.agents.references import Untranslatable, cursor_word
+from counsel.agents.references import EDITORS_WORDS, Untranslatable
 from counsel.agents.serverform import TRANSPORTS, Entry, Format, Home, Server, Unreadable
 from counsel.errors import InvalidArgument
 from counsel.servers import fields, secrets
@@ -42,8 +43,7 @@ def fit(
     if server.extras and origin != form.agent:
         warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
         server = server.without("extras")
-    if form.agent not in ("cursor", origin):
-        _refuse_cursor_words(server)
+    _refuse_words_of_others(form, server, origin)
     return server, warnings + [f"{words}." for words in form.warns(server)] + secret_warnings(
         form, home, server
     )
@@ -61,21 +61,22 @@ def refuse_name(form: Format, name: str, *, copied: bool = False) -> None:
         )
 
 
-def _refuse_cursor_words(server: Server) -> None:
-    values = (
-        server.command,
-        server.url,
-        server.cwd or "",
-        *server.args,
-        *server.env.values(),
-        *server.headers.values(),
-    )
-    for value in values:
-        if word := cursor_word(value):
+def _refuse_words_of_others(form: Format, server: Server, origin: str | None) -> None:
+    """`${workspaceFolder}`, `${input:id}`, `{file:path}`: another client would take them for text, or for a variable."""
+    words = FORMATS[origin].syntax.own if origin else EDITORS_WORDS
+    for value in _values(server):
+        found = re.search(words, value)
+        if found and not re.fullmatch(form.syntax.own, found[0]):
+            source = AGENTS[origin].label if origin else "an editor such as Cursor"
             raise InvalidArgument(
-                f"Only Cursor knows ${{{word}}}.",
-                hint="Write the folder's path in its place (`counsel servers add`).",
+                f"{AGENTS[form.agent].label} does not know {found[0]}; only {source} fills it in.",
+                hint="Write what it stands for in its place (`counsel servers add`).",
             )
+
+
+def _values(server: Server) -> tuple[str, ...]:
+    texts = (server.command, server.url, server.cwd or "", *server.args)
+    return (*texts, *server.env.values(), *server.headers.values())
 
 
 def untranslatable(home: Home, name: str, error: Untranslatable) -> InvalidArgument:

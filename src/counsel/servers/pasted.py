@@ -20,23 +20,6 @@ _FENCED = r"(?s)```[\w-]*\n(.*?)\n?```"  # as it stands in a README
 _ASKED = r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}"
 _TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
-# Keys that only one agent's form has.
-_TELLS: dict[str, frozenset[str]] = {
-    "codex": frozenset(
-        [
-            "env_vars",
-            "bearer_token_env_var",
-            "http_headers",
-            "env_http_headers",
-            "startup_timeout_sec",
-            "tool_timeout_sec",
-            "enabled_tools",
-            "disabled_tools",
-        ]
-    ),
-    "gemini": frozenset({"httpUrl", "includeTools", "excludeTools", "trust", "description"}),
-    "cursor": frozenset({"envFile", "enabledTools", "startupTimeoutSec", "auth"}),
-}
 
 
 def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
@@ -124,8 +107,8 @@ def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str
 def _form(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return None
-    by_words = "cursor" if references.cursor_word(_text(entry)) else None
-    return next((agent for agent, keys in _TELLS.items() if keys & entry.keys()), by_words)
+    by_words = "cursor" if re.search(references.EDITORS_WORDS, _text(entry)) else None
+    return next((agent for agent, form in FORMATS.items() if form.tells(entry)), by_words)
 
 
 def _text(entry: Mapping[str, Any]) -> str:
@@ -135,7 +118,7 @@ def _text(entry: Mapping[str, Any]) -> str:
 def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     if agent == "claude" and isinstance(entry, Mapping) and "url" in entry and "type" not in entry:
         entry = {"type": entry.get("transport", "http"), **entry}
-    form = next(form for form in FORMATS.values() if form.agent == agent)
+    form = FORMATS[agent]
     try:
         _refuse_doubtful(entry)
         server = form.read(name, _stringly(entry))

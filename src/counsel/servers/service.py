@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counsel import reach
-from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, Place, place
+from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, WITH_SERVERS, Place, place
 from counsel.agents.serverform import Home, Server
 from counsel.configfiles import safewrite
 from counsel.configfiles.content import whole
@@ -18,15 +18,13 @@ from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.safewrite import Change, Planned, Reader, Target
 from counsel.errors import CounselError, InvalidArgument, NotFound
 from counsel.records import Record
-from counsel.servers.formats import FORMATS, format_of, homes
+from counsel.servers.formats import format_of, homes, is_present
 from counsel.servers.listing import Found, Listing, problem_words
 from counsel.servers.listing import listing as list_servers
 
 if TYPE_CHECKING:
     from counsel.configfiles.journal import Journal, Operation
     from counsel.servers.planning import Plan, Planner
-
-EVERY_AGENT: tuple[str, ...] = tuple(FORMATS)
 
 
 class Applied(Record):
@@ -35,9 +33,11 @@ class Applied(Record):
     plan: Plan
     id: str | None
     dry_run: bool
+    left_out: tuple[str, ...] = ()  # clients that are not here, when no client was named
 
     def as_dict(self) -> dict[str, Any]:
-        return self.plan.as_dict(dry_run=self.dry_run, operation=self.id)
+        said = self.plan.as_dict(dry_run=self.dry_run, operation=self.id)
+        return {**said, "left_out": list(self.left_out)} if self.left_out else said
 
 
 class Servers:
@@ -67,18 +67,24 @@ class Servers:
         folder = Path(os.path.abspath(project or reach.current_folder()))  # noqa: PTH100 - links stay, as clients see them
         return cls(place(env, folder), default_home(env))
 
-    def listing(self, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> Listing:
+    def present(self, scope: str = "user") -> tuple[str, ...]:
+        """The clients that are installed or were used here."""
+        return tuple(name for name in WITH_SERVERS if is_present(name, self.place, scope))
+
+    def listing(self, agents: Collection[str] = WITH_SERVERS, scope: str | None = None) -> Listing:
         _known(agents, scope)
         return list_servers(self.place, self._reader(), agents, scope)
 
-    def find(self, name: str, agents: Sequence[str] = EVERY_AGENT, scope: str | None = None) -> list[Found]:
+    def find(
+        self, name: str, agents: Collection[str] = WITH_SERVERS, scope: str | None = None
+    ) -> list[Found]:
         """Every place that has a server of this name; `NotFound` when none has."""
         return self._find(self._reader(), name, agents, scope)
 
     def add(
         self,
         servers: Sequence[Server],
-        agents: Sequence[str] = EVERY_AGENT,
+        agents: Collection[str] | None = None,
         scope: str = "user",
         *,
         origin: str | None = None,
@@ -86,14 +92,18 @@ class Servers:
         notes: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Applied:
-        """`notes` are said at every place, before what is to be said about that place."""
+        """To these clients; None: to all that are present. `notes` are said at every place, before what is to be
+        said about that place."""
         from counsel.servers import planning  # noqa: PLC0415 - listing needs none of it
 
+        chosen = self._everywhere(scope) if agents is None else agents
         planner = self._planner()
         for server in servers:
-            for home in self._homes(agents, scope):
+            for home in self._homes(chosen, scope):
                 planning.add(planner, home, server, replaces=replace, origin=origin, notes=notes)
-        return self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
+        done = self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
+        absent = () if agents is not None else tuple(name for name in WITH_SERVERS if name not in chosen)
+        return done.replaced(left_out=absent)
 
     def update(
         self,
@@ -240,7 +250,15 @@ class Servers:
 
         return safewrite.plan(Change(change.target, rewrite))
 
-    def _homes(self, agents: Sequence[str], scope: str) -> list[Home]:
+    def _everywhere(self, scope: str) -> tuple[str, ...]:
+        if found := self.present(scope):
+            return found
+        raise InvalidArgument(
+            "No client was found here: none is on PATH, and none has left files.",
+            hint=f"Name one with --agent: {', '.join(WITH_SERVERS)}.",
+        )
+
+    def _homes(self, agents: Collection[str], scope: str) -> list[Home]:
         _known(agents, scope)
         found: list[Home] = []
         for agent in dict.fromkeys(agents):
@@ -261,7 +279,7 @@ class Servers:
             f"{label} has no scope {scope!r} that can be written.", hint=f"It has: {', '.join(scopes)}."
         )
 
-    def _find(self, reader: Reader, name: str, agents: Sequence[str], scope: str | None) -> list[Found]:
+    def _find(self, reader: Reader, name: str, agents: Collection[str], scope: str | None) -> list[Found]:
         _known(agents, scope)
         seen = list_servers(self.place, reader, agents, scope)
         found = [one for one in seen.servers if one.server.name == name]
@@ -280,7 +298,7 @@ class Servers:
         changeable: Callable[[Home], bool] = lambda home: home.writable,
     ) -> list[Found]:
         """The places that are meant: the named agents', or the only one there is."""
-        seen = self._find(reader, name, EVERY_AGENT if agents is None else agents, scope)
+        seen = self._find(reader, name, WITH_SERVERS if agents is None else agents, scope)
         found = [one for one in seen if changeable(one.home)]
         if not found:
             raise not_ours(seen[0])
@@ -313,7 +331,7 @@ class Servers:
         self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
     ) -> list[Home]:
         """Entries that the agent could not read can be removed, too."""
-        among = EVERY_AGENT if agents is None else agents
+        among = WITH_SERVERS if agents is None else agents
         _known(among, scope)
         seen = list_servers(self.place, reader, among, scope)
         broken = {
@@ -344,9 +362,9 @@ def _same_but_empty(target: Target, older: bytes, after: bytes | None, paths: Se
     return bool(meant[0] == meant[1])
 
 
-def _known(agents: Sequence[str], scope: str | None) -> None:
+def _known(agents: Collection[str], scope: str | None) -> None:
     if isinstance(agents, str) or not agents:  # an empty list must not mean every agent
-        raise InvalidArgument("agents must be a list of names.", hint=f"Agents: {', '.join(AGENTS)}.")
+        raise InvalidArgument("agents must be a list of names.", hint=f"Agents: {', '.join(WITH_SERVERS)}.")
     for agent in agents:
         format_of(agent)
     if scope is not None and scope not in (*SCOPES, *OTHERS_SCOPES):
@@ -373,11 +391,11 @@ _ELSEWHERE = {
 }
 
 
-def _nobody_has(name: str, agents: Sequence[str], scope: str | None) -> str:
+def _nobody_has(name: str, agents: Collection[str], scope: str | None) -> str:
     where = f" in scope {scope}" if scope else ""
     if len(agents) == 1:
-        return f"{AGENTS[agents[0]].label} has no server {name!r}{where}."
-    among = "" if tuple(agents) == EVERY_AGENT else f" of {', '.join(agents)}"
+        return f"{AGENTS[next(iter(agents))].label} has no server {name!r}{where}."
+    among = "" if tuple(agents) == tuple(WITH_SERVERS) else f" of {', '.join(agents)}"
     return f"{'None' if among else 'No agent'}{among} has a server {name!r}{where}."
 
 

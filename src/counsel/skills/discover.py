@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from counsel import reach
-from counsel.agents.base import AGENTS, Place, place
+from counsel.agents.base import WITH_SKILLS, Place, place
 from counsel.errors import InvalidArgument
 from counsel.skills.copies import with_drift
 from counsel.skills.record import SCOPES, Listing, Skill
@@ -25,8 +25,10 @@ class Room(Protocol):
 
 
 def room(agent: str) -> Room:
-    if agent not in AGENTS:
-        raise InvalidArgument(f"unknown agent {agent!r}.", hint=f"Agents: {', '.join(AGENTS)}.", agent=agent)
+    if agent not in WITH_SKILLS:
+        raise InvalidArgument(
+            f"unknown agent {agent!r}.", hint=f"Agents: {', '.join(WITH_SKILLS)}.", agent=agent
+        )
     return cast("Room", importlib.import_module(f"counsel.agents.{agent}.skills"))
 
 
@@ -46,11 +48,11 @@ def list_skills(
             )
     where = standing(project, env)
     shelf = Shelf()
-    wanted = list(dict.fromkeys(agents or AGENTS))
+    wanted = list(dict.fromkeys(agents or WITH_SKILLS))
     found = [skill for agent in wanted for skill in _of_one(agent, where, shelf)]
     problems = tuple(dict.fromkeys(shelf.problems))
     # a copy that differs may be another agent's
-    others = [skill for agent in AGENTS if agent not in wanted for skill in _of_one(agent, where, shelf)]
+    others = [skill for agent in WITH_SKILLS if agent not in wanted for skill in _of_one(agent, where, shelf)]
     marked = with_drift((*found, *others))[: len(found)]
     kept = (skill for skill in marked if not scopes or skill.scope in scopes)
     return Listing(tuple(matching(kept, text)), problems)

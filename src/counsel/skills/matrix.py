@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import WITH_SKILLS
 from counsel.dataclass import dataclass
 from counsel.skills.copies import drifted, grouped
 from counsel.skills.record import Skill
@@ -27,7 +27,7 @@ class Row:
         return {"name": self.name, "agents": self.cells, "copies": self.copies, "identical": self.identical}
 
 
-def skill_matrix(skills: Iterable[Skill], agents: Iterable[str] = AGENTS) -> tuple[Row, ...]:
+def skill_matrix(skills: Iterable[Skill], agents: Iterable[str] = WITH_SKILLS) -> tuple[Row, ...]:
     """Built from a whole listing; skills that come with an agent (scope `system`) are left out."""
     groups = grouped(skill for skill in skills if skill.scope != "system")
     names = list(agents)

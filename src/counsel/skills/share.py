@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from counsel.agents.base import AGENTS, Place
+from counsel.agents.base import AGENTS, WITH_SKILLS, Place
 from counsel.dataclass import dataclass
 from counsel.errors import Conflict, InvalidArgument
 from counsel.skills.copies import drifted, folder_digest
@@ -120,7 +120,7 @@ def _refuse_loose(skill: Skill) -> None:
 def known_agents(to: Collection[str]) -> list[str]:
     for agent in to:
         room(agent)  # refuses unknown names
-    return list(dict.fromkeys(to or AGENTS))
+    return list(dict.fromkeys(to or WITH_SKILLS))
 
 
 def _plan(

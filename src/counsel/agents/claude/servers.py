@@ -239,5 +239,6 @@ FORMAT = Format(
     notes=_notes,
     warns=_warns,
     refuses=_refuses,
+    signs=lambda place: [place.claude_dir()],
     tries_sse=lambda _entry: True,
 )

@@ -22,6 +22,7 @@ from counsel.agents.serverform import (
     Server,
     Switch,
     Unreadable,
+    has_key,
     number,
     optional_texts,
     text,
@@ -256,4 +257,14 @@ FORMAT = Format(
     transports=frozenset({"stdio", "http"}),
     switches=_switches,
     notes=_notes,
+    tells=has_key(
+        "env_vars",
+        "bearer_token_env_var",
+        "http_headers",
+        "env_http_headers",
+        "startup_timeout_sec",
+        "tool_timeout_sec",
+        "enabled_tools",
+        "disabled_tools",
+    ),
 )

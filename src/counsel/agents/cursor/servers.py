@@ -8,7 +8,7 @@ from typing import Any
 from counsel.agents import references
 from counsel.agents.base import Place
 from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server
+from counsel.agents.serverform import Entry, Format, Home, Server, has_key
 from counsel.configfiles.safewrite import Target
 
 _OWN = {"include_tools": "enabledTools"}
@@ -57,4 +57,5 @@ FORMAT = Format(
         "exclude_tools": "Cursor has no list of forbidden tools per server",
     },
     no_switch="Cursor keeps its switches inside the application (Settings, MCP) and ignores `disabled` in its files",
+    tells=has_key("envFile", "enabledTools", "startupTimeoutSec", "auth"),
 )

@@ -11,7 +11,7 @@ from typing import Any
 from counsel.agents import references
 from counsel.agents.base import Place, Scope
 from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch, there, with_script
+from counsel.agents.serverform import Entry, Format, Home, Server, Switch, has_key, there, with_script
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.safewrite import Reader, Target
@@ -155,4 +155,5 @@ FORMAT = Format(
     warns=_warns,
     refuses=_refuses,
     tries_sse=lambda entry: not entry.get("type") and not entry.get("httpUrl"),
+    tells=has_key("httpUrl", "includeTools", "excludeTools", "trust", "description"),
 )

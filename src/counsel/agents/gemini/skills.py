@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counsel.agents import installed
-from counsel.agents.base import AGENTS, Place
+from counsel.agents.base import AGENTS, Place, locate
 from counsel.agents.installed import inside
 from counsel.skills.record import Root, Skill
 from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, real_path, settings_text
@@ -64,7 +63,7 @@ def _home(place: Place) -> Path:
 
 def _roots(place: Place, shelf: Shelf) -> Iterator[Root]:
     """Later ones win."""
-    if program := installed.locate(AGENTS[AGENT], place.env):
+    if program := locate(AGENTS[AGENT], place.env):
         yield Root(Path(os.path.realpath(program)).parent / "builtin", "system")
     extensions = place.gemini_dir() / "extensions"
     for entry in shelf.entries(str(extensions)):

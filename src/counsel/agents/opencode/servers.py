@@ -1,0 +1,206 @@
+"""OpenCode's MCP servers: `mcp` in `opencode.json` or `opencode.jsonc` of the user and of the project.
+
+Measured with 1.18.33 (`opencode mcp list`, `opencode debug config`):
+- all its files may have comments, trailing commas and unknown keys; one entry of a wrong shape stops every command;
+- servers of one name are merged field by field: the user's (`config.json`, `opencode.json`, `opencode.jsonc`, each over
+  the one before), the file that OPENCODE_CONFIG names, the project's from the repository's root down, `.opencode/`;
+- `{"enabled": false}` alone is a valid part of a server;
+- `{env:NAME}` and `{file:path}` are replaced in the file's text before that is parsed: a variable that is not set is
+  nothing, one with a quote in it breaks the file. `${NAME}` is text;
+- a remote server is spoken to in streamable HTTP first, then in SSE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.base import Place
+from counsel.agents.jsonservers import with_token
+from counsel.agents.references import REFERENCE, Syntax, Untranslatable
+from counsel.agents.serverform import (
+    Entry,
+    Format,
+    Home,
+    Server,
+    Switch,
+    Unreadable,
+    number,
+    read_references,
+    text,
+    there,
+    translated,
+)
+from counsel.configfiles.document import Meaning
+from counsel.configfiles.edits import Edit, Put, lookup
+from counsel.configfiles.safewrite import Reader, Target
+
+_OWN_REFERENCE = re.compile(r"\{(env|file):([^}]+)\}")
+_NAMES = ("opencode.jsonc", "opencode.json")  # the stronger first
+_KEYS = ("mcp",)
+_KNOWN = frozenset({"type", "command", "environment", "cwd", "enabled", "url", "headers", "timeout"})
+
+
+def _read_text(written: str) -> str:
+    return _OWN_REFERENCE.sub(
+        lambda found: f"${{{found[2]}}}" if found[1] == "env" else found[0], references.as_text(written)
+    )
+
+
+def _write_text(meant: str) -> str:
+    references.refuse_default(meant, "OpenCode")
+    if found := _OWN_REFERENCE.search(meant):
+        raise Untranslatable(f"OpenCode would replace {found[0]} in {references.shown(meant)}")
+    return references.plain(REFERENCE.sub(lambda found: f"{{env:{found[1]}}}", meant))
+
+
+SYNTAX = Syntax(_read_text, _write_text, "{env:NAME}", own=r"\{file:[^}]+\}")
+
+
+def read(name: str, entry: Entry) -> Server:
+    if not isinstance(entry, Mapping):
+        raise Unreadable("the entry must be an object")
+    kind = entry.get("type")
+    if kind not in ("local", "remote"):
+        raise Unreadable("OpenCode refuses an entry whose `type` is neither local nor remote")
+    if not isinstance(entry.get("enabled", True), bool):
+        raise Unreadable("OpenCode refuses an `enabled` that is neither true nor false")
+    milliseconds = number(entry.get("timeout"), "timeout")
+    server = Server(
+        name=name,
+        transport="stdio" if kind == "local" else "http",
+        timeout=None if milliseconds is None else milliseconds / 1000,
+        enabled=entry.get("enabled", True),
+        extras={key: value for key, value in entry.items() if key not in _KNOWN},
+        **(_local(entry) if kind == "local" else _remote(entry)),
+    )
+    return with_token(read_references(server, SYNTAX))
+
+
+def _local(entry: Entry) -> dict[str, Any]:
+    words = entry.get("command")
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise Unreadable("`command` must be a list of texts, the program first")
+    environment = _strings(entry, "environment")
+    return {
+        "command": words[0],
+        "args": tuple(words[1:]),
+        "env": environment,
+        "cwd": text(entry.get("cwd"), "cwd") or None,
+    }
+
+
+def _remote(entry: Entry) -> dict[str, Any]:
+    if not entry.get("url"):
+        raise Unreadable("it has no url")
+    return {"url": text(entry["url"], "url"), "headers": _strings(entry, "headers")}
+
+
+def _strings(entry: Entry, key: str) -> dict[str, str]:
+    held = entry.get(key, {})
+    if not isinstance(held, Mapping) or not all(isinstance(value, str) for value in held.values()):
+        raise Unreadable(f"OpenCode refuses {key} with a value that is no text")
+    return dict(held)
+
+
+def write(server: Server) -> dict[str, Any]:
+    if server.token_env:
+        headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}
+        server = server.replaced(headers=headers, token_env=None)
+    said = translated(server, SYNTAX.write)
+    entry: dict[str, Any] = {"type": "local", "command": [said.command, *said.args]}
+    if server.transport != "stdio":
+        entry = {"type": "remote", "url": said.url}
+    elif said.cwd:
+        entry["cwd"] = said.cwd
+    if said.env:
+        entry["environment"] = dict(said.env)
+    if said.headers:
+        entry["headers"] = dict(said.headers)
+    if not server.enabled:
+        entry["enabled"] = False
+    if server.timeout is not None:
+        entry["timeout"] = max(1, round(server.timeout * 1000))
+    return {**entry, **server.extras}
+
+
+# ── its files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def folder(place: Place) -> Path:
+    config = place.env.get("XDG_CONFIG_HOME")
+    return (place.project / config if config else place.home / ".config") / "opencode"
+
+
+def homes(place: Place) -> list[Home]:
+    user, project = _written(folder(place)), _written(place.project)
+    return [
+        Home("opencode", "user", Target(user, "jsonc", 0o600), _KEYS),
+        Home("opencode", "project", Target(project, "jsonc", 0o644), _KEYS),
+    ]
+
+
+def _written(where: Path) -> Path:
+    """The stronger of the two that is there; a new one is `opencode.json`."""
+    return next((where / name for name in _NAMES if there(where / name)), where / "opencode.json")
+
+
+def _others(place: Place, _reader: Reader) -> Iterator[Home]:
+    """Of one scope the stronger first (layers.py); none of these is for us to write."""
+    for path in _project_files(place):
+        yield Home("opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project")
+    named = place.env.get("OPENCODE_CONFIG")
+    if named and there(place.project / named):
+        target = Target(place.project / named, "jsonc")
+        yield Home("opencode", "managed", target, _KEYS, kept_by="whoever set OPENCODE_CONFIG")
+    own = _written(folder(place))
+    for name in (*_NAMES, "config.json"):
+        if there(path := folder(place) / name) and path != own:
+            yield Home("opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {own.name}")
+
+
+def _project_files(place: Place) -> Iterator[Path]:
+    own = {_written(place.project), _written(folder(place))}
+    folders = [place.project, *place.project.parents]
+    root = next((at for at, one in enumerate(folders) if there(one / ".git")), 0)
+    for at in folders[: root + 1]:
+        for path in (at / name for name in _NAMES):
+            if there(path) and path not in own:
+                yield path
+
+
+def _switches(_place: Place, home: Home) -> list[Switch]:
+    def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
+        path = (*home.keys, name, "enabled")
+        if not enabled:
+            return [Put(path, value=False)]
+        return [Put(path, value=True)] if lookup(document.value, path) is False else []
+
+    return [Switch(home.target, edits)]
+
+
+FORMAT = Format(
+    agent="opencode",
+    read=read,
+    write=write,
+    homes=homes,
+    syntax=SYNTAX,
+    names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff{}]+"),
+    names_words="any letters but braces",
+    loads=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    others=_others,
+    layered=True,
+    precedence=("project", "managed", "user", "system"),
+    reserved=frozenset({"__proto__"}),
+    transports=frozenset({"stdio", "http"}),
+    lacks={
+        "include_tools": "OpenCode has no list of allowed tools per server",
+        "exclude_tools": "OpenCode has no list of forbidden tools per server",
+    },
+    switches=_switches,
+    tells=lambda entry: "environment" in entry or isinstance(entry.get("command"), list),
+    tries_sse=lambda _entry: True,
+)

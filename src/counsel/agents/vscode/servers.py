@@ -1,0 +1,83 @@
+"""VS Code's MCP servers: `mcp.json` of the user's profile and `.vscode/mcp.json` of the project.
+
+From its documentation (code.visualstudio.com/docs/copilot/reference/mcp-configuration), not measured: VS Code cannot be
+had where counsel is built. Files may have comments; the servers stand under `servers`, beside the `inputs` that
+`${input:id}` refers to.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.base import Place
+from counsel.agents.jsonservers import read_entry, write_entry
+from counsel.agents.serverform import Entry, Format, Home, Server
+from counsel.configfiles.safewrite import Target
+
+
+def _write_text(text: str) -> str:
+    return references.to_prefixed(text, "VS Code")
+
+
+SYNTAX = references.Syntax(
+    references.from_prefixed,
+    _write_text,
+    "${env:NAME}",
+    own=rf"{references.EDITORS_WORDS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}",
+)
+
+
+def read(name: str, entry: Entry) -> Server:
+    return read_entry(name, entry, SYNTAX, {})
+
+
+def write(server: Server) -> dict[str, Any]:
+    return write_entry(server, SYNTAX, {}, _layout)
+
+
+def _layout(server: Server) -> dict[str, Any]:
+    if server.transport != "stdio":
+        entry: dict[str, Any] = {"type": server.transport, "url": server.url}
+        return {**entry, "headers": dict(server.headers)} if server.headers else entry
+    entry = {"type": "stdio", "command": server.command, "args": list(server.args)}
+    if server.env:
+        entry["env"] = dict(server.env)
+    return {**entry, "cwd": server.cwd} if server.cwd else entry
+
+
+def homes(place: Place) -> list[Home]:
+    user = Target(_profile(place) / "mcp.json", "jsonc", 0o600)
+    project = Target(place.project / ".vscode" / "mcp.json", "jsonc", 0o644)
+    return [Home("vscode", "user", user, ("servers",)), Home("vscode", "project", project, ("servers",))]
+
+
+def _profile(place: Place) -> Path:
+    """Of the default profile: named profiles and Insiders keep files of their own."""
+    if sys.platform == "darwin":
+        return place.home / "Library" / "Application Support" / "Code" / "User"
+    config = place.env.get("XDG_CONFIG_HOME")
+    return (place.project / config if config else place.home / ".config") / "Code" / "User"
+
+
+FORMAT = Format(
+    agent="vscode",
+    read=read,
+    write=write,
+    homes=homes,
+    syntax=SYNTAX,
+    names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    names_words="any letters",
+    precedence=("project", "user"),
+    reserved=frozenset({"__proto__"}),
+    lacks={
+        "timeout": "VS Code has no time limit per server",
+        "include_tools": "VS Code has no list of allowed tools per server",
+        "exclude_tools": "VS Code has no list of forbidden tools per server",
+    },
+    no_switch="VS Code keeps its switches inside the application (MCP: List Servers)",
+    tries_sse=lambda _entry: True,
+)
