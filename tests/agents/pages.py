@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from counsel.agents import sandbox
-from counsel.agents.base import AGENTS
+from counsel.agents.base import ASKABLE
 from counsel.agents.claude import run as claude
 from counsel.agents.cursor import run as cursor
 from counsel.agents.gemini import run as gemini
@@ -19,7 +19,7 @@ def agents() -> str:
 
 def _agents() -> str:
     rows = ["| name | agent | install | log in | takes |", "|---|---|---|---|---|"]
-    for name, agent in AGENTS.items():
+    for name, agent in ASKABLE.items():
         takes = ", ".join(sorted(room(name).takes)) or "-"
         rows.append(f"| `{name}` | {agent.label} | `{agent.install}` | `{agent.login}` | {takes} |")
     return "\n".join(rows)

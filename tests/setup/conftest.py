@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from counsel import cli
+from counsel.agents.base import WITH_SETUP
 
-COMMANDS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "cursor": "cursor-agent"}
+COMMANDS = {name: row.command for name, row in WITH_SETUP.items()}
 
 
 @dataclass
@@ -51,6 +52,8 @@ class World:
                 "codex": ".codex/config.toml",
                 "gemini": ".gemini/settings.json",
                 "cursor": ".cursor/mcp.json",
+                "opencode": ".config/opencode/opencode.json",
+                "vscode": ".config/Code/User/mcp.json",
             }[agent]
         )
 
@@ -80,6 +83,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         "CODEX_HOME",
         "GEMINI_CLI_HOME",
         "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
         "COUNSEL_HOME",
         "CLIENT_CWD",
     )

@@ -17,6 +17,8 @@ OWN = {
     "codex": '# mine\nmodel = "gpt-5.1"   # keep\n\n[mcp_servers.other]\ncommand = "x"\n',
     "gemini": '{\n  // mine\n  "security": {"auth": {"selectedType": "gemini-api-key"}},\n}\n',
     "cursor": '{"mcpServers": {"other": {"command": "x"}}}',
+    "opencode": '{"theme": "x", /* mine */ "mcp": {}}\n',
+    "vscode": '{"inputs": [], "servers": {"other": {"command": "x"}}}\n',
 }
 ARGS = ["-E", "-P", "-m", "counsel", "stdio", "--as"]
 
@@ -38,6 +40,8 @@ def test_every_installed_agent_gets_one_entry(world: World) -> None:
         "codex": "added",
         "gemini": "not installed",
         "cursor": "added",
+        "opencode": "not installed",
+        "vscode": "not installed",
     }
     assert "npm install -g @google/gemini-cli" in rows["gemini"]["said"]
     for agent in ("claude", "codex", "cursor"):
@@ -272,3 +276,18 @@ def test_an_agent_that_cannot_be_asked_is_named(world: World) -> None:
     assert "claude mcp list" in rows["claude"]["said"]
     assert rows["codex"]["connected"] is False
     assert "could not be asked" in rows["codex"]["said"]
+
+
+def test_clients_that_only_have_servers_are_set_up_where_they_were_used(world: World) -> None:
+    """VS Code has no program on PATH everywhere; its folder says that it is used."""
+    world.file("vscode").parent.mkdir(parents=True)
+    world.install("opencode")
+    done = world.actions("--yes", "--no-check")
+    assert {name for name, action in done.items() if action == "added"} == {"opencode", "vscode"}
+    held = json.loads(world.file("vscode").read_text())["servers"]["counsel"]
+    assert (held["command"], held["args"]) == (sys.executable, [*ARGS, "vscode"])
+    assert "env" not in held  # it hands everything on
+    command = json.loads(world.file("opencode").read_text())["mcp"]["counsel"]["command"]
+    assert command == [sys.executable, *ARGS, "opencode"]
+    assert set(world.actions("--remove", "--yes", "-a", "vscode,opencode").values()) == {"removed"}
+    assert world.files() == {}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counsel.agents.base import AGENTS, Place
+from counsel.agents.base import WITH_SKILLS, Place
 from counsel.agents.claude import skills as claude
 from counsel.agents.codex import skills as codex
 from counsel.agents.cursor import skills as cursor
@@ -77,7 +77,7 @@ class OneFile(Shelf):
 @given(HEADERS)
 def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    for agent in AGENTS:
+    for agent in WITH_SKILLS:
         found = room(agent).skills(Place(zoo.Path("/home/u"), {}, zoo.Path("/nowhere")), OneFile(data))
         assert found, agent
         assert all(skill.accepted or skill.notes for skill in found)
@@ -87,7 +87,7 @@ def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300))
 def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
-    for agent in AGENTS:
+    for agent in WITH_SKILLS:
         assert room(agent).skills(
             Place(zoo.Path("/home/u"), {}, zoo.Path("/nowhere")), OneFile(b"---\n" + data)
         )

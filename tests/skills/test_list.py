@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from counsel.agents.base import AGENTS
+from counsel.agents.base import WITH_SKILLS
 from counsel.skills.discover import list_skills
 from skills import zoo
 from skills.conftest import House
@@ -144,7 +144,7 @@ def test_links_and_loops_and_pipes(house: House, tmp_path: Path) -> None:
         zoo.shapes(house.home / folder / "skills", tmp_path / f"outside{folder}")
         zoo.pipe(house.home / folder / "skills")
     found = house.run("list", "--json").json["skills"]
-    assert {one["agent"] for one in found} == set(AGENTS)
+    assert {one["agent"] for one in found} == set(WITH_SKILLS)
     pipes = [one for one in found if one["path"].endswith("pipe/SKILL.md")]
     assert pipes
     assert not any(one["accepted"] for one in pipes)

@@ -173,6 +173,11 @@ class Place(Record):
     def cursor_dir(self) -> Path:
         return self.home / ".cursor"
 
+    def config_dir(self) -> Path:
+        """XDG's folder. A relative one is invalid by its specification, and would make a project's files the user's."""
+        moved = self.env.get("XDG_CONFIG_HOME", "")
+        return Path(moved) if os.path.isabs(moved) else self.home / ".config"  # noqa: PTH117
+
     def claude_managed(self) -> Path:
         mac = sys.platform == "darwin"
         folder = "Library/Application Support/ClaudeCode" if mac else "etc/claude-code"

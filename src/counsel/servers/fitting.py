@@ -62,14 +62,20 @@ def refuse_name(form: Format, name: str, *, copied: bool = False) -> None:
 
 
 def _refuse_words_of_others(form: Format, server: Server, origin: str | None) -> None:
-    """`${workspaceFolder}`, `${input:id}`, `{file:path}`: another client would take them for text, or for a variable."""
-    words = FORMATS[origin].syntax.own if origin else EDITORS_WORDS
+    """`${workspaceFolder}`, `${input:id}`, `{file:path}`: what one client fills in, another takes for text or a variable."""
+    label, theirs = AGENTS[form.agent].label, FORMATS[origin].syntax.own if origin else EDITORS_WORDS
     for value in _values(server):
-        found = re.search(words, value)
-        if found and not re.fullmatch(form.syntax.own, found[0]):
+        word = re.search(theirs, value)
+        if word and not re.fullmatch(form.syntax.own, word[0]):
             source = AGENTS[origin].label if origin else "an editor such as Cursor"
             raise InvalidArgument(
-                f"{AGENTS[form.agent].label} does not know {found[0]}; only {source} fills it in.",
+                f"{label} does not know {word[0]}; only {source} fills it in.",
+                hint="Write what it stands for in its place (`counsel servers add`).",
+            )
+        word = re.search(form.syntax.own, value)
+        if word and origin and not re.fullmatch(theirs, word[0]):
+            raise InvalidArgument(
+                f"{label} would fill in {word[0]} itself; {AGENTS[origin].label} does not.",
                 hint="Write what it stands for in its place (`counsel servers add`).",
             )
 

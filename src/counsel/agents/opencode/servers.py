@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place
+from counsel.agents.base import Place, Scope
 from counsel.agents.jsonservers import with_token
 from counsel.agents.references import REFERENCE, Syntax, Untranslatable
 from counsel.agents.serverform import (
@@ -52,7 +52,7 @@ def _read_text(written: str) -> str:
 
 def _write_text(meant: str) -> str:
     references.refuse_default(meant, "OpenCode")
-    if found := _OWN_REFERENCE.search(meant):
+    if (found := _OWN_REFERENCE.search(meant)) and found[1] == "env":  # `{file:…}` is its own: fitting.py
         raise Untranslatable(f"OpenCode would replace {found[0]} in {references.shown(meant)}")
     return references.plain(REFERENCE.sub(lambda found: f"{{env:{found[1]}}}", meant))
 
@@ -131,8 +131,7 @@ def write(server: Server) -> dict[str, Any]:
 
 
 def folder(place: Place) -> Path:
-    config = place.env.get("XDG_CONFIG_HOME")
-    return (place.project / config if config else place.home / ".config") / "opencode"
+    return place.config_dir() / "opencode"
 
 
 def homes(place: Place) -> list[Home]:
@@ -153,9 +152,10 @@ def _others(place: Place, _reader: Reader) -> Iterator[Home]:
     for path in _project_files(place):
         yield Home("opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project")
     named = place.env.get("OPENCODE_CONFIG")
-    if named and there(place.project / named):
+    if named and there(place.project / named):  # a relative one names a file of the project's
         target = Target(place.project / named, "jsonc")
-        yield Home("opencode", "managed", target, _KEYS, kept_by="whoever set OPENCODE_CONFIG")
+        scope: Scope = "managed" if named.startswith("/") else "project"
+        yield Home("opencode", scope, target, _KEYS, kept_by="whoever set OPENCODE_CONFIG")
     own = _written(folder(place))
     for name in (*_NAMES, "config.json"):
         if there(path := folder(place) / name) and path != own:

@@ -59,8 +59,7 @@ def _profile(place: Place) -> Path:
     """Of the default profile: named profiles and Insiders keep files of their own."""
     if sys.platform == "darwin":
         return place.home / "Library" / "Application Support" / "Code" / "User"
-    config = place.env.get("XDG_CONFIG_HOME")
-    return (place.project / config if config else place.home / ".config") / "Code" / "User"
+    return place.config_dir() / "Code" / "User"
 
 
 FORMAT = Format(
