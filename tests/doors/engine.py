@@ -177,7 +177,11 @@ class FakeEngine:
             "status": job.status,
             "tool": "chat",
             "elapsed_seconds": 0.1,
+            "started_at": "2026-11-15T10:00:00.000Z",
+            "progress": {"completed": int(job.outcome is not None), "total": 1, "percentage": 0},
         }
+        if isinstance(job.outcome, CounselError):
+            shown["error"] = job.outcome.as_dict()
         if isinstance(job.outcome, dict):
             shown["result"] = job.outcome
         if full_history:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from counsel.dataclass import dataclass
-from counsel.doors import limits, outputs, results, schema
+from counsel.doors import limits, outputs, results, schema, tasks
 from counsel.doors.calls import Call, Leaving
 from counsel.doors.limits import Transport
 from counsel.doors.messages import quoted
@@ -23,11 +23,14 @@ from counsel.doors.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LISTEN,
     MOST_AT_ONCE,
     STRUCTURED_SINCE,
+    TASK_METHODS,
     RpcError,
     Talk,
     busy,
+    declares_tasks,
     is_id,
     progress_token,
 )
@@ -122,6 +125,10 @@ class Session:
                 return {"resources": await outputs.recent(self.engine)}
             if request["method"] == "resources/read":
                 return await self._read(params.get("uri"))
+            if request["method"] == LISTEN:
+                return await self._watch(request).run(notify)
+            if request["method"] in TASK_METHODS:
+                return await self._task(request["method"], params)
             return await self._call(request, params, notify, key, on_job)
         except (RpcError, asyncio.CancelledError):
             raise
@@ -162,7 +169,21 @@ class Session:
             on_job=on_job,
         )
         self.flights[request["id"]].call = call
-        return await _outcome(tool, call, params.get("arguments"), self._frame())
+        takes_tasks = self.talk.era == "stateless" and declares_tasks(request)
+        if takes_tasks and call.report is None:
+            call.patience = min(call.patience, tasks.AFTER)
+        result = await _outcome(tool, call, params.get("arguments"), self._frame())
+        if takes_tasks and call.job and result["structuredContent"].get("async_execution"):
+            return await tasks.created(self.engine, call.job, caller.settings)
+        return result
+
+    def _watch(self, request: Json) -> tasks.Watch:
+        return tasks.Watch(self.engine, request, self.visitor.settings, self._frame())
+
+    async def _task(self, method: str, params: Json) -> Json:
+        if method == "tasks/get":
+            return await tasks.get(self.engine, params, self.visitor.settings, self._frame())
+        return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
 
     def _frame(self) -> results.Frame:
         settings = self.visitor.settings

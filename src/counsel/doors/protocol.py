@@ -33,6 +33,7 @@ INTERNAL_ERROR = -32603
 RESOURCE_NOT_FOUND = -32002  # until 2025-11-25; INVALID_PARAMS since
 BUSY = -32000  # too much at once: the same request succeeds later
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 _META = "io.modelcontextprotocol/"
@@ -40,6 +41,7 @@ META_VERSION = _META + "protocolVersion"
 META_CLIENT = _META + "clientInfo"
 META_CAPABILITIES = _META + "clientCapabilities"
 META_SERVER = _META + "serverInfo"
+META_SUBSCRIPTION = _META + "subscriptionId"
 
 SERVER = {"name": "counsel", "title": "counsel", "version": __version__}
 CAPABILITIES = {
@@ -47,6 +49,7 @@ CAPABILITIES = {
     "resources": {"listChanged": False},
     "prompts": {"listChanged": False},
 }
+TASKS = "io.modelcontextprotocol/tasks"  # an extension of 2026-07-28 (doors/tasks.py)
 INSTRUCTIONS = (
     "Consult other AI models and coding agents: chat asks one, consensus several, askModel a colleague by name. "
     "Long work: async true, then check_status. An answer's continuation_id continues its conversation."
@@ -63,6 +66,8 @@ _CACHE = {
 _ONLY_HANDSHAKE = frozenset({"initialize", "ping", "logging/setLevel"})
 _ONLY_STATELESS = frozenset({"server/discover"})
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+LISTEN = "subscriptions/listen"  # here for tasks alone: nothing else of ours changes
 ENGINE_METHODS = frozenset({"tools/call", "resources/list", "resources/read"})
 
 
@@ -201,6 +206,11 @@ class Talk:
     def static(self, request: Json) -> Json | None:
         """The response to a request that needs no engine; None for one that does. Call `open` before."""
         method = request["method"]
+        if self.era == "stateless" and _is_about_tasks(request):
+            if not declares_tasks(request):
+                needed: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+                raise RpcError(MISSING_CAPABILITY, "Missing required client capability", needed)
+            return None
         if method in ENGINE_METHODS:
             return None
         answer = _STATIC.get(method)
@@ -216,7 +226,8 @@ class Talk:
         """2026-07-28 results say that they are complete, who made them and how long they may be kept."""
         if self.era != "stateless":
             return result
-        stamped: Json = {**result, "resultType": "complete", "_meta": {META_SERVER: SERVER}}
+        meta = {**result.get("_meta", {}), META_SERVER: SERVER}
+        stamped: Json = {"resultType": "complete", **result, "_meta": meta}
         if method in _CACHE:
             stamped["ttlMs"], stamped["cacheScope"] = _CACHE[method]
         return stamped
@@ -240,6 +251,20 @@ def _meta(request: Json) -> Json:
     return meta if isinstance(meta, dict) else {}
 
 
+def _is_about_tasks(request: Json) -> bool:
+    if request["method"] != LISTEN:
+        return request["method"] in TASK_METHODS
+    wanted = (request.get("params") or {}).get("notifications")
+    return isinstance(wanted, dict) and bool(wanted.get("taskIds"))
+
+
+def declares_tasks(request: Json) -> bool:
+    """Each request says for itself whether its client takes tasks."""
+    capabilities = _meta(request).get(META_CAPABILITIES)
+    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+    return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
+
+
 def progress_token(request: Json) -> Any:
     token = _meta(request).get("progressToken")
     return token if is_id(token) else None
@@ -249,7 +274,8 @@ def progress_token(request: Json) -> Any:
 
 
 def _discover(_talk: Talk, _params: Json) -> Json:
-    return {"supportedVersions": list(STATELESS), "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
+    capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
+    return {"supportedVersions": list(STATELESS), "capabilities": capabilities, "instructions": INSTRUCTIONS}
 
 
 def _initialize(talk: Talk, params: Json) -> Json:

@@ -39,9 +39,15 @@ _STATUS = {
     protocol.INVALID_PARAMS: 400,
     protocol.HEADER_MISMATCH: 400,
     protocol.UNSUPPORTED_VERSION: 400,
+    protocol.MISSING_CAPABILITY: 400,
     protocol.METHOD_NOT_FOUND: 404,
 }
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(protocol.TASK_METHODS, "taskId"),
+}
 _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 
 _Notify = Callable[[Json], None]
