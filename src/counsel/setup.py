@@ -20,6 +20,7 @@ from counsel.configfiles.journal import Operation
 from counsel.configfiles.safewrite import Planned
 from counsel.dataclass import dataclass
 from counsel.doors import place as places
+from counsel.envvars import is_unexpanded
 from counsel.errors import Conflict, CounselError, NotFound, from_dict
 from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified
@@ -27,7 +28,7 @@ from counsel.servers.formats import FORMATS, is_present
 from counsel.servers.listing import Found, problem_words
 from counsel.servers.own import NAME, is_ours
 from counsel.servers.service import Servers
-from counsel.settings import Settings
+from counsel.settings import Settings, rows
 
 _ADDED, _REMOVED = "setup: counsel in {}", "setup --remove: counsel in {}"
 
@@ -42,13 +43,31 @@ _AGENTS = (
     "GEMINI_CLI_HOME",
     "CURSOR_API_KEY",
 )
-_SECRET = ("_KEY", "_TOKEN")
+# How counsel reaches providers, and the settings of the seed's names. Settings of ours are named once they are set.
+_WAYS = (
+    *(
+        name
+        for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+        for name in (proxy, proxy.lower())
+    ),
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUEST_TIMEOUT_MS",
+    "MAX_MCP_OUTPUT_TOKENS",
+    "LOG_LEVEL",
+)
+_NOT_HANDED_ON = frozenset(
+    {"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"}
+)  # written as it is; a window's own
+_SECRET = ("_KEY", "_TOKEN", "_TOKENS")  # Gemini CLI takes MAX_MCP_OUTPUT_TOKENS for one, and certificates
 
 
 # Which variables an entry must name: those that the client does not hand on by itself.
 _MISSING: dict[HandsOn, Callable[[str], bool]] = {
     "all": lambda _: False,
-    "no secrets": lambda name: name.endswith(_SECRET),
+    "no secrets": lambda name: name.endswith(_SECRET) or "_CERT" in name,
     "named": lambda _: True,
 }
 
@@ -135,10 +154,17 @@ def _handed_on(agent: Agent, settings: Settings) -> dict[str, str]:
 
 
 def _variables(settings: Settings) -> list[str]:
-    rows = [row.provider for row in Catalog.load(settings).providers() if row.provider.name != "local"]
-    keys = [name for row in rows for name in row.key_envs]
-    addresses = [row.base_url_env for row in rows if row.base_url_env]
-    return list(dict.fromkeys((*_CONTEXT, *_AGENTS, *keys, *addresses)))
+    providers = [row.provider for row in Catalog.load(settings).providers() if row.provider.name != "local"]
+    keys = [name for row in providers for name in row.key_envs]
+    addresses = [row.base_url_env for row in providers if row.base_url_env]
+    return list(dict.fromkeys((*_CONTEXT, *_AGENTS, *keys, *addresses, *_WAYS, *_set(settings))))
+
+
+def _set(settings: Settings) -> list[str]:
+    """Settings that stand in the environment of who runs setup; those in COUNSEL_HOME's files reach every window."""
+    given = settings.own_env
+    names = (row.metadata["env"] for row in rows())
+    return [name for name in names if given.get(name) and name not in _NOT_HANDED_ON]
 
 
 # ── planning ─────────────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +266,10 @@ def _renewal(wanted: Server) -> Callable[[Server], Server]:
 
     def change(old: Server) -> Server:
         kept = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
-        return old.replaced(command=wanted.command, args=wanted.args, env={**kept, **wanted.env})
+        own = {
+            name: value for name, value in kept.items() if name in _WAYS and not is_unexpanded(name, value)
+        }
+        return old.replaced(command=wanted.command, args=wanted.args, env={**kept, **wanted.env, **own})
 
     return change
 

@@ -25,6 +25,17 @@ TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 # The first request waits for the servers and has their tools at hand: the fake cannot search for them.
 AT_ONCE = {"MCP_CONNECTION_NONBLOCKING": "0", "ENABLE_TOOL_SEARCH": "false"}
 ASK = "mcp__counsel__askModel"
+# Proxies, certificates and settings: the proxies are nobody's, and none is asked for what stands in NO_PROXY.
+WAYS = {
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1,localhost",
+    "SSL_CERT_DIR": "/etc/ssl/certs",
+    "REQUEST_TIMEOUT_MS": "77000",
+    "MAX_MCP_OUTPUT_TOKENS": "9000",
+    "LOG_LEVEL": "debug",
+    "COUNSEL_AUTO_ORDER": "xai,openai",
+    "COUNSEL_MAX_FILE_BYTES": "1234567",
+}
 
 
 @dataclass
@@ -103,6 +114,7 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
         "COUNSEL_CHAIN": "claude,codex",
         "XAI_API_KEY": "x",
         "XAI_BASE_URL": "http://x",
+        **WAYS,
     }
     entry = setup.server(AGENTS[agent], settings.load(env))
     entry = entry.replaced(command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
@@ -114,7 +126,7 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
     else:
         desk.run(*ASKED[agent], **env)
     got = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
-    wanted = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME")
+    wanted = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME", *WAYS)
     assert {name: got.get(name) for name in wanted} == {name: env[name] for name in wanted}
     assert got["PATH"].endswith(env["PATH"])  # Codex puts a folder of its own before it
     assert not got.get("MISTRAL_API_KEY")  # not set: nothing, or nothing in it

@@ -65,6 +65,31 @@ def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
     assert all(b"the-secret" not in data for data in world.files().values())
 
 
+def test_proxies_and_settings_that_are_set_are_named_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.install(*COMMANDS)
+    monkeypatch.setenv("COUNSEL_AUTO_ORDER", "xai")
+    monkeypatch.setenv("CLIENT_CWD", "/somewhere")
+    world.setup("--yes", "--no-check")
+    ways = {
+        "HTTPS_PROXY",
+        "no_proxy",
+        "SSL_CERT_FILE",
+        "MAX_MCP_OUTPUT_TOKENS",
+        "REQUEST_TIMEOUT_MS",
+        "LOG_LEVEL",
+    }
+    for agent, names in (
+        ("codex", entry(world, "codex")["env_vars"]),
+        ("cursor", entry(world, "cursor")["env"]),
+    ):
+        assert {*ways, "COUNSEL_AUTO_ORDER"} <= set(names), agent
+        assert not {"CLIENT_CWD", "COUNSEL_HOME", "COUNSEL_MAX_FILES"} & set(names), agent
+    assert not ways & set(entry(world, "claude")["env"])
+    assert world.actions("--yes", "--no-check")["codex"] == "unchanged"
+
+
 def test_the_key_of_a_provider_of_the_users_own_is_handed_on(world: World) -> None:
     world.install("codex")
     config = world.home / ".local/share/counsel/config.toml"
