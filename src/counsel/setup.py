@@ -150,7 +150,10 @@ def _handed_on(agent: Agent, settings: Settings) -> dict[str, str]:
     """What is not set must reach counsel as nothing, not as a text: Codex leaves it out by itself."""
     default = ":-" if FORMATS[agent.name].syntax.expands else ""
     missing = _MISSING[agent.hands_on]
-    return {name: f"${{{name}{default}}}" for name in _variables(settings) if missing(name)}
+    # An empty SSL_CERT_FILE would leave OpenSSL, and every agent that counsel starts, without certificates.
+    empty = {name for name in _WAYS if not settings.own_env.get(name)} if default else set()
+    wanted = (name for name in _variables(settings) if missing(name) and name not in empty)
+    return {name: f"${{{name}{default}}}" for name in wanted}
 
 
 def _variables(settings: Settings) -> list[str]:

@@ -65,29 +65,42 @@ def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
     assert all(b"the-secret" not in data for data in world.files().values())
 
 
+WAYS = {
+    "HTTPS_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "MAX_MCP_OUTPUT_TOKENS",
+    "REQUEST_TIMEOUT_MS",
+    "LOG_LEVEL",
+}
+
+
 def test_proxies_and_settings_that_are_set_are_named_too(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.install(*COMMANDS)
-    monkeypatch.setenv("COUNSEL_AUTO_ORDER", "xai")
-    monkeypatch.setenv("CLIENT_CWD", "/somewhere")
+    for name in (*WAYS, "COUNSEL_AUTO_ORDER", "CLIENT_CWD"):
+        monkeypatch.setenv(name, "1")
     world.setup("--yes", "--no-check")
-    ways = {
-        "HTTPS_PROXY",
-        "no_proxy",
-        "SSL_CERT_FILE",
-        "MAX_MCP_OUTPUT_TOKENS",
-        "REQUEST_TIMEOUT_MS",
-        "LOG_LEVEL",
-    }
-    for agent, names in (
-        ("codex", entry(world, "codex")["env_vars"]),
-        ("cursor", entry(world, "cursor")["env"]),
-    ):
-        assert {*ways, "COUNSEL_AUTO_ORDER"} <= set(names), agent
-        assert not {"CLIENT_CWD", "COUNSEL_HOME", "COUNSEL_MAX_FILES"} & set(names), agent
-    assert not ways & set(entry(world, "claude")["env"])
+    names = {"codex": entry(world, "codex")["env_vars"], "cursor": entry(world, "cursor")["env"]}
+    for agent, named in names.items():
+        assert {*WAYS, "COUNSEL_AUTO_ORDER"} <= set(named), agent
+        assert not {"CLIENT_CWD", "COUNSEL_HOME", "COUNSEL_MAX_FILES"} & set(named), agent
+    assert not WAYS & set(entry(world, "claude")["env"])
+    assert {"SSL_CERT_FILE", "MAX_MCP_OUTPUT_TOKENS"} == WAYS & set(entry(world, "gemini")["env"])
     assert world.actions("--yes", "--no-check")["codex"] == "unchanged"
+
+
+def test_what_is_not_set_is_named_only_where_that_means_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codex leaves out what is not set; elsewhere it would arrive empty, and an empty SSL_CERT_FILE means no certificates."""
+    for name in WAYS:
+        monkeypatch.delenv(name, raising=False)
+    world.install(*COMMANDS)
+    world.setup("--yes", "--no-check")
+    assert set(entry(world, "codex")["env_vars"]) >= WAYS
+    assert not WAYS & {*entry(world, "cursor")["env"], *entry(world, "gemini")["env"]}
 
 
 def test_the_key_of_a_provider_of_the_users_own_is_handed_on(world: World) -> None:

@@ -30,7 +30,7 @@ TOOL = base.Tool(
         ),
         "tools": base.texts("MCP servers that the consulted model may use, if the user's settings allow."),
     },
-    output={"content": {"type": "string"}, "continuation": base.CONTINUATION, "metadata": base.OBJECT},
+    output=base.ANSWERED,
     annotations={"title": "Consult a colleague", **base.ASKS},
     run=base.asks(request),
     text=words.chat,

@@ -65,9 +65,33 @@ def temperature(default: float) -> Json:
     return {"type": "number", "minimum": 0, "maximum": 1, "default": default, "description": words}
 
 
-FAILURE: dict[str, Json] = {"error": {"type": "string"}, "code": {"type": "string"}}
-CONTINUATION: Json = {"type": "object", "properties": {"id": {"type": "string"}}}
+# ── results ──
+
+STRING: Json = {"type": "string"}
+INTEGER: Json = {"type": "integer"}
+BOOLEAN: Json = {"type": "boolean"}
+COST: Json = {"type": ["number", "null"]}  # null: no price is known
 OBJECT: Json = {"type": "object"}
+
+
+def fields(**properties: Json) -> Json:
+    """An object with these fields, of which any may be missing, and others that need no name here."""
+    return {"type": "object", "properties": properties}
+
+
+def several(item: Json) -> Json:
+    return {"type": "array", "items": item}
+
+
+FAILURE: dict[str, Json] = {"error": STRING, "code": STRING, "hint": STRING}
+CONTINUATION = fields(id=STRING, status=STRING, messageCount=INTEGER)
+USAGE = fields(input_tokens=INTEGER, output_tokens=INTEGER, total_tokens=INTEGER)
+ANSWERED: dict[str, Json] = {
+    "content": STRING,
+    "continuation": CONTINUATION,
+    "metadata": fields(model=STRING, provider=STRING, usage=USAGE, cost_usd=COST, response_time_ms=INTEGER),
+    "job_id": STRING,
+}
 ASKS: Json = {"destructiveHint": False, "openWorldHint": True}
 
 FILES = texts("Files to include: absolute paths or relative to the working folder; path{10:50} for lines.")

@@ -15,7 +15,7 @@ TOOL = base.Tool(
     description="Stop a running job and its calls to models.",
     required=("continuation_id",),
     properties={"continuation_id": base.text("The job's id.", minLength=1)},
-    output={"content": base.OBJECT},
+    output={"content": base.fields(status=base.STRING, message=base.STRING, job_id=base.STRING)},
     annotations={
         "title": "Cancel a job",
         "destructiveHint": True,

@@ -37,12 +37,7 @@ TOOL = base.Tool(
         "async": base.BACKGROUND,
         "export": base.EXPORT,
     },
-    output={
-        "content": {"type": "string"},
-        "continuation": base.CONTINUATION,
-        "metadata": base.OBJECT,
-        "async_execution": {"type": "boolean"},
-    },
+    output={**base.ANSWERED, "async_execution": base.BOOLEAN},
     annotations={"title": "Ask a model", **base.ASKS},
     run=base.asks(request),
     text=words.chat,

@@ -19,6 +19,8 @@ async def run(call: Call, arguments: Json) -> Json:
     return found
 
 
+_JOB: Json = {"id": base.STRING, "job_id": base.STRING, "status": base.STRING, "progress": base.OBJECT}
+
 TOOL = base.Tool(
     name="check_status",
     description="Progress and result of a job; without an id the 10 newest jobs.",
@@ -26,7 +28,17 @@ TOOL = base.Tool(
         "continuation_id": base.text("The job's id.", minLength=1),
         "full_history": base.switch("The whole conversation of this id."),
     },
-    output={"content": base.OBJECT},
+    output={
+        "content": base.fields(
+            **_JOB,
+            result=base.OBJECT,
+            error=base.OBJECT,
+            partial=base.STRING,
+            models_status=base.several(base.OBJECT),
+            history=base.several(base.fields(role=base.STRING, content=base.STRING)),
+            jobs=base.several(base.fields(**_JOB)),
+        )
+    },
     annotations={"title": "Check jobs", "readOnlyHint": True, "openWorldHint": False},
     run=run,
     text=words.status,

@@ -35,6 +35,8 @@ _MODEL: Json = {
     ]
 }
 
+_OR_NULL: Json = {"type": ["string", "null"]}
+
 TOOL = base.Tool(
     name="consensus",
     description="Ask several models at once; then each sees the others' answers and refines its own.",
@@ -59,11 +61,21 @@ TOOL = base.Tool(
         "export": base.EXPORT,
     },
     output={
-        "status": {"type": "string"},
-        "phases": base.OBJECT,
+        "status": {"type": ["string", "integer"]},  # a failure's is the provider's HTTP status
+        "models_consulted": base.INTEGER,
+        "successful_initial_responses": base.INTEGER,
+        "failed_responses": base.INTEGER,
+        "refined_responses": base.INTEGER,
+        "phases": base.fields(
+            initial=base.several(base.fields(model=base.STRING, response=base.STRING)),
+            refined=base.several(base.fields(model=base.STRING, refined_response=_OR_NULL)),
+            failed=base.several(base.fields(model=base.STRING, code=base.STRING, error=base.STRING)),
+        ),
+        "content": base.STRING,
         "continuation": base.CONTINUATION,
-        "content": {"type": "string"},
-        "async_execution": {"type": "boolean"},
+        "metadata": base.fields(usage=base.USAGE, cost_usd=base.COST),
+        "job_id": base.STRING,
+        "async_execution": base.BOOLEAN,
     },
     annotations={"title": "Ask several models", **base.ASKS},
     run=base.asks(request),
