@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 
 from counsel import settings  # noqa: E402 - the path comes first
-from counsel.doors import http, tools  # noqa: E402
+from counsel.doors import http, http_app, tools  # noqa: E402
 from counsel.doors.tools.base import Tool  # noqa: E402
 from counsel.engine.engine import open_engine  # noqa: E402
 from counsel.errors import UpstreamError  # noqa: E402
@@ -57,7 +57,7 @@ async def main(home: Path) -> None:
     diagnose()
     loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
     engine = await open_engine(home)
-    door = http.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    door = http_app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
 
     async def with_token(scope, receive, send):
         authorized = (b"authorization", f"Bearer {TOKEN}".encode())

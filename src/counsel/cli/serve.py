@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
+from pathlib import Path
 
 import click
 
 from counsel.cli import output
+from counsel.requests import LocalEngine
 from counsel.settings import Settings, load
 
 
@@ -33,17 +36,18 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
 async def _serve(settings: Settings, host: str, port: int) -> None:
     from counsel import logs, private  # noqa: PLC0415
     from counsel.doors import http  # noqa: PLC0415
-    from counsel.doors.house import default_engine  # noqa: PLC0415
 
     private.process()
     logs.setup(settings, stderr=True)
-    engine = await default_engine(settings.home)
 
     def said(at: str, number: int) -> None:
         where = "COUNSEL_TOKEN" if settings.token else settings.home / "token"
         output.words(f"counsel listens: {http.address(at, number)}/mcp (token: {where}). Ctrl-C ends it.")
 
-    try:
-        await http.serve(engine, settings, host, port, said)
-    finally:
-        await engine.close(keep=True)
+    async def open_engine(home: Path) -> LocalEngine:
+        from counsel.doors.house import GARBAGE, default_engine  # noqa: PLC0415 - when it listens
+
+        gc.set_threshold(GARBAGE)
+        return await default_engine(home)
+
+    await http.serve(open_engine, settings, host, port, said)

@@ -1,4 +1,4 @@
-"""`counsel serve`: the engine with the HTTP door open. `/mcp`, `/health`, `/metrics`, and the rooms' `/api`."""
+"""`counsel serve`: the server of the HTTP door. What it answers is in `http_loading.py`, then in `http_app.py`."""
 
 from __future__ import annotations
 
@@ -7,78 +7,23 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
 
-from counsel import __version__
-from counsel.dataclass import dataclass
-from counsel.doors import api, auth
-from counsel.doors.auth import App, Guard
+from counsel.doors import auth
+from counsel.doors.auth import Guard
 from counsel.doors.http_connection import Connection, Pool
+from counsel.doors.http_loading import Door, LateDoor, OpenEngine
 from counsel.doors.listening import MOST_CONNECTIONS, most_connections, say_little_about_accepting
-from counsel.doors.streamable import Streamable
-from counsel.doors.visitor import Visitor
 from counsel.errors import ConfigInvalid
-from counsel.requests import Engine
 from counsel.settings import Settings
 
 BACKLOG = 512
 TICKS = 10  # of uvicorn, a tenth of a second each, between two looks at the connections' limits of time
-
-
-def build(
-    engine: Engine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
-) -> Door:
-    """The whole door: everything but `/health` behind the token."""
-    visitor = Visitor(env=settings.own_env, cwd=Path.cwd())
-    engine.meet(visitor.caller("http"))
-    mcp = Streamable(engine, visitor)
-    inner = Starlette(
-        routes=[
-            Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
-            Route("/health", _health),
-            Route("/metrics", _metrics(engine)),
-            *routes,
-        ],
-        exception_handlers={404: api.nowhere, Exception: api.failed},
-    )
-    inner.state.closing = closing = asyncio.Event()  # streams that have no end of their own end with it
-    guard = Guard(inner, secret=secret, host=host, origins=settings.cors_origins)
-
-    async def close() -> None:
-        closing.set()
-        await mcp.close()
-
-    return Door(guard, close)
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    app: App
-    close: Callable[[], Awaitable[None]]  # before the server goes: calls are left to the journal
-
-
-async def _health(_: Request) -> Response:
-    return JSONResponse({"status": "ok", "version": __version__})
-
-
-def _metrics(engine: Engine) -> Callable[[Request], object]:
-    async def metrics(_: Request) -> Response:
-        text = getattr(engine, "metrics_text", None)
-        if text is None:
-            return PlainTextResponse("counsel keeps no metrics here\n", status_code=404)
-        return PlainTextResponse(await text(), media_type="text/plain; version=0.0.4")
-
-    return metrics
 
 
 class Server(uvicorn.Server):
@@ -143,14 +88,20 @@ class Server(uvicorn.Server):
 
 
 async def serve(
-    engine: Engine, settings: Settings, host: str, port: int, said: Callable[[str, int], None]
+    open_engine: OpenEngine, settings: Settings, host: str, port: int, said: Callable[[str, int], None]
 ) -> None:
-    """Serve until a signal. `said` is told the address once it is open."""
+    """Serve until a signal. `said` is told the address once everything is there."""
     secret = auth.token(settings)
     auth.check_bind(host, secret)
     listener = _listen(host, port)
-    door = build(engine, settings, host=host, secret=secret, routes=api.routes(engine, settings))
-    await Server(door, host, port, said, settings.max_connections).serve(sockets=[listener])
+    late = LateDoor(open_engine, settings, said)
+    guard = Guard(late, secret=secret, host=host, origins=settings.cors_origins)
+    server = Server(Door(guard, late.close), host, port, late.load, settings.max_connections)
+    late.failed = partial(setattr, server, "should_exit", True)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await late.leave()
 
 
 def _listen(host: str, port: int) -> socket.socket:

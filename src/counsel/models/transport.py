@@ -15,12 +15,11 @@ import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from counsel import jsontext
 from counsel.errors import CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
+from counsel.later import Later
 from counsel.models import allowance, compression, prices, proxies, unreachable
 from counsel.models.clock import Clock
 from counsel.models.failures import Complained, Complaint, as_error, understand
@@ -46,6 +45,11 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+
+if TYPE_CHECKING:
+    import aiohttp
+else:
+    aiohttp = Later("aiohttp")  # 130 ms, half of them for certificates: few commands and no start need it
 
 USUAL = Limits()
 IN_A_HURRY = 5.0  # seconds; the longest wait for a try when another model can answer

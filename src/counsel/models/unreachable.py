@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import aiohttp
+from typing import TYPE_CHECKING
 
 from counsel import shortage
 from counsel.errors import CounselError, ProviderUnavailable, UpstreamError
+from counsel.later import Later
 from counsel.models.failures import scrubbed
 from counsel.types import Endpoint, Proxy
+
+if TYPE_CHECKING:
+    import aiohttp
+else:
+    aiohttp = Later("aiohttp")  # 130 ms, half of them for certificates: few commands and no start need it
 
 
 def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
