@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import calls, protocol
+from counsel.doors import mcp, progress, protocol
 from counsel.doors.lines import McpLines
 from counsel.doors.mcp import Session, listing
 from counsel.doors.visitor import Visitor
@@ -181,6 +181,79 @@ async def test_cancelling_stops_the_job_and_sends_no_result(client: Client) -> N
     assert (await client.ask("ping"))["result"] == {}
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "McpError: MCP error -32001: Request timed out",  # the TypeScript SDK, Gemini CLI
+        "SdkError: Request timed out",  # Claude Code
+        "request timeout",  # rmcp: Codex
+        "timed out after 5.0s",  # the Python SDK
+        "TimeoutError: The operation was aborted due to timeout",  # AbortSignal.timeout()
+    ],
+)
+async def test_a_client_that_gave_up_by_its_clock_leaves_the_job_running(client: Client, reason: str) -> None:
+    await client.initialize()
+    slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    await client.engine.started.wait()
+    client.notify("notifications/cancelled", {"requestId": slow, "reason": reason})
+    assert (await client.ask("ping"))["id"] == slow + 1  # nothing is sent for the call
+    shown = await client.call("check_status", {"continuation_id": "conv_1"})
+    assert shown["structuredContent"]["content"]["status"] == "processing"
+    await client.lines.close("gone")
+    job = client.engine.jobs["conv_1"]
+    assert (job.status, job.background) == ("processing", True)
+
+
+@pytest.mark.parametrize(
+    "reason", [None, "", "AbortError: This operation was aborted", 7, "user pressed esc"]
+)
+async def test_any_other_cancellation_stops_the_job(client: Client, reason: Any) -> None:
+    await client.initialize()
+    slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    await client.engine.started.wait()
+    client.notify("notifications/cancelled", {"requestId": slow, "reason": reason})
+    await client.engine.jobs["conv_1"].ended.wait()
+    assert client.engine.jobs["conv_1"].status == "cancelled"
+
+
+async def test_a_silent_model_sends_a_growing_heartbeat(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT", 0.02)
+    monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
+    await client.initialize()
+    params = {"name": "chat", "arguments": {"prompt": "hang"}, "_meta": {"progressToken": "t"}}
+    client.request("tools/call", params)
+    beats = [(await client.got.get())["params"] for _ in range(4)]
+    assert [beat["message"] for beat in beats[1:]] == ["fake is thinking (0 s)"] * 3
+    numbers = [beat["progress"] for beat in beats]
+    assert numbers == sorted(set(numbers))
+    await client.lines.close()
+
+
+async def test_roots_that_never_come_are_waited_for_once(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(mcp, "ROOTS_PATIENCE", 0.05)
+    await client.initialize(roots={})
+    asked = await client.got.get()
+    await client.call("chat", {"prompt": "echo one"})
+    waits: list[Any] = []
+    plain = asyncio.wait
+
+    async def noted(*args: Any, **options: Any) -> Any:
+        waits.append(options)
+        return await plain(*args, **options)
+
+    monkeypatch.setattr(mcp.asyncio, "wait", noted)
+    await client.call("chat", {"prompt": "echo two"})
+    assert waits == []
+    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": f"file://{tmp_path}/x"}]}})
+    await client.call("chat", {"prompt": "echo three"})  # a late answer counts
+    await client.call("chat", {"prompt": "echo four"})
+    assert client.engine.jobs["conv_4"].caller.roots == (tmp_path / "x",)
+
+
 async def test_an_id_in_use_is_refused(client: Client) -> None:
     await client.initialize()
     client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
@@ -307,14 +380,39 @@ async def test_lists_without_entries(client: Client) -> None:
 
 
 def test_progress_keeps_what_was_said_before_the_void() -> None:
-    growing = calls.Growing()
+    growing = progress.Growing()
     growing.add(JobEvent(1, 0.0, "model_started", "0", {"model": "claude"}))
-    growing.add(JobEvent(1, 0.0, "text", "0", {"text": "x" * calls.REPORT_TEXT + "void", "offset": 0}))
+    growing.add(JobEvent(1, 0.0, "text", "0", {"text": "x" * progress.REPORT_TEXT + "void", "offset": 0}))
     about = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke."}
-    growing.add(JobEvent(2, 0.0, "restarted", "0", {**about, "offset": calls.REPORT_TEXT}))
+    growing.add(JobEvent(2, 0.0, "restarted", "0", {**about, "offset": progress.REPORT_TEXT}))
     before = growing.size
-    growing.add(JobEvent(2, 0.0, "text", "0", {"text": "good", "offset": calls.REPORT_TEXT}))
+    growing.add(JobEvent(2, 0.0, "text", "0", {"text": "good", "offset": progress.REPORT_TEXT}))
     note, text = growing.shown().split("\n\n")
     assert note == "[claude begins again, and the end of what it had said is void: It broke.]"
     assert text.removeprefix("…").strip("x") == "good"
-    assert growing.size > before > calls.REPORT_TEXT
+    assert growing.size > before > progress.REPORT_TEXT
+
+
+def test_progress_is_the_end_of_the_text_cut_at_a_word() -> None:
+    growing = progress.Growing()
+    growing.add(JobEvent(1, 0.0, "model_started", "0", {"model": "gpt-5"}))
+    text = " ".join(f"word{number}" for number in range(500))
+    growing.add(JobEvent(1, 0.0, "text", "0", {"text": text, "offset": 0}))
+    shown = growing.shown()
+    assert len(shown) <= progress.REPORT_TEXT
+    assert shown.startswith("…word")
+    assert shown.endswith("word499")
+
+
+def test_progress_of_several_models_is_a_line_each() -> None:
+    growing = progress.Growing()
+    for slot, model in enumerate(("gpt-5", "opus", "grok-4")):
+        growing.add(JobEvent(1, 0.0, "model_started", str(slot), {"model": model}))
+    growing.add(JobEvent(1, 0.0, "text", "0", {"text": "one\n\ntwo " * 100 + "end", "offset": 0}))
+    growing.add(JobEvent(1, 0.0, "model_finished", "1", {}))
+    first, second, third = growing.shown().split("\n")
+    assert first.startswith("gpt-5: …")
+    assert first.endswith("end")
+    assert second == "opus: done"
+    assert third == "grok-4 is thinking (0 s)"
+    assert len(growing.shown()) <= progress.REPORT_TEXT

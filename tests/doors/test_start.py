@@ -114,9 +114,11 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
 
 
 def test_the_front_knows_its_clients_limit() -> None:
-    assert limits.patience_of("codex-mcp-client", "stdio", None) == 54
-    assert limits.patience_of("codex-mcp-client", "stdio", "20") == 18
-    assert limits.patience_of("somebody", "stdio", "nonsense") == 290
+    own = "COUNSEL_CLIENT_LIMIT_SECONDS"
+    assert limits.patience_of("codex-mcp-client", "stdio", {}) == 54
+    assert limits.patience_of("codex-mcp-client", "stdio", {own: "20"}) == 18
+    assert limits.patience_of("somebody", "stdio", {own: "nonsense"}) == 54
+    assert limits.patience_of("claude-code", "stdio", {"MCP_TOOL_TIMEOUT": "5000"}) == 4
 
 
 # ── what is in the way ───────────────────────────────────────────────────────────────────────────────

@@ -59,6 +59,12 @@ def _known(client: Json | None) -> Json | None:
     }
 
 
+def _is_timeout(cancellation: bytes) -> bool:
+    from counsel.doors import limits  # noqa: PLC0415 - few calls are cancelled
+
+    return limits.is_timeout(json.loads(cancellation)["params"].get("reason"))
+
+
 def _cwd() -> str:
     try:
         return os.getcwd()  # noqa: PTH109
@@ -69,7 +75,7 @@ def _cwd() -> str:
 class Pending:
     """A request that the daemon has to answer."""
 
-    __slots__ = ("began", "cancelled", "job", "kept", "key", "line", "request_id", "was_sent")
+    __slots__ = ("began", "cancelled", "job", "kept", "key", "left", "line", "request_id", "was_sent")
 
     def __init__(self, request_id: Any, line: bytes) -> None:
         self.request_id = request_id
@@ -79,11 +85,13 @@ class Pending:
         self.job = ""
         self.was_sent = False  # a daemon may have begun it
         self.kept = False  # a note says that its job goes on without us
+        self.left = False  # the client gave up by its own clock: the job goes on
         self.cancelled = b""  # the client's notification, for the next daemon once it has found the job
 
     def sent(self) -> bytes:
         self.was_sent = True
-        return b'@{"key":"%s"}\n%s\n' % (self.key.encode(), self.line)
+        waited = b"%.1f" % (time.monotonic() - self.began)  # the client's clock runs while a daemon starts
+        return b'@{"key":"%s","waited":%s}\n%s\n' % (self.key.encode(), waited, self.line)
 
     @property
     def is_call(self) -> bool:
@@ -198,8 +206,9 @@ class Carrier:
     def cancel(self, request_id: Any, line: bytes) -> None:
         pending = self.waiting.get(json.dumps(request_id))
         if pending is not None:
-            pending.cancelled = line
-            self._unkeep(pending)
+            pending.cancelled, pending.left = line, _is_timeout(line)
+            if not pending.left:
+                self._unkeep(pending)
             if self.greeted:
                 self._send(line)
 
@@ -259,12 +268,13 @@ class Carrier:
         """Seconds that this client waits for a call, as far as is known without a daemon."""
         from counsel.doors import limits  # noqa: PLC0415 - only where no daemon can be had
 
-        return limits.patience_of(self.talk.client, "stdio", os.environ.get("COUNSEL_CLIENT_LIMIT_SECONDS"))
+        return limits.patience_of(self.talk.client, "stdio", os.environ)
 
     def _keep_jobs(self) -> None:
         """Another engine on this home would give up an interrupted call whose client does not come back in a minute."""
         for pending in self.waiting.values():
-            if not pending.kept and not pending.cancelled and (jobs := pending.jobs()):
+            stopped = pending.cancelled and not pending.left
+            if not pending.kept and not stopped and (jobs := pending.jobs()):
                 noted = [kept.note(self.link.home, job) for job in jobs]
                 pending.kept = all(noted)
 

@@ -42,6 +42,7 @@ NAMES = frozenset(
         "REQUEST_TIMEOUT_MS",
         "MAX_MCP_OUTPUT_TOKENS",
         "MCP_TRANSPORT",
+        "MCP_TOOL_TIMEOUT",  # Claude Code's limit for one tool call
         "ENABLE_RESPONSE_SUMMARIZATION",
         "SUMMARIZATION_MODEL",
         "CLIENT_CWD",
@@ -71,7 +72,7 @@ NAMES = frozenset(
 # its providers: OpenSSL would read SSL_CERT_FILE for all of them.
 _DAEMON_NAMES = (
     NAMES
-    - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE"}
+    - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE", "MCP_TOOL_TIMEOUT"}
     - {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"}
 ) | {
     "PYTHONPATH",

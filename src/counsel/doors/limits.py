@@ -1,41 +1,83 @@
 """How long each MCP client waits for one tool call, and when we answer before it gives up.
 
-A client's limit is its own; this table says what was measured or documented for its default. The name is what
-the client calls itself in `initialize`. `COUNSEL_CLIENT_LIMIT_SECONDS` overrides the table.
+Limits come from a table of clients, from the client's environment and from the entry that starts counsel in the client's
+own config files (`client_config.py`). `COUNSEL_CLIENT_LIMIT_SECONDS` overrides all of them. The front imports this module
+where no daemon can be had: only the standard library.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from counsel.settings import Settings
 
 Transport: TypeAlias = Literal["stdio", "http"]
+Reads: TypeAlias = Literal["structured", "text", "unknown"]
 
 
-class Limit(NamedTuple):
-    stdio: int
-    http: int
+class Client(NamedTuple):
+    """A client by the name that it gives in `initialize`."""
+
+    stdio: float  # seconds, unless the user has configured another limit
+    http: float
     source: str
+    most: float = math.inf  # no setting of the user's raises the limit above this
+    reads: Reads = "unknown"  # what of a result it gives to its model
+    reads_failed: Reads = "unknown"  # and of a failed one
+    variable: str = ""  # its own environment variable, in milliseconds
 
 
-CLIENTS: dict[str, Limit] = {
-    "codex-mcp-client": Limit(60, 60, "tool_timeout_sec, 60 s by default (measured)"),
-    "claude-code": Limit(1800, 300, "idle limit 30 min on stdio, 5 min on HTTP (measured)"),
-    "claude-ai": Limit(240, 240, "Claude Desktop, 4 min (documented)"),
-    "gemini-cli-mcp-client": Limit(600, 600, "timeout, 10 min by default (measured)"),
-    "cursor-vscode": Limit(60, 60, "the TypeScript SDK's default (not measured)"),
-    "cursor": Limit(60, 60, "the TypeScript SDK's default (not measured)"),
-    "Cline": Limit(60, 60, "the TypeScript SDK's default (not measured)"),
-    "Roo Code": Limit(60, 60, "the TypeScript SDK's default (not measured)"),
-    "mcp-inspector": Limit(300, 300, "request timeout, 5 min (documented)"),
-    "inspector-client": Limit(300, 300, "request timeout, 5 min (documented)"),
+_SDK = "the TypeScript SDK's default (not measured)"
+CLIENTS: dict[str, Client] = {
+    "codex-mcp-client": Client(
+        60,
+        60,
+        "`tool_timeout_sec`, 60 s by default (measured)",
+        reads="structured",
+        reads_failed="structured",
+    ),
+    "claude-code": Client(
+        120,
+        120,
+        "`MCP_TOOL_TIMEOUT`, the entry's `timeout`; past 120 s it moves a call to the background (measured)",
+        most=120,
+        reads="structured",
+        reads_failed="text",
+        variable="MCP_TOOL_TIMEOUT",
+    ),
+    "claude-ai": Client(240, 240, "Claude Desktop, 4 min (documented)"),
+    "gemini-cli-mcp-client": Client(
+        600, 600, "`timeout`, 10 min by default (measured)", reads="text", reads_failed="text"
+    ),
+    "cursor-vscode": Client(60, 60, _SDK),
+    "cursor": Client(60, 60, _SDK),
+    "Cline": Client(60, 60, _SDK),
+    "Roo Code": Client(60, 60, _SDK),
+    "opencode": Client(60, 60, _SDK),
+    "mcp-inspector": Client(300, 300, "request timeout, 5 min (documented)"),
+    "inspector-client": Client(300, 300, "request timeout, 5 min (documented)"),
 }
-OTHERS = Limit(300, 300, "clients that the table does not know")
+OTHERS = Client(60, 60, "clients that the table does not know: the TypeScript SDK's default")
+
+# The words of the clients that gave up by their own clock, as they came in `notifications/cancelled`:
+#   TypeScript SDK, Gemini CLI  McpError: MCP error -32001: Request timed out
+#   Claude Code                 SdkError: Request timed out
+#   rmcp (Codex)                request timeout
+#   Python SDK                  timed out after 5.0s
+#   AbortSignal.timeout()       TimeoutError: The operation was aborted due to timeout
+_TIMED_OUT = re.compile(r"\btime[ -]?(?:d[ -])?out|timeout|\bdeadline\b", re.IGNORECASE)
 
 
-def of(client: str) -> Limit:
+def is_timeout(reason: Any) -> bool:
+    """Whether a cancellation only says that the client waits no longer."""
+    return isinstance(reason, str) and bool(_TIMED_OUT.search(reason[:1_000]))
+
+
+def of(client: str) -> Client:
     """The row of a client, or of the family that its name starts with (`gemini-cli-mcp-client-counsel`)."""
     if client in CLIENTS:
         return CLIENTS[client]
@@ -43,16 +85,48 @@ def of(client: str) -> Limit:
     return CLIENTS[max(family, key=len)] if family else OTHERS
 
 
-def patience(client: str, transport: Transport, settings: Settings) -> float:
+class Configured(NamedTuple):
+    """Seconds that the client's files give to the entry that starts counsel."""
+
+    trusted: float | None = None  # the user's or the machine's own files
+    project: float | None = None  # a project's: it may shorten the limit, never raise it
+
+
+def patience(
+    client: str,
+    transport: Transport,
+    settings: Settings,
+    env: Mapping[str, str],
+    configured: Configured = Configured(),  # noqa: B008 - a tuple
+) -> float:
     """Seconds after which a synchronous call answers "processing": shortly before the client's limit."""
-    return _before(float(settings.client_limit_seconds or getattr(of(client), transport)))
+    own = settings.client_limit_seconds
+    return before(float(own) if own else limit(of(client), transport, env, configured))
 
 
-def patience_of(client: str, transport: Transport, own: str | None) -> float:
-    """The same for the front, which knows the setting only from its environment."""
-    table = float(getattr(of(client), transport))
-    return _before(float(own) if own and own.isdigit() and int(own) else table)
+def patience_of(client: str, transport: Transport, env: Mapping[str, str]) -> float:
+    """The same for the front, which reads no file."""
+    own = env.get("COUNSEL_CLIENT_LIMIT_SECONDS", "")
+    if own.isdigit() and int(own):
+        return before(float(own))
+    return before(limit(of(client), transport, env, Configured()))
 
 
-def _before(limit: float) -> float:
-    return limit - min(10.0, limit / 10)
+def limit(row: Client, transport: Transport, env: Mapping[str, str], configured: Configured) -> float:
+    default = row.stdio if transport == "stdio" else row.http
+    named = [_milliseconds(env.get(row.variable, "")), configured.trusted]
+    base = min((seconds for seconds in named if seconds), default=default)
+    return min(base, row.most, configured.project or math.inf)
+
+
+def _milliseconds(text: str) -> float | None:
+    try:
+        seconds = float(text) / 1000
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < math.inf else None
+
+
+def before(seconds: float) -> float:
+    """A tenth before the limit, but a second of a short one: an answer takes that long on a loaded machine."""
+    return seconds - min(10.0, max(seconds / 10, min(1.0, seconds / 4)))

@@ -242,25 +242,26 @@ class McpLines:
     def busy(self) -> bool:
         return bool(self._tasks)
 
-    def line(self, data: bytes, key: str | None = None) -> None:
+    def line(self, data: bytes, key: str | None = None, waited: float = 0.0) -> None:
+        """`waited`: seconds that the client has waited before the line came here."""
         try:
             message = messages_.parse(data)
         except Unreadable as error:
             self._send(unreadable(error).response(None))
             return
         if isinstance(message, list):
-            self._batch(message, key)
+            self._batch(message, key, waited)
             return
-        self._one(message, key)
+        self._one(message, key, waited)
 
-    def _one(self, message: Any, key: str | None) -> None:
+    def _one(self, message: Any, key: str | None, waited: float) -> None:
         try:
             check_message(message)
         except RpcError as error:
             self._send(error.response(reply_id(message)))
             return
         if is_request(message):
-            self._start(self._reply(message, key))
+            self._start(self._reply(message, key, waited))
         else:
             self._take(message)
 
@@ -270,11 +271,11 @@ class McpLines:
         else:
             self.session.answered(message)
 
-    async def _reply(self, request: Json, key: str | None) -> None:
-        response = await self._respond(request, key)
+    async def _reply(self, request: Json, key: str | None, waited: float) -> None:
+        response = await self._respond(request, key, waited)
         self._finish(request["id"], response)
 
-    async def _respond(self, request: Json, key: str | None) -> Json | None:
+    async def _respond(self, request: Json, key: str | None, waited: float) -> Json | None:
         """The front hears the name of the request's job, unless the answer comes first: it would wake up for nothing."""
         naming: list[asyncio.TimerHandle] = []
 
@@ -282,7 +283,7 @@ class McpLines:
             naming.append(asyncio.get_running_loop().call_later(NAME_AFTER, self._name, job, request["id"]))
 
         try:
-            return await self.session.respond(request, self._notify, key=key, on_job=on_job)
+            return await self.session.respond(request, self._notify, key=key, on_job=on_job, waited=waited)
         finally:
             for timer in naming:
                 timer.cancel()
@@ -292,27 +293,27 @@ class McpLines:
 
     # ── batches, which only one revision has ──
 
-    def _batch(self, messages: list[Any], key: str | None) -> None:
+    def _batch(self, messages: list[Any], key: str | None, waited: float) -> None:
         try:
             check_batch(messages, self.session.talk.version)
         except RpcError as error:
             self._finish(batch_ids(messages), error.response(None))
             return
-        self._start(self._reply_to_all(messages, key))
+        self._start(self._reply_to_all(messages, key, waited))
 
-    async def _reply_to_all(self, messages: list[Any], key: str | None) -> None:
-        each = (self._of_batch(message, key and f"{key}.{at}") for at, message in enumerate(messages))
+    async def _reply_to_all(self, messages: list[Any], key: str | None, waited: float) -> None:
+        each = (self._of_batch(message, key and f"{key}.{at}", waited) for at, message in enumerate(messages))
         found = await asyncio.gather(*each)
         responses = [response for response in found if response is not None]
         self._finish(batch_ids(messages), responses or None)
 
-    async def _of_batch(self, message: Any, key: str | None) -> Json | None:
+    async def _of_batch(self, message: Any, key: str | None, waited: float) -> Json | None:
         try:
             check_message(message)
         except RpcError as error:
             return error.response(reply_id(message))
         if is_request(message):
-            return await self._respond(message, key)
+            return await self._respond(message, key, waited)
         self._take(message)
         return None
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache
 from typing import Any, TypeAlias
 
+from counsel.caller import Caller
 from counsel.dataclass import dataclass
-from counsel.doors import limits, outputs, results, schema, tasks
+from counsel.doors import client_config, limits, outputs, results, schema, tasks
 from counsel.doors.calls import Call, Leaving
 from counsel.doors.limits import Transport
 from counsel.doors.messages import quoted
@@ -46,7 +48,8 @@ log = logging.getLogger("counsel.doors")
 Send: TypeAlias = Callable[[Json], None]
 Id: TypeAlias = str | int
 MOST_ROOTS = 100
-ROOTS_PATIENCE = 2.0  # seconds that a first call waits for the client to name its roots
+ROOTS_PATIENCE = 2.0  # seconds that calls wait for the client to name its roots, all of them together
+CONFIG_PATIENCE = 1.0  # seconds that a first call waits for the client's files to be read
 
 
 @cache
@@ -61,6 +64,7 @@ class Flight:
     task: asyncio.Task[Any]
     call: Call | None = None
     stopped: bool = False
+    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +80,8 @@ class Session:
     _asked: dict[Id, asyncio.Future[Json]] = field(default_factory=dict, init=False)
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
     _roots_asked: int = field(default=0, init=False)
+    _roots_due: float = field(default=0.0, init=False)  # until when calls wait for them
+    _limits: asyncio.Task[limits.Configured] | None = field(default=None, init=False)
 
     # ── requests ──
 
@@ -86,17 +92,26 @@ class Session:
         *,
         key: str | None = None,
         on_job: Callable[[str], None] | None = None,
+        waited: float = 0.0,
     ) -> Json | None:
-        """The response, or None when the client cancelled the request: then nothing is sent."""
+        """The response, or None when the client cancelled the request: then nothing is sent.
+
+        `waited`: seconds that the client has waited before the request came here.
+        """
         try:
             self.talk.open(request)
             static = self.talk.static(request)
-            return static or await self._fly(request, notify, key, on_job)
+            return static or await self._fly(request, notify, key, on_job, waited)
         except RpcError as error:
             return error.response(request["id"])
 
     async def _fly(
-        self, request: Json, notify: Send, key: str | None, on_job: Callable[[str], None] | None
+        self,
+        request: Json,
+        notify: Send,
+        key: str | None,
+        on_job: Callable[[str], None] | None,
+        waited: float,
     ) -> Json | None:
         name: Id = request["id"]
         if name in self.flights:
@@ -105,7 +120,7 @@ class Session:
             raise busy()
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - whoever carries a request has a task for it
-        flight = self.flights[name] = Flight(task)
+        flight = self.flights[name] = Flight(task, began=time.monotonic() - waited)
         try:
             return self.talk.response(request, await self._answer(request, notify, key, on_job))
         except asyncio.CancelledError:
@@ -160,15 +175,15 @@ class Session:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {quoted(name)}")
         await self._know_roots()
         caller = self.visitor.caller(self.talk.client)
-        call = Call(
+        flight = self.flights[request["id"]]
+        call = flight.call = Call(
             engine=self.engine,
             caller=caller,
-            patience=limits.patience(self.talk.client, self.transport, caller.settings),
+            patience=await self._patience(caller, flight.began),
             key=key,
             report=_reporter(request, notify),
             on_job=on_job,
         )
-        self.flights[request["id"]].call = call
         takes_tasks = self.talk.era == "stateless" and declares_tasks(request)
         if takes_tasks and call.report is None:
             call.patience = min(call.patience, tasks.AFTER)
@@ -185,12 +200,33 @@ class Session:
             return await tasks.get(self.engine, params, self.visitor.settings, self._frame())
         return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
 
+    async def _patience(self, caller: Caller, began: float) -> float:
+        """Seconds that are left of what the client waits."""
+        client, env = self.talk.client, self.visitor.env
+        configured = await self._configured(caller)
+        seconds = limits.patience(client, self.transport, caller.settings, env, configured)
+        return max(0.0, seconds - (time.monotonic() - began))
+
+    async def _configured(self, caller: Caller) -> limits.Configured:
+        """What the client's files say, read once: the client reads them when it starts, too."""
+        if caller.agent is None or caller.settings.client_limit_seconds:
+            return limits.Configured()
+        if self._limits is None:
+            look = asyncio.to_thread(
+                client_config.configured, caller.agent, self.visitor.env, caller.cwd, self.transport
+            )
+            self._limits = asyncio.ensure_future(look)
+        if not self._limits.done():
+            await asyncio.wait({self._limits}, timeout=CONFIG_PATIENCE)
+        return self._limits.result() if self._limits.done() else limits.Configured()
+
     def _frame(self) -> results.Frame:
         settings = self.visitor.settings
+        row = limits.of(self.talk.client)
         links = self.talk.version >= STRUCTURED_SINCE
         is_ours = getattr(self.engine, "home_is_ours", None)
         home = settings.home if is_ours is None or is_ours() else None
-        return results.Frame(settings.max_output_tokens, home, links)
+        return results.Frame(settings.max_output_tokens, home, links, row.reads, row.reads_failed)
 
     # ── notifications and answers from the client ──
 
@@ -204,13 +240,14 @@ class Session:
         flight = self.flights.get(name) if is_id(name) else None
         if flight is not None:
             flight.stopped = True
-            self._stop(flight, "cancelled")
+            self._stop(flight, "timed_out" if limits.is_timeout(params.get("reason")) else "cancelled")
 
     def _initialized(self, _params: Json) -> None:
         if self.ask is not None and "roots" in self.talk.capabilities:
             if self._roots is not None:  # one question at a time, however often the client says this
                 self._roots.cancel()
             self._roots = asyncio.ensure_future(self._ask_roots())
+            self._roots_due = self._roots_due or time.monotonic() + ROOTS_PATIENCE
 
     def answered(self, message: Json) -> None:
         """The client's response to a request of ours."""
@@ -234,8 +271,10 @@ class Session:
             self.visitor.roots = folders(uris)
 
     async def _know_roots(self) -> None:
-        if self._roots is not None and not self._roots.done():
-            await asyncio.wait({self._roots}, timeout=ROOTS_PATIENCE)
+        """A client that did not answer in time is not waited for again; a late answer counts from then on."""
+        left = self._roots_due - time.monotonic()
+        if self._roots is not None and not self._roots.done() and left > 0:
+            await asyncio.wait({self._roots}, timeout=left)
 
     # ── the end ──
 

@@ -1,4 +1,4 @@
-"""A tool's outcome as MCP's `CallToolResult`, never larger than the client's limit.
+"""A tool's outcome as MCP's `CallToolResult`: every text once (`once.py`), never larger than the client's limit.
 
 The limit (`MAX_MCP_OUTPUT_TOKENS`, four characters each) bounds the whole serialised result. Past it the long
 texts inside are cut at a paragraph, line or word, all to the same length, and say so; the whole text is one call
@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from counsel.dataclass import dataclass
-from counsel.doors import outputs, words
+from counsel.doors import once, outputs, words
+from counsel.doors.limits import Reads
 from counsel.errors import CounselError
 from counsel.types import Json
 
 Text: TypeAlias = Callable[[Json], str]
+Result: TypeAlias = Callable[[Json], Json]
 
 CHARS_PER_TOKEN = 4
 _ENVELOPE = 600  # what JSON-RPC, `_meta` and the resource link add around the result
@@ -41,6 +43,8 @@ class Frame:
     tokens: int
     home: Path | None  # where long texts are kept; None where the home is no longer ours
     links: bool  # `resource_link` exists since 2025-06-18
+    reads: Reads = "unknown"  # what of a result the client gives to its model
+    reads_failed: Reads = "unknown"
 
     @property
     def room(self) -> int:
@@ -56,32 +60,21 @@ def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
 
 
 def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_error: bool) -> Json:
-    if _weight(structured) <= frame.room:
-        whole = _result(structured, text(structured), is_error=is_error)
+    reads = frame.reads_failed if is_error else frame.reads
+    lean = once.lean(structured)
+
+    def result(shown: Json) -> Json:
+        return _result(*once.parts(shown, text, reads), is_error=is_error)
+
+    if _weight(lean) <= frame.room:
+        whole = result(lean)
         if _size(whole) <= frame.room:
             return whole
     kept = outputs.keep(frame.home, job, text(structured))
-    result = _shortened(_lean(structured), text, frame.room, kept.words)
-    if is_error:
-        result["isError"] = True
+    shortened = _shortened(lean, result, frame.room, kept.words)
     if frame.links and kept.uri:
-        result["content"].append(kept.link())
-    return result
-
-
-def _lean(value: Any) -> Any:
-    """Without what is said twice: a consensus' words are also its phases, and a refined answer has its first one."""
-    if not isinstance(value, dict):
-        return value
-    if "phases" not in value:
-        return {name: _lean(entry) for name, entry in value.items()}
-    refined = [
-        {name: entry[name] for name in entry if name != "initial_response"}
-        for entry in value["phases"].get("refined", [])
-    ]
-    leaner = {**value, "phases": {**value["phases"], "refined": refined}}
-    leaner.pop("content", None)
-    return leaner
+        shortened["content"].append(kept.link())
+    return shortened
 
 
 def _result(structured: Json, text: str, *, is_error: bool) -> Json:
@@ -104,23 +97,22 @@ def _size(result: Json) -> int:
     return len(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
 
 
-def _shortened(structured: Json, text: Text, room: int, note: str) -> Json:
+def _shortened(structured: Json, result: Result, room: int, note: str) -> Json:
     for entries in _ENTRIES:
-        fitting = _longest_that_fits(structured, text, room, Cut(_SHORTEST, entries, note))
+        fitting = _longest_that_fits(structured, result, room, Cut(_SHORTEST, entries, note))
         if fitting:
             return fitting
     raise AssertionError("no result is so large that nothing of it fits")
 
 
-def _longest_that_fits(structured: Json, text: Text, room: int, least: Cut) -> Json | None:
+def _longest_that_fits(structured: Json, result: Result, room: int, least: Cut) -> Json | None:
     """The result with the largest cap on texts that fits, found by halving; None when not even `least` does."""
     best: Json | None = None
     low, high, cap = least.most, room, least.most
     while best is None or high - low > max(_SHORTEST, low // 50):
-        short = _shorten(structured, replace(least, most=cap))
-        result = _result(short, text(short), is_error=False)
-        if _size(result) <= room:
-            best, low = result, cap
+        made = result(_shorten(structured, replace(least, most=cap)))
+        if _size(made) <= room:
+            best, low = made, cap
         elif best is None:
             return None
         else:

@@ -4,7 +4,8 @@ Lines of JSON. A line that starts with `@` is between the front and us; all othe
 
     front → daemon   @{"hello": {role, version, agent, cwd, env, initialize}}   first, and once
                      @{"initialize": params}       the client shook hands (the front has answered)
-                     @{"key": k}                   names the call in the next line, also when it is sent again
+                     @{"key": k, "waited": s}      names the call in the next line, also when it is sent again, and the
+                                                   seconds that its client has waited
                      @{"handover": true}           a newer release is here: write everything down and end
     daemon → front   @{"hello": {version, pid}}    or @{"refused": why}
                      @{"job": id, "id": n}         request n became this job
@@ -42,6 +43,7 @@ log = logging.getLogger("counsel.daemon")
 HELLO_WITHIN = 10.0  # seconds
 LARGEST_HELLO = 4 * 1024 * 1024  # bytes: it has the caller's environment
 LONGEST_KEY = 200  # characters
+MOST_WAITED = 86_400  # seconds
 
 
 class Visit:
@@ -55,6 +57,7 @@ class Visit:
         self._mcp: McpLines | None = None
         self._desk: Desk | None = None
         self._key: str | None = None
+        self._waited = 0.0
         self._hello: Json = {}
         self._leaving: asyncio.Task[None] | None = None
         self._impatience: asyncio.TimerHandle | None = None
@@ -107,7 +110,7 @@ class Visit:
             self._control(parse(data[1:]))
         elif self._mcp is not None:
             key, self._key = self._key, None
-            self._mcp.line(data, key)
+            self._mcp.line(data, key, self._waited if key else 0.0)
         elif self._desk is not None:
             self._desk.line(data)
         else:
@@ -133,7 +136,7 @@ class Visit:
         elif not self.role:
             self._refuse("the first line must be a hello")
         elif "key" in message:
-            self._key = _key(message["key"])
+            self._key, self._waited = _key(message["key"]), _seconds(message.get("waited"))
         elif "initialize" in message and self._mcp is not None:
             _shake(self._mcp.session, message["initialize"])
         elif "handover" in message:
@@ -193,6 +196,11 @@ def _key(given: Any) -> str:
     if not isinstance(given, str) or len(given) > LONGEST_KEY:
         raise ValueError(f"a key is a text of at most {LONGEST_KEY} characters")
     return given
+
+
+def _seconds(given: Any) -> float:
+    """An older front does not say it."""
+    return float(given) if isinstance(given, int | float) and 0 <= given < MOST_WAITED else 0.0
 
 
 def _shake(session: Session, params: Json) -> None:

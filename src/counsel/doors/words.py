@@ -30,8 +30,16 @@ def consensus(result: Json) -> str:
         *_notices(result),
         result.get("final_summary"),
     ]
-    answers = phases.get("refined") or phases.get("initial") or []
-    return _paragraphs(*head, *(_section(entry) for entry in answers), _footer(result))
+    return _paragraphs(
+        *head, *(_section(entry) for entry in _last(phases)), result.get("note"), _footer(result)
+    )
+
+
+def _last(phases: Json) -> list[Json]:
+    """Each model's last answer: the refined one, else its first."""
+    initial, refined = phases.get("initial") or [], phases.get("refined") or []
+    again = {entry.get("model"): entry for entry in refined if _text_of(entry)}
+    return [again.pop(entry.get("model"), entry) for entry in initial] + list(again.values())
 
 
 def restarted(data: Json) -> str:

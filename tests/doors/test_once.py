@@ -1,0 +1,134 @@
+"""What a client's model reads of a result: every text once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from counsel.doors import results, words
+from counsel.doors.limits import of
+from counsel.errors import TimedOut
+from counsel.types import Json
+
+SIZE = 4_000
+MODELS = ("gpt-5", "opus", "grok-4")
+
+
+def answer(model: str, phase: str) -> str:
+    return (f"{model} {phase} " * SIZE)[:SIZE]
+
+
+def consensus() -> Json:
+    initial = [{"model": model, "status": "success", "response": answer(model, "first")} for model in MODELS]
+    refined = [
+        {
+            "model": model,
+            "status": "success",
+            "initial_response": answer(model, "first"),
+            "refined_response": answer(model, "second"),
+        }
+        for model in MODELS
+    ]
+    return {
+        "status": "consensus_complete",
+        "models_consulted": 3,
+        "successful_initial_responses": 3,
+        "failed_responses": 0,
+        "refined_responses": 3,
+        "content": "\n\n".join(answer(model, "second") for model in MODELS),
+        "phases": {"initial": initial, "refined": refined, "failed": []},
+        "continuation": {"id": "conv_1"},
+        "job_id": "conv_1",
+        "metadata": {"usage": {"input_tokens": 1, "output_tokens": 2}},
+    }
+
+
+def frame(client: str) -> results.Frame:
+    row = of(client)
+    return results.Frame(25_000, None, links=True, reads=row.reads, reads_failed=row.reads_failed)
+
+
+def read(result: Json, client: str) -> str:
+    """What this client gives to its model."""
+    if of(client).reads == "structured":
+        return json.dumps(result["structuredContent"])
+    return "\n".join(part["text"] for part in result["content"])
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client", "somebody"])
+def test_a_consensus_of_three_times_4000_characters_is_read_once(client: str) -> None:
+    result = results.success(consensus(), words.consensus, frame(client), "conv_1")
+    shown = read(result, client)
+    assert len(shown) < 16_000
+    for model in MODELS:
+        assert answer(model, "second") in shown
+    assert "check_status" in shown  # where the first answers are
+    phases = result["structuredContent"]["phases"]
+    assert [entry["model"] for entry in phases["initial"]] == list(MODELS)
+    assert [entry["model"] for entry in phases["refined"]] == list(MODELS)
+    if of(client).reads != "unknown":
+        assert len(json.dumps(result)) < 16_500
+    else:
+        assert len(json.dumps(result)) < 30_000
+
+
+def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
+    given = consensus()
+    given["phases"]["refined"][0] = {
+        "model": "gpt-5",
+        "status": "failed",
+        "initial_response": answer("gpt-5", "first"),
+        "refined_response": None,
+        "error": {"error": "no", "code": "TIMEOUT"},
+    }
+    for client in ("claude-code", "gemini-cli-mcp-client"):
+        shown = read(results.success(given, words.consensus, frame(client), "conv_1"), client)
+        assert shown.count(answer("gpt-5", "first")) == 1
+        assert shown.count(answer("opus", "second")) == 1
+        assert answer("opus", "first") not in shown
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
+def test_an_answer_is_sent_once(client: str) -> None:
+    given = {
+        "content": answer("gpt-5", "only"),
+        "continuation": {"id": "conv_1"},
+        "metadata": {"model": "gpt-5"},
+    }
+    result = results.success(given, words.chat, frame(client), "conv_1")
+    assert json.dumps(result).count(answer("gpt-5", "only")) == 1
+    assert answer("gpt-5", "only") in read(result, client)
+    assert result["structuredContent"]["continuation"] == {"id": "conv_1"}
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
+def test_what_a_failed_call_had_said_is_sent_once(client: str) -> None:
+    error = TimedOut("It took too long.", hint="Ask again.", partial=answer("gpt-5", "partial"))
+    result = results.failure(error, frame(client), "conv_1")
+    assert json.dumps(result).count(answer("gpt-5", "partial")) == 1
+    reads = of(client).reads_failed
+    shown: Any = result["structuredContent"] if reads == "structured" else result["content"]
+    assert answer("gpt-5", "partial") in json.dumps(shown)
+    assert result["structuredContent"]["code"] == "TIMEOUT"
+    assert result["isError"]
+
+
+def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once() -> None:
+    given = consensus()
+    history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": given["content"]}]
+    status = {"content": {"id": "conv_1", "status": "completed", "result": given, "history": history}}
+    result = results.success(status, words.status, frame("claude-code"), "conv_1")
+    for phase in ("first", "second"):
+        assert json.dumps(result).count(answer("opus", phase)) == 1
+
+
+def test_texts_so_far_are_sent_once() -> None:
+    models = [{"model": model, "status": "processing", "text": answer(model, "so far")} for model in MODELS]
+    partial = "\n\n".join(entry["text"] for entry in models)
+    status = {
+        "content": {"id": "conv_1", "status": "processing", "models_status": models, "partial": partial}
+    }
+    result = results.success(status, words.status, frame("codex-mcp-client"), "conv_1")
+    assert json.dumps(result).count(answer("opus", "so far")) == 1
