@@ -13,7 +13,7 @@ import pytest
 from counsel import settings
 from counsel.doors import auth, http, protocol, streamable
 from counsel.errors import ConfigInvalid
-from doors.house_of_http import TOKEN, events, served
+from doors.house_of_http import TOKEN, Http, events, served
 from doors.test_mcp import ENVELOPE
 
 MODERN = {"MCP_Protocol_Version": "2026-07-28"}
@@ -192,7 +192,10 @@ async def test_a_long_silence_is_filled_with_signs_of_life(
             assert (await anext(events(response)))["result"]["structuredContent"] == {"content": "done"}
 
 
-async def test_cancelling_by_notification_and_by_leaving(tmp_path: Path) -> None:
+async def test_cancelling_by_notification_and_by_leaving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamable, "LEFT_FOR", 0.05)
     async with served(tmp_path) as door:
         await door.initialize()
         params = {"name": "chat", "arguments": {"prompt": "hang"}}
@@ -214,6 +217,48 @@ async def test_cancelling_by_notification_and_by_leaving(tmp_path: Path) -> None
         second.cancel()
         await asyncio.wait_for(door.engine.jobs["conv_2"].ended.wait(), 10)
         assert door.engine.jobs["conv_2"].status == "cancelled"
+
+
+async def hung_up(door: Http) -> int:
+    """A client that closes its request's connection; the request's id."""
+    params = {"name": "chat", "arguments": {"prompt": "hang"}}
+    async with door.post(door.message("tools/call", params)) as response:
+        await response.content.readline()  # a sign of life: the job runs
+    return door.number
+
+
+async def test_a_client_that_hangs_up_and_comes_back_finds_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
+    monkeypatch.setattr(streamable, "CANCELS_WITHIN", 0.05)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        await hung_up(door)
+        job = door.engine.jobs["conv_1"]
+        while not job.background:
+            shown = await door.call("check_status", continuation_id="conv_1")
+            assert shown["structuredContent"]["content"]["status"] == "processing"
+        assert job.status == "processing"
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"), [("user", "cancelled"), ("MCP error -32001: Request timed out", "processing")]
+)
+async def test_a_client_that_hangs_up_may_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, status: str
+) -> None:
+    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        params = {"requestId": await hung_up(door), "reason": reason}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        async with door.post(message) as response:
+            assert response.status == 202
+        job = door.engine.jobs["conv_1"]
+        while not (job.background or job.ended.is_set()):
+            await door.ask("ping")
+        assert job.status == status
 
 
 async def test_many_clients_at_once(tmp_path: Path) -> None:

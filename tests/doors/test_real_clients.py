@@ -97,3 +97,38 @@ def test_claude_code_asks_a_model_through_counsel(
     assert "a colleague's question" in json.dumps(asked)
     told = fake_process.wait_for(path="/v1/messages", count=2)
     assert "gpt-5-mini says: a colleague's question" in json.dumps(told)
+
+
+IMPATIENT = """
+import { Client } from "SDK/client/index.js";
+import { StdioClientTransport } from "SDK/client/stdio.js";
+const [command, ...args] = process.argv.slice(2);
+const client = new Client({ name: "impatient", version: "1" });
+await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+const ask = { name: "chat", arguments: { prompt: "take your time", model: "gpt-5-mini" } };
+const said = await client.callTool(ask, undefined, { timeout: 1000 }).catch((error) => error.message);
+let jobs = [];
+while (!jobs.length)
+  jobs = (await client.callTool({ name: "check_status", arguments: {} })).structuredContent.content.jobs;
+await client.close();
+console.log(JSON.stringify({ said, job: jobs[0].id }));
+"""
+
+
+def test_the_typescript_sdk_times_out_and_the_job_goes_on(
+    run: Run, tmp_path: Path, fake_process: FakeProcess, real_client: Callable[[str], str]
+) -> None:
+    """The limit is the call's own: nobody can know it before."""
+    sdk = Path(real_client("node")).parents[1] / "@modelcontextprotocol" / "sdk" / "dist" / "esm"
+    (tmp_path / "impatient.mjs").write_text(IMPATIENT.replace("SDK", sdk.as_uri()))
+    fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
+    found = json.loads(run("node", str(tmp_path / "impatient.mjs"), *COUNSEL))
+    assert "Request timed out" in found["said"]
+    fake_process.open_gate("slow")
+    call = ("--method", "tools/call", "--tool-name", "check_status")
+    shown: dict[str, object] = {}
+    while "result" not in shown:
+        said = run("mcp-inspector", "--cli", *COUNSEL, *call, "--tool-arg", f"continuation_id={found['job']}")
+        shown = json.loads(said)["structuredContent"]["content"]
+        assert shown["status"] in {"processing", "completed"}
+    assert "The slow answer." in json.dumps(shown)

@@ -87,3 +87,18 @@ async def test_the_sdks_client_gets_progress(tmp_path: Path, door: str, mode: st
         )
         assert result.structured_content["content"] == "slowly done"
     assert told[0] == "so far"
+
+
+@pytest.mark.parametrize(
+    ("door", "revision"), [("front", "legacy"), ("front", "2026-07-28"), ("http", "legacy")]
+)
+async def test_a_call_that_the_sdk_stops_waiting_for_goes_on(
+    tmp_path: Path, door: str, revision: str
+) -> None:
+    """Over HTTP in 2026-07-28 there is no such thing: closing the stream cancels."""
+    async with transport(door, tmp_path) as streams, Client(streams, mode=revision) as client:
+        await client.call_tool("chat", {"prompt": "echo the daemon runs"})
+        with pytest.raises(MCPError, match=r"(?i)timed out"):
+            await client.call_tool("chat", {"prompt": "hang"}, read_timeout_seconds=1)
+        shown = await client.call_tool("check_status", {"continuation_id": "conv_2"})
+        assert shown.structured_content["content"]["status"] == "processing"

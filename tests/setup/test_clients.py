@@ -209,3 +209,74 @@ def test_claude_does_not_ask_itself(desk: Desk, fake_process: FakeProcess) -> No
     fake_process.script(vendor="anthropic", tool_calls=[asks], text="never mind", times=None)
     assert desk.claude("ask yourself")["result"] == "never mind"
     assert "SELF_CONSULTATION" in tool_results(fake_process, "anthropic")
+
+
+# ── a client's own time limit ────────────────────────────────────────────────────────────────────────
+
+SLOW = {"model": "gpt-5-mini", "prompt": "take your time"}
+
+
+def run_claude(desk: Desk, config: Path | None) -> None:
+    """Its limit from the environment, or from counsel's entry in its file."""
+    limit = {} if config else {"MCP_TOOL_TIMEOUT": "5000"}
+    if config:
+        held = json.loads(config.read_text())
+        held["mcpServers"]["counsel"]["timeout"] = 5_000
+        config.write_text(json.dumps(held))
+    asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
+    desk.run(*asked, **AT_ONCE, **limit)
+
+
+def run_codex(desk: Desk, config: Path | None) -> None:
+    assert config
+    approved = '\n[mcp_servers.counsel.tools.chat]\napproval_mode = "approve"\n'
+    written = config.read_text().replace(
+        "[mcp_servers.counsel]", "[mcp_servers.counsel]\ntool_timeout_sec = 5"
+    )
+    config.write_text(written + approved)
+    desk.run("codex", "exec", "--skip-git-repo-check", "--json", "go")
+
+
+def run_gemini(desk: Desk, config: Path | None) -> None:
+    assert config
+    held = json.loads(config.read_text())
+    held["mcpServers"]["counsel"]["timeout"] = 5_000
+    config.write_text(json.dumps(held))
+    desk.run("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo", **TRUST)
+
+
+CALLS: dict[str, Any] = {
+    "anthropic": {"name": "mcp__counsel__chat", "arguments": SLOW},
+    "openai-responses": {"name": "chat", "namespace": "mcp__counsel", "arguments": SLOW},
+    "gemini": {"name": "mcp_counsel_chat", "arguments": SLOW},
+}
+MODELS = {"openai-responses": {"model": "gpt-5.1"}}
+
+
+@pytest.mark.parametrize(
+    ("run", "file", "vendor"),
+    [
+        (run_claude, None, "anthropic"),
+        (run_claude, ".claude.json", "anthropic"),
+        (run_codex, ".codex/config.toml", "openai-responses"),
+        (run_gemini, ".gemini/settings.json", "gemini"),
+    ],
+    ids=["claude-environment", "claude-file", "codex", "gemini"],
+)
+def test_a_call_past_the_clients_limit_is_answered_with_its_job(
+    desk: Desk, fake_process: FakeProcess, run: Any, file: str | None, vendor: str
+) -> None:
+    desk.env |= {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
+    desk.counsel("setup", "--yes", "--no-check")
+    desk.counsel("jobs")  # the daemon runs: on a loaded machine its start takes most of five seconds
+    which = MODELS.get(vendor, {})
+    fake_process.script(vendor=vendor, tool_calls=[CALLS[vendor]], text="I see.", times=None, **which)
+    fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
+    run(desk, Path(desk.env["HOME"], file) if file else None)
+    (job,) = json.loads(desk.counsel("jobs", "--json"))["content"]["jobs"]
+    assert job["status"] == "processing"
+    shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
+    assert "goes on in the background" in shown
+    assert job["id"] in shown
+    fake_process.open_gate("slow")
+    assert "The slow answer." in desk.counsel("jobs", job["id"], "--follow")

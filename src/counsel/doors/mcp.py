@@ -242,6 +242,13 @@ class Session:
             flight.stopped = True
             self._stop(flight, "timed_out" if limits.is_timeout(params.get("reason")) else "cancelled")
 
+    def leave(self, name: Id) -> None:
+        """The client waits no longer for this request: its job goes on."""
+        flight = self.flights.get(name)
+        if flight is not None:
+            flight.stopped = True
+            self._stop(flight, "timed_out")
+
     def _initialized(self, _params: Json) -> None:
         if self.ask is not None and "roots" in self.talk.capabilities:
             if self._roots is not None:  # one question at a time, however often the client says this

@@ -31,6 +31,10 @@ LARGEST_BODY = LARGEST_MESSAGE
 MOST_BODIES = 256 * 1024 * 1024  # bytes of bodies that are being received at once
 SIGN_OF_LIFE = 15.0  # seconds of silence before a waiting client gets a comment
 SESSION_IDLE = 3_600.0
+CANCELS_WITHIN = (
+    1.0  # seconds in which a request that was heard first may be followed by the call's cancellation
+)
+LEFT_FOR = 60.0  # seconds in which a client that hung up may be heard of again
 MOST_SESSIONS = 1_000
 
 _STATUS = {
@@ -52,6 +56,7 @@ _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 
 _Notify = Callable[[Json], None]
 _Carry = Callable[[_Notify], Awaitable[Any]]
+_Leave = Callable[[asyncio.Future[Any]], Awaitable[None]]
 
 
 class _Refused(Exception):
@@ -67,6 +72,9 @@ class _Refused(Exception):
 class Held:
     session: Session
     used: float = field(default_factory=time.monotonic)
+    heard: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # set by each request; whoever waits clears it
 
 
 class Streamable:
@@ -141,7 +149,8 @@ class Streamable:
         if isinstance(message, dict) and message.get("method") == "initialize" and "id" in message:
             await self._open(message, exchange)
             return
-        session = self._find(headers).session
+        held = self._find(headers)
+        session = held.session
         if isinstance(message, list):
             await self._batch(session, message, exchange)
             return
@@ -151,7 +160,10 @@ class Streamable:
             await _json(exchange.send, error.response(reply_id(message)), 400)
             return
         if is_request(message):
-            await exchange.run(lambda notify: session.respond(message, notify))
+            await exchange.run(
+                lambda notify: session.respond(message, notify),
+                leave=lambda work: _leave(held, message["id"], work),
+            )
         else:
             _take(session, message)
             await _reply(exchange.send, 202)
@@ -175,6 +187,7 @@ class Streamable:
         if held is None:
             raise _Refused(404, "Session not found: begin again with initialize")
         held.used = time.monotonic()
+        held.heard.set()
         return held
 
     def _sweep(self) -> None:
@@ -338,7 +351,8 @@ class Exchange:
         self._notes: dict[Any, Json] = {}  # by token: a client that reads slowly gets the newest of each
         self._news = asyncio.Event()
 
-    async def run(self, carry: _Carry, *, by_code: bool = False) -> None:
+    async def run(self, carry: _Carry, *, by_code: bool = False, leave: _Leave | None = None) -> None:
+        """`leave`: what is done with the work when the client has hung up. Otherwise it is cancelled."""
         work = asyncio.ensure_future(carry(self._notify))
         gone = asyncio.ensure_future(_disconnected(self._receive))
         for task in (work, gone):
@@ -348,6 +362,8 @@ class Exchange:
                 await self._listen()
             if work.done():
                 await self._finish(work.result(), by_code=by_code)
+            elif leave is not None:
+                await leave(work)
         finally:
             for task in (work, gone):  # whoever asked has gone: so has the reason to go on
                 task.cancel()
@@ -396,6 +412,23 @@ class Exchange:
             ]
             await self.send({"type": "http.response.start", "status": 200, "headers": headers})
         await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _leave(held: Held, request_id: Any, work: asyncio.Future[Any]) -> None:
+    """The client hung up before its answer. By the handshake's revisions that is no cancellation.
+
+    A client that is heard of again waited no longer for this one call: its job goes on, unless what is heard is that it
+    cancels the call. One that is not has gone, and so has the reason to go on.
+    """
+    held.heard.clear()
+    heard = asyncio.ensure_future(held.heard.wait())
+    try:
+        await asyncio.wait({work, heard}, timeout=LEFT_FOR, return_when=asyncio.FIRST_COMPLETED)
+        if heard.done() and not work.done():
+            await asyncio.wait({work}, timeout=CANCELS_WITHIN)
+            held.session.leave(request_id)
+    finally:
+        heard.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:
