@@ -116,7 +116,7 @@ class Settings:
     client_limit_seconds: int = _setting(
         "COUNSEL_CLIENT_LIMIT_SECONDS",
         0,
-        "A client's limit for one tool call; 0: by a table of clients.",
+        "A client's limit for one tool call; 0: by its own settings and a table of clients.",
         minimum=0,
     )
     keep_abandoned: bool = _setting(

@@ -115,13 +115,15 @@ def test_what_a_failed_call_had_said_is_sent_once(client: str) -> None:
     assert result["isError"]
 
 
-def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once() -> None:
+@pytest.mark.parametrize("client", ["claude-code", "gemini-cli-mcp-client"])
+def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once(client: str) -> None:
     given = consensus()
     history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": given["content"]}]
     status = {"content": {"id": "conv_1", "status": "completed", "result": given, "history": history}}
-    result = results.success(status, words.status, frame("claude-code"), "conv_1")
+    result = results.success(status, words.status, frame(client), "conv_1")
     for phase in ("first", "second"):
         assert json.dumps(result).count(answer("opus", phase)) == 1
+        assert answer("opus", phase) in read(result, client)
 
 
 def test_texts_so_far_are_sent_once() -> None:

@@ -17,6 +17,7 @@ import pytest
 from agents import rigs
 from counsel import settings, setup, setup_check
 from counsel.agents.base import AGENTS, place
+from counsel.doors import limits
 from counsel.servers import Server, Servers
 from fake import FakeProcess
 
@@ -280,3 +281,60 @@ def test_a_call_past_the_clients_limit_is_answered_with_its_job(
     assert job["id"] in shown
     fake_process.open_gate("slow")
     assert "The slow answer." in desk.counsel("jobs", job["id"], "--follow")
+
+
+# ── what a client gives to its model ─────────────────────────────────────────────────────────────────
+
+TELLER = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    if asked["method"] == "initialize":
+        info = {"name": "teller", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif asked["method"] == "tools/list":
+        any_object = {"type": "object", "properties": {}}
+        result = {"tools": [{"name": "tell", "inputSchema": any_object, "outputSchema": any_object}]}
+    elif asked["method"] == "tools/call":
+        result = {"content": [{"type": "text", "text": "words-as-text"}], "structuredContent": {"is": "words-as-json"}}
+        result["isError"] = FAILS
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+TELLS: dict[str, Any] = {
+    "claude": ("anthropic", {"name": "mcp__teller__tell", "arguments": {}}),
+    "codex": ("openai-responses", {"name": "tell", "namespace": "mcp__teller", "arguments": {}}),
+    "gemini": ("gemini", {"name": "mcp_teller_tell", "arguments": {}}),
+}
+RUNS = {
+    "claude": ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__teller__tell"),
+    "codex": ("codex", "exec", "--skip-git-repo-check", "--json", "go"),
+    "gemini": ("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo"),
+}
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["success", "failure"])
+@pytest.mark.parametrize("agent", list(RUNS))
+def test_clients_read_what_the_table_says(
+    desk: Desk, fake_process: FakeProcess, tmp_path: Path, agent: str, fails: bool
+) -> None:
+    (program := tmp_path / "teller.py").write_text(TELLER.replace("FAILS", str(fails)))
+    server = Server("teller", command=sys.executable, args=(str(program),))
+    Servers(place(desk.env, desk.project), tmp_path / "backups").add([server], [agent])
+    if agent == "codex":
+        config = Path(desk.env["HOME"], ".codex", "config.toml")
+        approved = '\n[mcp_servers.teller.tools.tell]\napproval_mode = "approve"\n'
+        config.write_text(config.read_text() + approved)
+    vendor, call = TELLS[agent]
+    fake_process.script(vendor=vendor, tool_calls=[call], text="I see.", times=None)
+    desk.run(*RUNS[agent], **AT_ONCE, **TRUST)
+    shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
+    row = limits.of(AGENTS[agent].client_names[0])
+    reads = row.reads_failed if fails else row.reads
+    both = agent == "gemini" and fails  # it shows a failure as a whole
+    assert ("words-as-text" in shown) == (reads == "text")
+    assert ("words-as-json" in shown) == (reads == "structured" or both)

@@ -59,6 +59,7 @@ def status(result: Json) -> str:
         return "\n".join(_job_line(job) for job in content["jobs"]) or "No jobs yet."
     parts = [_job_line(content), content.get("summary") or content.get("final_summary")]
     parts += [_message(entry) for entry in _history(content)]
+    parts += [_section(entry) for entry in _first_answers(content) if _history(content)]
     if not _history(content):
         states = content.get("models_status", [])
         parts.append(waiting(content))
@@ -116,6 +117,18 @@ def _outcome(content: Json) -> str | None:
         return failure(failed) if isinstance(failed, dict) else str(failed)
     result = content.get("result")
     return consensus(result) if isinstance(result, dict) else None
+
+
+def _first_answers(content: Json) -> Iterable[Json]:
+    """Of the models of a consensus that refined theirs: the conversation has only the last ones."""
+    result = content.get("result")
+    phases = result.get("phases") if isinstance(result, dict) else None
+    if not isinstance(phases, dict):
+        return
+    again = {entry.get("model") for entry in phases.get("refined") or [] if entry.get("status") == "success"}
+    for entry in phases.get("initial") or []:
+        if entry.get("model") in again and entry.get("response"):
+            yield {**entry, "status": "first answer"}
 
 
 def _history(content: Json) -> Sequence[Json]:
