@@ -186,7 +186,7 @@ async def test_cancelling_stops_the_job_and_sends_no_result(client: Client) -> N
     [
         "McpError: MCP error -32001: Request timed out",  # the TypeScript SDK, Gemini CLI
         "SdkError: Request timed out",  # Claude Code
-        "request timeout",  # rmcp: Codex
+        "request timeout",  # rmcp
         "timed out after 5.0s",  # the Python SDK
         "TimeoutError: The operation was aborted due to timeout",  # AbortSignal.timeout()
     ],

@@ -100,5 +100,6 @@ async def test_a_call_that_the_sdk_stops_waiting_for_goes_on(
         await client.call_tool("chat", {"prompt": "echo the daemon runs"})
         with pytest.raises(MCPError, match=r"(?i)timed out"):
             await client.call_tool("chat", {"prompt": "hang"}, read_timeout_seconds=1)
+        await client.call_tool("chat", {"prompt": "echo by now the cancellation was handled"})
         shown = await client.call_tool("check_status", {"continuation_id": "conv_2"})
         assert shown.structured_content["content"]["status"] == "processing"

@@ -63,12 +63,12 @@ CLIENTS: dict[str, Client] = {
 }
 OTHERS = Client(60, 60, "clients that the table does not know: the TypeScript SDK's default")
 
-# The words of the clients that gave up by their own clock, as they came in `notifications/cancelled`:
-#   TypeScript SDK, Gemini CLI  McpError: MCP error -32001: Request timed out
-#   Claude Code                 SdkError: Request timed out
-#   rmcp (Codex)                request timeout
-#   Python SDK                  timed out after 5.0s
-#   AbortSignal.timeout()       TimeoutError: The operation was aborted due to timeout
+# The words of clients that gave up by their own clock, as they came in `notifications/cancelled` (measured):
+#   TypeScript SDK, Gemini CLI 0.61  McpError: MCP error -32001: Request timed out
+#   Claude Code 2.1.325              SdkError: Request timed out
+#   Python SDK 2.3                   timed out after 5s
+# and from the sources: rmcp "request timeout", AbortSignal.timeout() "TimeoutError: … aborted due to timeout".
+# Codex 0.166 says "MCP response future dropped", of a person's interruption, too: only its limit helps.
 _TIMED_OUT = re.compile(r"\btime[ -]?(?:d[ -])?out|timeout|\bdeadline\b", re.IGNORECASE)
 
 

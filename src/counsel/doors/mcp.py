@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import field
@@ -65,6 +66,7 @@ class Flight:
     call: Call | None = None
     stopped: bool = False
     began: float = field(default_factory=time.monotonic)
+    due: float = math.inf  # when the call is to be answered, finished or not
 
 
 @dataclass(slots=True, eq=False)
@@ -187,6 +189,7 @@ class Session:
         takes_tasks = self.talk.era == "stateless" and declares_tasks(request)
         if takes_tasks and call.report is None:
             call.patience = min(call.patience, tasks.AFTER)
+        flight.due = time.monotonic() + call.patience
         result = await _outcome(tool, call, params.get("arguments"), self._frame())
         if takes_tasks and call.job and result["structuredContent"].get("async_execution"):
             return await tasks.created(self.engine, call.job, caller.settings)
@@ -240,7 +243,9 @@ class Session:
         flight = self.flights.get(name) if is_id(name) else None
         if flight is not None:
             flight.stopped = True
-            self._stop(flight, "timed_out" if limits.is_timeout(params.get("reason")) else "cancelled")
+            # Codex gives no reason; past the moment of our answer, which is late then, it is its clock
+            is_late = limits.is_timeout(params.get("reason")) or time.monotonic() >= flight.due
+            self._stop(flight, "timed_out" if is_late else "cancelled")
 
     def leave(self, name: Id) -> None:
         """The client waits no longer for this request: its job goes on."""
