@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counsel.engine import conversation, results, tags, tokens
+from counsel.engine import conversation, results, reuse, tags, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step
 from counsel.engine.conversation import History
@@ -32,6 +32,7 @@ SLOT = "0"
 async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
     job = talk.job
     history = conversation.load(database, job)
+    job.task = reuse.without_known(job.task, history.messages)
     reply, passed_over = await _first_answer(
         talk, routes(job, router, history, database), history, database, cache
     )
@@ -168,6 +169,7 @@ def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
     asked = task.prompt if task.prompt != task.text else None
     sources: Json = {"sources": list(task.sources)} if task.sources else {}
     sources |= {"settings": settings} if (settings := task.settings()) else {}
+    sources |= {reuse.SENT: {part.key: part.sha for part in task.parts}} if task.parts else {}
     return (
         Message(
             role="user",

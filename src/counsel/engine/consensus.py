@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from counsel import sizes
 from counsel.dataclass import dataclass
-from counsel.engine import chat, conversation, packing, prompts, results, tokens
+from counsel.engine import chat, conversation, packing, prompts, results, reuse, tokens
 from counsel.engine.cache import AnswerCache
 from counsel.engine.consult import Consultation, Step
 from counsel.engine.conversation import History
@@ -64,6 +64,7 @@ def labels(models: tuple[str, ...]) -> list[str]:
 async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
     job = talk.job
     history = conversation.load(database, job)
+    job.task = reuse.without_known(job.task, history.messages)
     round_ = Round(talk, cache, database, history)
     voices = [_voice(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))]
     for voice in voices:

@@ -17,12 +17,14 @@ from counsel.dataclass import dataclass
 from counsel.engine import files, images
 from counsel.engine.files import Source, TextFile
 from counsel.engine.folders import Folders
+from counsel.engine.task import Part
 from counsel.errors import CounselError, FileTooLarge, InvalidArgument
 from counsel.requests import Question
 from counsel.types import Image
 
 MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any window holds
 T = TypeVar("T")
+_BEFORE = "\n\n<files>\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Context:
     files: tuple[Path, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50, 80-90`; empty: the whole file
     sources: tuple[Source, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 async def build_async(question: Question, caller: Caller) -> Context:
@@ -65,6 +68,7 @@ def build(question: Question, caller: Caller) -> Context:
         files=tuple(ranges),
         ranges=tuple(ranges.values()),
         sources=(*(text.source for text in texts), *map(_image_source, pictures)),
+        parts=tuple(_parts(question.prompt, texts)),
     )
 
 
@@ -131,7 +135,15 @@ def _prompt(prompt: str, texts: list[TextFile]) -> str:
     if not texts:
         return prompt
     blocks = "\n".join(text.block for text in texts)
-    return f"{prompt}\n\n<files>\n{blocks}\n</files>"
+    return f"{prompt}{_BEFORE}{blocks}\n</files>"
+
+
+def _parts(prompt: str, texts: list[TextFile]) -> Iterator[Part]:
+    at = len(prompt) + len(_BEFORE)
+    for text in texts:
+        end = at + len(text.block)
+        yield Part(f"{text.path}{{{text.lines}}}", text.sha, at, end)
+        at = end + 1
 
 
 def _ranges(texts: list[TextFile]) -> dict[Path, str]:

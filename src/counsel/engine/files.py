@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import os
 import re
@@ -65,6 +66,12 @@ class TextFile:
     @property
     def key(self) -> tuple[object, ...]:
         return (self.path, self.source.first, self.source.last)
+
+    @property
+    def sha(self) -> str:
+        """Of its lines, whatever its header says: touching a file does not change it."""
+        _, _, lines = self.block.partition("\n")
+        return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     @property
     def lines(self) -> str:

@@ -60,6 +60,7 @@ async def receive(
         files=tuple(str(path) for path in built.files),
         ranges=built.ranges,
         sources=tuple(source.as_dict() for source in built.sources),
+        parts=built.parts,
         temperature=request.temperature,
         reasoning_effort=request.reasoning_effort,
         verbosity=request.verbosity,

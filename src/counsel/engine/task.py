@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from counsel.caller import Caller
 from counsel.dataclass import dataclass
@@ -15,6 +15,16 @@ from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
 
 TOOLS = frozenset({"chat", "askModel", "consensus"})  # kinds of jobs that this release can run
 _DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
+
+
+class Part(NamedTuple):
+    """A file's block inside of a question's text."""
+
+    key: str  # path and range
+    sha: str  # of its lines
+    start: int
+    end: int
+
 
 SETTINGS = (
     "temperature",
@@ -38,6 +48,7 @@ class Task:
     files: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each
     sources: tuple[Json, ...] = ()
+    parts: tuple[Part, ...] = ()  # where in `text` each file stands; the first of `sources`, one each
     temperature: float | None = None
     reasoning_effort: Effort | None = None
     verbosity: Verbosity | None = None
@@ -78,6 +89,7 @@ class Task:
     def load(cls, text: str) -> Task:
         held = json.loads(text)
         held.setdefault("text", held["prompt"])
+        held["parts"] = [Part(*part) for part in held.get("parts", ())]
         return cls(**{name: _frozen(value) for name, value in held.items() if name in _TASK_FIELDS})
 
 
