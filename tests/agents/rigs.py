@@ -1,6 +1,6 @@
 """Each agent set up against the loopback fake: a home of its own, its config, its keys, its program.
 
-Claude Code, Codex and Gemini CLI are the real ones from npm. Cursor's CLI cannot be had without an account:
+Claude Code, Codex, Gemini CLI and OpenCode are the real ones from npm. Cursor's CLI cannot be had without an account:
 `stand_in_cursor.py` speaks its documented interface instead.
 """
 
@@ -47,7 +47,7 @@ class Rig:
     @property
     def patience(self) -> float:
         """Long enough for a first word on a busy machine, short enough for a test that waits for it in vain."""
-        return {"claude": 3.0, "codex": 3.0, "gemini": 6.0, "cursor": 1.0}[self.name]
+        return {"claude": 3.0, "codex": 3.0, "gemini": 6.0, "cursor": 1.0, "opencode": 20.0}[self.name]
 
     def logged_out(self, fake: FakeAPI) -> Caller:
         """Without key and login; a Codex without provider of its own would ask OpenAI, which is the fake here."""
@@ -57,6 +57,8 @@ class Rig:
             fake.keys = {"nobody's"}
         if self.name == "gemini":
             (self.home / ".gemini" / "settings.json").unlink()
+        if self.name == "opencode":
+            (self.home / ".config" / "opencode" / "opencode.json").unlink()
         secrets = ("ANTHROPIC_API_KEY", "FAKE_API_KEY", "GEMINI_API_KEY", "CURSOR_API_KEY")
         return here(self.name, {k: v for k, v in self.env.items() if k not in secrets}, self.project)
 
@@ -151,6 +153,26 @@ def cursor(fake: FakeAPI, tmp: Path) -> Rig:
     return Rig("cursor", "openai-chat", home, project, env, writes)
 
 
+def opencode(fake: FakeAPI, tmp: Path) -> Rig:
+    home, project, programs = tmp / "home", tmp / "project", tmp / "bin"
+    env = _base("opencode", fake, home, project, programs)
+    _link(programs, "opencode")
+    config = home / ".config" / "opencode" / "opencode.json"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    model = {
+        "name": "gpt",
+        "attachment": True,
+        "modalities": {"input": ["text", "image"], "output": ["text"]},
+    }
+    options = {"baseURL": fake.v1, "apiKey": "{env:FAKE_API_KEY}"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "name": "Fake", "options": options}
+    settings = {"model": "fake/gpt-5.1", "provider": {"fake": {**provider, "models": {"gpt-5.1": model}}}}
+    config.write_text(json.dumps(settings))
+    env |= {"FAKE_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    writes = {"name": "write", "arguments": {"filePath": str(project / "touched"), "content": "x"}}
+    return Rig("opencode", "openai-chat", home, project, env, writes)
+
+
 def trust(home: Path, project: Path) -> None:
     """The user trusts the project, so agents are started in it (test_hostile.py has the other folders)."""
     trusted = {"projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}}}
@@ -168,6 +190,7 @@ RIGS: dict[str, Callable[[FakeAPI, Path], Rig]] = {
     "codex": codex,
     "gemini": gemini,
     "cursor": cursor,
+    "opencode": opencode,
 }
 
 

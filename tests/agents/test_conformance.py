@@ -1,4 +1,4 @@
-"""What counsel promises of every agent, proved on each: the same tests for all four drivers."""
+"""What counsel promises of every agent, proved on each: the same tests for all drivers."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ slot = pytest.mark.xdist_group("agents")  # agents are heavy: one of them at a t
         pytest.param("codex", marks=[real, slot]),
         pytest.param("gemini", marks=[real, slot]),
         "cursor",
+        # seconds to start, twice that on a busy machine: for CI
+        pytest.param("opencode", marks=[real, slot, pytest.mark.slow]),
     ]
 )
 def rig(request: pytest.FixtureRequest, fake_api: FakeAPI, tmp_path: Path) -> Rig:
@@ -151,7 +153,7 @@ async def test_sees_a_picture(rig: Rig, fake_api: FakeAPI) -> None:
     assert "what is this" in asked
     (path,) = (rig.project / ".counsel" / "assets").glob("*.png")
     assert await asyncio.to_thread(path.read_bytes) == PNG
-    if rig.name in {"claude", "codex"}:
+    if rig.name in {"claude", "codex", "opencode"}:
         assert base64.b64encode(PNG).decode() in asked
     else:
         assert str(path) in asked[asked.index("<images_input>") : asked.index("</images_input>")]

@@ -92,7 +92,7 @@ AGENTS: dict[str, Agent] = {
             "opencode auth login",
             ("user", "project"),
             ("opencode",),
-            can=("servers", "setup"),
+            can=("ask", "servers", "setup"),
         ),
         Agent(
             "vscode",
