@@ -48,7 +48,7 @@ def test_a_question_can_be_asked_from_there(away: Path) -> None:
 
 
 def test_agents_are_listed(caller: Caller) -> None:
-    assert [found["agent"] for found in roster(caller)] == ["claude", "codex", "gemini", "cursor"]
+    assert [found["agent"] for found in roster(caller)] == ["claude", "codex", "gemini", "cursor", "opencode"]
 
 
 def test_no_check_of_the_doctors_breaks(caller: Caller) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from counsel import private, reach, untrusted
 from counsel.agents import registry
-from counsel.agents.base import Place, place
+from counsel.agents.base import WITH_SKILLS, Place, place
 from counsel.agents.installed import Installed, read_json
 from counsel.caller import Caller
 from counsel.errors import CounselError
@@ -64,7 +64,7 @@ def roster(caller: Caller) -> list[Json]:
             "login": driver.agent.login,
             "config_files": [str(path) for path in _config_files(name, at) if reach.isfile(path)],
             "servers": servers.get(name, 0) if servers is not None else None,
-            "skills": skills.get(name, 0) if skills is not None else None,
+            "skills": skills.get(name, 0) if skills is not None and name in WITH_SKILLS else None,
         }
         for name, driver in drivers.items()
     ]

@@ -9,6 +9,7 @@ from counsel.agents.base import ASKABLE
 from counsel.agents.claude import run as claude
 from counsel.agents.cursor import run as cursor
 from counsel.agents.gemini import run as gemini
+from counsel.agents.opencode import run as opencode
 from counsel.agents.registry import room
 from generate import within
 
@@ -26,10 +27,11 @@ def _agents() -> str:
 
 
 def _levels() -> str:
-    rows = ["| level | Claude Code | Codex | Gemini CLI | Cursor |", "|---|---|---|---|---|"]
+    rows = ["| level | Claude Code | Codex | Gemini CLI | Cursor | OpenCode |", "|---|---|---|---|---|---|"]
     for level in claude.LEVELS:
         cells = [_flags(claude.LEVELS[level]), f"`sandbox: {level}`"]
         cells += [_flags(gemini.LEVELS[level]), _flags(cursor.LEVELS[level])]
+        cells.append(f"`permission: {', '.join(opencode.LEVELS[level])}`")
         rows.append(f"| `{level}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 

@@ -159,14 +159,19 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
     _link(programs, "opencode")
     config = home / ".config" / "opencode" / "opencode.json"
     config.parent.mkdir(parents=True, exist_ok=True)
+    # not called gpt: OpenCode gives those another tool to write with
     model = {
-        "name": "gpt",
+        "name": "Some",
         "attachment": True,
         "modalities": {"input": ["text", "image"], "output": ["text"]},
     }
     options = {"baseURL": fake.v1, "apiKey": "{env:FAKE_API_KEY}"}
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "Fake", "options": options}
-    settings = {"model": "fake/gpt-5.1", "provider": {"fake": {**provider, "models": {"gpt-5.1": model}}}}
+    settings = {
+        "$schema": "https://opencode.ai/config.json",
+        "model": "fake/some-model",
+        "provider": {"fake": {**provider, "models": {"some-model": model}}},
+    }
     config.write_text(json.dumps(settings))
     env |= {"FAKE_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     writes = {"name": "write", "arguments": {"filePath": str(project / "touched"), "content": "x"}}

@@ -23,6 +23,7 @@ from fake import FakeAPI
 
 real = [pytest.mark.client, pytest.mark.xdist_group("agents")]
 AGENTS = [pytest.param(name, marks=real) for name in ("claude", "codex", "gemini")]
+AGENTS.append(pytest.param("opencode", marks=[*real, pytest.mark.slow]))  # seconds to start
 # What an agent takes all the same, and the documentation says so: Gemini CLI reads GEMINI.md of every folder it is given.
 TAKEN = {"gemini": {"TRAP-GEMINI"}}
 SECRETS = ("secret-of-env", "secret-of-ssh", "secret-with-blank", "secret-of-plain", "secret-of-command")
@@ -74,6 +75,10 @@ def lay(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
     if rig.name == "gemini":
         config = rig.home / ".gemini" / "settings.json"
         config.write_text(json.dumps({**json.loads(config.read_text()), "mcpServers": {"mine": python}}))
+    if rig.name == "opencode":
+        config = rig.home / ".config" / "opencode" / "opencode.json"
+        mine = {"type": "local", "command": [sys.executable, "-m", "mine"]}
+        config.write_text(json.dumps({**json.loads(config.read_text()), "mcp": {"mine": mine}}))
 
 
 def where(rig: Rig, kind: str) -> Path:
@@ -176,6 +181,7 @@ async def test_words_of_a_prompt_read_no_file_and_run_no_command(
         rig.home / ".claude" / "commands" / "mine.md": "---\ndescription: x\n---\nsecret-of-command",
         rig.home / ".gemini" / "commands" / "mine.toml": 'prompt = "secret-of-command"',
         rig.home / ".codex" / "prompts" / "mine.md": "secret-of-command",
+        rig.home / ".config" / "opencode" / "command" / "mine.md": "secret-of-command",
     }
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -291,6 +297,7 @@ async def test_asking_changes_no_setting_of_the_user(
     rig = distrust(RIGS[name](fake_api, tmp_path))
     rig.env |= {"COUNSEL_AGENT_SANDBOX": level, "CODEX_SANDBOX_MODE": level}
     settings = [rig.home / ".codex" / "config.toml", rig.home / ".gemini" / "settings.json"]
+    settings.append(rig.home / ".config" / "opencode" / "opencode.json")
     before = [path.read_bytes() for path in settings if path.exists()]
     await asked(rig)
     assert [path.read_bytes() for path in settings if path.exists()] == before

@@ -18,7 +18,11 @@ from fake import FakeAPI
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("agents")]
 AGENTS = ("claude", "codex", "gemini")
+SLOW = pytest.param(
+    "opencode", marks=pytest.mark.slow
+)  # seconds to start; it has no plugins that bring servers
 NAMES = {"claude": ("mine", "other_one"), "codex": ("mine", "with.dots"), "gemini": ("mine", "with space")}
+NAMES["opencode"] = ("mine", "with space")
 
 
 @pytest.fixture
@@ -79,7 +83,7 @@ def there(path: Path) -> bool:
 
 
 def trust(rig: Rig) -> None:
-    if rig.name == "claude":
+    if rig.name in ("claude", "opencode"):  # OpenCode has no dialog of its own
         path = rig.home / ".claude.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(
@@ -103,7 +107,7 @@ def said(events: list[Event]) -> str:
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [*AGENTS, SLOW])
 async def test_they_stay_off_in_a_folder_that_nobody_trusts(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
@@ -115,7 +119,7 @@ async def test_they_stay_off_in_a_folder_that_nobody_trusts(
     assert any("MCP servers" in note and str(rig.project) in note for note in notes), notes
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [*AGENTS, SLOW])
 async def test_they_are_there_in_a_folder_that_the_agent_trusts(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
@@ -128,7 +132,7 @@ async def test_they_are_there_in_a_folder_that_the_agent_trusts(
     assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", [*AGENTS, SLOW])
 async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path) -> None:
     """Its own entry takes nothing from the folder; without it no agent could ask another."""
     rig = set_up(name, fake_api, tmp_path, canary)

@@ -54,7 +54,7 @@ def program(path: Path, body: str) -> None:
 
 def test_agents_of_an_empty_machine(home: Path, project: Path) -> None:
     found = rows(home, project)
-    assert list(found) == ["claude", "codex", "gemini", "cursor"]
+    assert list(found) == ["claude", "codex", "gemini", "cursor", "opencode"]
     assert not any(row["installed"] or row["usable"] for row in found.values())
     assert all(row["install"] for row in found.values())
 
@@ -85,7 +85,7 @@ def test_a_broken_config_file_hides_nothing(home: Path, project: Path) -> None:
     (home / ".claude.json").write_text("{ not json")
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text("= broken")
-    assert list(rows(home, project)) == ["claude", "codex", "gemini", "cursor"]
+    assert list(rows(home, project)) == ["claude", "codex", "gemini", "cursor", "opencode"]
 
 
 def test_a_program_that_hangs_does_not_hang_the_list(home: Path, project: Path) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import counsel.agents
+from counsel import cli
 from counsel.agents.base import AGENTS, WITH_SERVERS, Agent
+from counsel.agents.registry import drivers, resolve
 from counsel.agents.serverform import Server
 from counsel.servers.formats import FORMATS
 from servers.conftest import World
@@ -159,9 +161,6 @@ def test_a_client_with_servers_alone_is_one_module_and_one_row(fictional: World)
 
 
 def test_it_can_be_neither_asked_nor_set_up(fictional: World, capsys: pytest.CaptureFixture[str]) -> None:
-    from counsel import cli
-    from counsel.agents.registry import drivers, resolve
-
     assert resolve("fictional") is None
     assert "fictional" not in drivers()
     for command in (["setup", "-a", "fictional"], ["skills", "list", "--agent", "fictional"]):

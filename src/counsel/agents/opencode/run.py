@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from counsel.agents import acp, driver, failures, images, local_servers
 from counsel.agents.base import AGENTS, Place, place
@@ -58,13 +58,25 @@ def command(ask: Ask) -> Command:
     images.paths(ask)  # kept in the project, as for every agent
     left_out = [] if ask.trusted else _started_servers(ask)
     argv = (str(ask.program), "acp", "--print-logs", "--log-level", "ERROR")
-    notes = (local_servers.note("opencode", left_out, ask.cwd),) if left_out else ()
+    notes = (_note(left_out, ask.cwd),) if left_out else ()
     return Command(argv, ask.start, _environment(ask, left_out), acp.hello(), dialog=True, notes=notes)
 
 
 def _started_servers(ask: Ask) -> list[str]:
     held = local_servers.entries(FORMAT, ask.place)
-    return [name for _, name, entry in held if local_servers.starts(entry)]
+    return [name for _, name, entry in held if local_servers.starts(_as_others_write_it(entry))]
+
+
+def _as_others_write_it(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    words = entry.get("command")
+    return {"command": words[0], "args": words[1:]} if isinstance(words, list) and words else entry
+
+
+def _note(names: list[str], project: Path) -> str:
+    return (
+        f"Nobody was told to trust {project}, and OpenCode has no such dialog: your MCP servers that it would start "
+        f"({', '.join(names)}) were left out. Trust the folder in Claude Code, Codex or Gemini CLI to have them."
+    )
 
 
 def _environment(ask: Ask, left_out: list[str]) -> Mapping[str, str]:

@@ -1,0 +1,161 @@
+"""What is OpenCode's own: its configuration of a call, and when it is asked at all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agents.rigs import KEY, LIMITS
+from counsel.agents import acp
+from counsel.agents.driver import Ask, Send
+from counsel.agents.opencode import run
+from counsel.agents.process import Exit
+from counsel.agents.sandbox import Level
+from counsel.caller import here
+from counsel.errors import AuthenticationFailed, RateLimited
+from counsel.types import Call, Notice, Text, Turn
+
+
+def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **env: str) -> Ask:
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "OPENAI_API_KEY": KEY, **env}
+    return Ask(
+        agent=run.ROOM.agent,
+        program=Path("/bin/opencode"),
+        call=Call((Turn("user", words),), cwd=tmp_path),
+        caller=here("cli", env, tmp_path),
+        limits=LIMITS,
+        model=None,
+        session=None,
+        level=level,
+        env=env,
+        cwd=tmp_path,
+        start=tmp_path / "empty",
+    )
+
+
+def config(ask: Ask) -> dict[str, object]:
+    return json.loads(run.command(ask).env["OPENCODE_CONFIG_CONTENT"])  # type: ignore[no-any-return]
+
+
+def test_no_permission_of_the_users_widens_the_level(tmp_path: Path) -> None:
+    """Ours is an agent of its own, whose rules come last, the refusal of everything first among them."""
+    given = {
+        "permission": {"*": "allow"},
+        "agent": {"counsel": {"permission": {"bash": "allow"}}},
+        "theme": "x",
+    }
+    held = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(given)))
+    assert (held["default_agent"], held["theme"]) == ("counsel", "x")
+    permission = held["agent"]["counsel"]["permission"]  # type: ignore[index]
+    assert next(iter(permission.items())) == ("*", "deny")
+    assert {name for name, value in permission.items() if value == "allow"} == {
+        "read",
+        "glob",
+        "grep",
+        "list",
+    }
+    assert permission["external_directory"] == {"*": "deny", f"{tmp_path}/*": "allow"}
+
+
+def test_the_users_own_servers_are_off_where_nobody_trusts_the_folder(tmp_path: Path) -> None:
+    ask = an_ask(tmp_path)
+    file = Path(ask.env["HOME"]) / ".config" / "opencode" / "opencode.json"
+    file.parent.mkdir(parents=True)
+    ours = ["/usr/bin/python3", "-E", "-P", "-m", "counsel", "stdio", "--as", "opencode"]
+    servers = {
+        "mine": {"type": "local", "command": ["python3", "-m", "x"]},
+        "far": {"type": "remote", "url": "http://127.0.0.1:9/"},
+        "counsel": {"type": "local", "command": ours},
+    }
+    file.write_text(json.dumps({"mcp": servers}))
+    assert config(ask)["mcp"] == {"mine": {"enabled": False}}
+    assert "(mine)" in run.command(ask).notes[0]
+
+
+def test_a_prompt_is_no_command(tmp_path: Path) -> None:
+    reader = run.Reader(an_ask(tmp_path, "/compact"))
+    assert reader.words().startswith("The project is in")  # started elsewhere
+    ask = an_ask(tmp_path, "  /compact")
+    assert run.Reader(_in_place(ask)).words() == "The message begins here:\n  /compact"
+    assert run.Reader(_in_place(an_ask(tmp_path, "and/or"))).words() == "and/or"
+
+
+def _in_place(ask: Ask) -> Ask:
+    return replace(ask, start=ask.cwd)
+
+
+def test_without_a_login_it_is_not_asked(tmp_path: Path) -> None:
+    """It would send the question to free models of its own service."""
+    ask = an_ask(tmp_path, OPENAI_API_KEY="")
+    assert run.login(ask.caller) == (False, "")
+    with pytest.raises(AuthenticationFailed, match="not logged in"):
+        run.command(ask)
+    data = Path(ask.env["HOME"]) / ".local" / "share" / "opencode"
+    data.mkdir(parents=True)
+    (data / "auth.json").write_text('{"anthropic": {"type": "api", "key": "k"}}')
+    assert run.login(ask.caller) == (True, "its own login")
+
+
+def test_variables_that_lead_into_an_untrusted_folder_are_left_out(tmp_path: Path) -> None:
+    env = run.command(an_ask(tmp_path, OPENCODE_CONFIG="evil.json", XDG_CONFIG_HOME=".config")).env
+    assert "OPENCODE_CONFIG" not in env
+    assert "XDG_CONFIG_HOME" not in env
+    assert env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+
+
+# ── the protocol ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def begun(tmp_path: Path) -> acp.Reader:
+    reader = run.Reader(_in_place(an_ask(tmp_path)))
+    (opened,) = reader.feed({"id": 1, "result": {"protocolVersion": 1}})
+    assert isinstance(opened, Send)
+    assert opened.message["method"] == "session/new"
+    (asked,) = reader.feed({"id": 2, "result": {"sessionId": "ses_1"}})
+    assert isinstance(asked, Send)
+    assert asked.message["method"] == "session/prompt"
+    return reader
+
+
+def chunk(text: str, message: str, session: str = "ses_1") -> dict[str, object]:
+    update = {"sessionUpdate": "agent_message_chunk", "messageId": message}
+    update |= {"content": {"type": "text", "text": text}}
+    return {"method": "session/update", "params": {"sessionId": session, "update": update}}
+
+
+def test_messages_are_parted_and_other_sessions_are_not_heard(tmp_path: Path) -> None:
+    reader = begun(tmp_path)
+    lines = [chunk("a", "1"), chunk("b", "1"), chunk("x", "9", "ses_2"), chunk("c", "2")]
+    steps = [step for line in lines for step in reader.feed(line)]
+    assert [step.delta for step in steps if isinstance(step, Text)] == ["a", "b", "\n\nc"]
+
+
+def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:
+    reader = begun(tmp_path)
+    options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
+    answer, note = reader.feed(
+        {
+            "id": 7,
+            "method": "session/request_permission",
+            "params": {"sessionId": "ses_1", "options": options},
+        }
+    )
+    assert isinstance(answer, Send)
+    assert answer.message["result"] == {"outcome": {"outcome": "selected", "optionId": "no"}}
+    assert isinstance(note, Notice)
+    (refused,) = reader.feed({"id": 8, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
+    assert isinstance(refused, Send)
+    assert "error" in refused.message
+
+
+def test_a_limit_that_it_only_logs_ends_it(tmp_path: Path) -> None:
+    reader = begun(tmp_path)
+    line = 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit reached"'
+    assert reader.heard(line)
+    with pytest.raises(RateLimited):
+        reader.finish(Exit(-15))
