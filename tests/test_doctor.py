@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from counsel import doctor, settings
+from counsel.agents.base import ASKABLE
 from counsel.caller import Caller
 from counsel.doctor import Finding
 from counsel.doors import place
@@ -203,7 +204,7 @@ def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
     program.chmod(0o755)
     shown = levels(examine(env, "agents"))
     assert shown[f"Codex: {program}"] == "warn"  # here, and not logged in
-    assert sum("no `" in what for what in shown) == 3
+    assert sum("no `" in what for what in shown) == len(ASKABLE) - 1
 
 
 def test_it_says_with_which_agents_counsel_is_registered(env, tmp_path):
