@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fake import FakeAPI, FakeProcess
+
+# The time of one example says how busy the machine is.
+settings.register_profile("counsel", deadline=None)
+settings.load_profile("counsel")
 
 
 def pytest_configure() -> None:

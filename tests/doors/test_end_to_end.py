@@ -158,7 +158,12 @@ async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
 ) -> None:
     fake_process.script(gate="never", times=1)
     env = {**keys(fake_process), "COUNSEL_CLIENT_LIMIT_SECONDS": "1"}
-    async with Window(home, command=COUNSEL, **env) as window:
+    async with (
+        Window(home, command=COUNSEL, **keys(fake_process)) as first,
+        Window(home, command=COUNSEL, **env) as window,
+    ):
+        await first.initialize()
+        await first.call("check_status")  # a daemon that runs: starting one may take longer than this limit
         await window.initialize()
         early = (await window.call("chat", prompt="patience", model="gpt-5-mini"))["structuredContent"]
         assert early["continuation"]["status"] == "processing"

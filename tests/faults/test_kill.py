@@ -149,7 +149,9 @@ async def test_twenty_kills_of_the_daemon_over_two_hundred_jobs_lose_nothing(
         ]
         for left in range(kills, 0, -1):
             open_ = 6 * jobs - len(known[-1][0])
-            moment = len(fake_process.calls) + moments.randint(1, open_ // (left + 1))
+            if not open_:  # a busy machine: a kill that came late let many calls pass
+                break
+            moment = len(fake_process.calls) + moments.randint(1, max(1, open_ // (left + 1)))
             await asyncio.to_thread(fake_process.wait_for, count=moment, timeout=60)
             await daemons.kill()
             known.append((finished_calls(home), len(fake_process.calls)))
