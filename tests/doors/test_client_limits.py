@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,17 @@ def test_a_projects_file_breaks_nothing_and_raises_nothing(tmp_path: Path, hosti
     write(project / ".mcp.json", hostile)
     found = look("claude", tmp_path, project)
     assert limits.limit(CLIENTS["claude-code"], "stdio", {}, found) == 40
+
+
+@pytest.mark.parametrize("file", [".mcp.json", ".codex/config.toml", ".gemini/settings.json"])
+def test_a_projects_file_that_is_a_pipe_or_endless_holds_up_nobody(tmp_path: Path, file: str) -> None:
+    project = tmp_path / "project"
+    (project / file).parent.mkdir(parents=True, exist_ok=True)
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+        make(project / file)
+        for agent in ("claude", "codex", "gemini"):
+            assert look(agent, tmp_path, project) == Configured()
+        (project / file).rmdir() if (project / file).is_dir() else (project / file).unlink()
 
 
 async def test_a_call_answers_before_the_limit_in_the_clients_file(tmp_path: Path) -> None:

@@ -11,14 +11,15 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from counsel.caller import Caller
 from counsel.dataclass import dataclass
-from counsel.doors import client_config, limits, outputs, results, schema, tasks
+from counsel.doors import limits, outputs, results, schema, tasks
 from counsel.doors.calls import Call, Leaving
 from counsel.doors.limits import Transport
 from counsel.doors.messages import quoted
@@ -66,6 +67,7 @@ class Flight:
     call: Call | None = None
     stopped: bool = False
     began: float = field(default_factory=time.monotonic)
+    left: bool = False  # the client waits no longer, and the job is to go on
     due: float = math.inf  # when the call is to be answered, finished or not
 
 
@@ -124,7 +126,8 @@ class Session:
         assert task is not None  # noqa: S101 - whoever carries a request has a task for it
         flight = self.flights[name] = Flight(task, began=time.monotonic() - waited)
         try:
-            return self.talk.response(request, await self._answer(request, notify, key, on_job))
+            result = await self._answer(request, notify, key, on_job)
+            return None if flight.left else self.talk.response(request, result)
         except asyncio.CancelledError:
             if not flight.stopped:  # whoever carries this request is being ended
                 raise
@@ -189,6 +192,8 @@ class Session:
         takes_tasks = self.talk.era == "stateless" and declares_tasks(request)
         if takes_tasks and call.report is None:
             call.patience = min(call.patience, tasks.AFTER)
+        if flight.left:
+            call.patience = 0.0
         flight.due = time.monotonic() + call.patience
         result = await _outcome(tool, call, params.get("arguments"), self._frame())
         if takes_tasks and call.job and result["structuredContent"].get("async_execution"):
@@ -215,11 +220,8 @@ class Session:
         if caller.agent is None or caller.settings.client_limit_seconds:
             return limits.Configured()
         if self._limits is None:
-            look = asyncio.to_thread(
-                client_config.configured, caller.agent, self.visitor.env, caller.cwd, self.transport
-            )
+            look = asyncio.to_thread(_configured, caller.agent, self.visitor.env, caller.cwd, self.transport)
             self._limits = asyncio.ensure_future(look)
-        if not self._limits.done():
             await asyncio.wait({self._limits}, timeout=CONFIG_PATIENCE)
         return self._limits.result() if self._limits.done() else limits.Configured()
 
@@ -245,7 +247,10 @@ class Session:
             flight.stopped = True
             # Codex gives no reason; past the moment of our answer, which is late then, it is its clock
             is_late = limits.is_timeout(params.get("reason")) or time.monotonic() >= flight.due
-            self._stop(flight, "timed_out" if is_late else "cancelled")
+            if is_late and flight.call is None:  # its job is still to be made: then it goes on by itself
+                flight.left = True
+            else:
+                self._stop(flight, "timed_out" if is_late else "cancelled")
 
     def leave(self, name: Id) -> None:
         """The client waits no longer for this request: its job goes on."""
@@ -313,6 +318,12 @@ _NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
     "notifications/initialized": Session._initialized,  # noqa: SLF001
     "notifications/roots/list_changed": Session._initialized,  # noqa: SLF001
 }
+
+
+def _configured(agent: str, env: Mapping[str, str], project: Path, transport: Transport) -> limits.Configured:
+    from counsel.doors import client_config  # noqa: PLC0415 - 40 ms for the forms of all agents' files
+
+    return client_config.configured(agent, env, project, transport)
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
