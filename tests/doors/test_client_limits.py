@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from counsel.doors import client_config, limits
+from counsel.doors import client_argv, client_config, limits
 from counsel.doors.limits import CLIENTS, Configured
 from doors.test_mcp import Client
 
@@ -131,3 +133,54 @@ async def test_the_time_before_the_call_came_here_counts(tmp_path: Path) -> None
     line = {**message, "params": {"name": "chat", "arguments": {"prompt": "hang"}}}
     client.lines.line(json.dumps(line).encode(), "key", 54.0)
     assert (await client.got.get())["result"]["structuredContent"]["continuation"]["status"] == "processing"
+
+
+@pytest.mark.parametrize(
+    ("argv", "seconds"),
+    [
+        (["codex", "exec", "-c", "mcp_servers.counsel.tool_timeout_sec=5", "go"], 5),
+        (["codex", "--config=mcp_servers.counsel.tool_timeout_sec = 7.5"], 7.5),
+        (
+            [
+                "codex",
+                "-cmcp_servers.x.tool_timeout_sec=9",
+                "-c",
+                'mcp_servers.x.args=["-m","counsel","stdio"]',
+            ],
+            9,
+        ),
+        (
+            ["codex", "-c", "mcp_servers.other.tool_timeout_sec=1", "-c", 'mcp_servers.other.command="x"'],
+            None,
+        ),
+        (["codex", "-c", "mcp_servers.counsel.tool_timeout_sec=soon"], None),
+        (["codex", "exec", "mcp_servers.counsel.tool_timeout_sec=5"], None),  # a prompt
+        (["codex", "-c"], None),
+    ],
+)
+def test_codexs_command_line_has_a_limit(argv: list[str], seconds: float | None) -> None:
+    assert client_argv.of_codex(argv, Path("/")) == seconds
+
+
+def test_claudes_command_line_names_entries(tmp_path: Path) -> None:
+    inline = json.dumps({"mcpServers": {"a": {**STARTS, "timeout": 9_000}}})
+    write(
+        tmp_path / "servers.json",
+        {"mcpServers": {"b": {**STARTS, "timeout": 5_000}, "c": {"command": "x", "timeout": 1}}},
+    )
+    assert (
+        client_argv.of_claude(["claude", "--mcp-config", inline, "servers.json", "-p", "go"], tmp_path) == 5
+    )
+    assert client_argv.of_claude(["claude", f"--mcp-config={inline}"], tmp_path) == 9
+    for bad in ("missing.json", "{", "[]", '{"mcpServers": []}', '{"mcpServers": {"a": 3}}', "/dev/zero"):
+        assert client_argv.of_claude(["claude", "--mcp-config", bad], tmp_path) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_limit_is_found_in_the_processes_above(tmp_path: Path) -> None:
+    """A client that starts its server through another program."""
+    code = "import os, sys; from counsel.doors import client_argv; print(client_argv.limit('codex', os.getpid()))"
+    through = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], check=True)"
+    named = ["-c", "mcp_servers.counsel.tool_timeout_sec=5"]
+    done = subprocess.run([sys.executable, "-c", through, *named], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "5.0"

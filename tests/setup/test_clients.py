@@ -238,6 +238,21 @@ def run_codex(desk: Desk, config: Path | None) -> None:
     desk.run("codex", "exec", "--skip-git-repo-check", "--json", "go")
 
 
+def run_codex_with_an_option(desk: Desk, config: Path | None) -> None:
+    assert config
+    config.write_text(config.read_text() + '\n[mcp_servers.counsel.tools.chat]\napproval_mode = "approve"\n')
+    limit = ("-c", "mcp_servers.counsel.tool_timeout_sec=5")
+    desk.run("codex", "exec", "--skip-git-repo-check", "--json", *limit, "go")
+
+
+def run_claude_with_an_option(desk: Desk, config: Path | None) -> None:
+    assert config
+    entry = json.loads(config.read_text())["mcpServers"]["counsel"] | {"timeout": 5_000}
+    (desk.project / "only.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
+    asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
+    desk.run(*asked, "--mcp-config", "only.json", "--strict-mcp-config", **AT_ONCE)
+
+
 def run_gemini(desk: Desk, config: Path | None) -> None:
     assert config
     held = json.loads(config.read_text())
@@ -260,9 +275,11 @@ MODELS = {"openai-responses": {"model": "gpt-5.1"}}
         (run_claude, None, "anthropic"),
         (run_claude, ".claude.json", "anthropic"),
         (run_codex, ".codex/config.toml", "openai-responses"),
+        (run_claude_with_an_option, ".claude.json", "anthropic"),
+        (run_codex_with_an_option, ".codex/config.toml", "openai-responses"),
         (run_gemini, ".gemini/settings.json", "gemini"),
     ],
-    ids=["claude-environment", "claude-file", "codex", "gemini"],
+    ids=["claude-environment", "claude-file", "codex", "claude-option", "codex-option", "gemini"],
 )
 def test_a_call_past_the_clients_limit_is_answered_with_its_job(
     desk: Desk, fake_process: FakeProcess, run: Any, file: str | None, vendor: str

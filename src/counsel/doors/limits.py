@@ -1,7 +1,7 @@
 """How long each MCP client waits for one tool call, and when we answer before it gives up.
 
 Limits come from a table of clients, from the client's environment and from the entry that starts counsel in the client's
-own config files (`client_config.py`). `COUNSEL_CLIENT_LIMIT_SECONDS` overrides all of them. The front imports this module
+own config files or on its command line (`client_config.py`). `COUNSEL_CLIENT_LIMIT_SECONDS` overrides all of them. The front imports this module
 where no daemon can be had: only the standard library.
 """
 

@@ -220,7 +220,9 @@ class Session:
         if caller.agent is None or caller.settings.client_limit_seconds:
             return limits.Configured()
         if self._limits is None:
-            look = asyncio.to_thread(_configured, caller.agent, self.visitor.env, caller.cwd, self.transport)
+            look = asyncio.to_thread(
+                _configured, caller.agent, self.visitor.env, caller.cwd, self.transport, self.visitor.front
+            )
             self._limits = asyncio.ensure_future(look)
             await asyncio.wait({self._limits}, timeout=CONFIG_PATIENCE)
         return self._limits.result() if self._limits.done() else limits.Configured()
@@ -320,10 +322,12 @@ _NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
 }
 
 
-def _configured(agent: str, env: Mapping[str, str], project: Path, transport: Transport) -> limits.Configured:
+def _configured(
+    agent: str, env: Mapping[str, str], project: Path, transport: Transport, front: int | None
+) -> limits.Configured:
     from counsel.doors import client_config  # noqa: PLC0415 - 40 ms for the forms of all agents' files
 
-    return client_config.configured(agent, env, project, transport)
+    return client_config.configured(agent, env, project, transport, front)
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:

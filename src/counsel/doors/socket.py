@@ -163,6 +163,8 @@ class Visit:
     def _open_mcp(self, hello: Json) -> McpLines:
         env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.house.home)}
         visitor = Visitor(env=env, cwd=Path(str(hello.get("cwd") or "/")), agent=hello.get("agent"))
+        if self.pipe.transport is not None:
+            visitor.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
         session = Session(self.house.engine, visitor)
         self.house.engine.meet(visitor.caller("stdio"))
         lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_note)
@@ -207,6 +209,14 @@ def _shake(session: Session, params: Json) -> None:
     """The front has answered `initialize`, with a refusal if it was one; here it is only known."""
     with suppress(RpcError):
         session.talk.initialize(params)
+
+
+def peer_pid(connection: Any) -> int | None:
+    """The process at the other end, where the kernel says it with the user (Linux)."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[0]) or None
 
 
 def peer_uid(connection: Any) -> int:

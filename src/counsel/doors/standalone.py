@@ -32,7 +32,7 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     logs.setup(settings.load(), stderr=True)
     engine = await open_engine(default_home(os.environ))
     out = Writer(writing)
-    visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
+    visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent, front=os.getpid())
     lines = McpLines(Session(engine, visitor), out.write, is_full=out.full)
     ended = asyncio.Event()
     try:

@@ -27,6 +27,7 @@ class Visitor:
     env: Mapping[str, str] = field(repr=False)
     cwd: Path
     agent: str | None = None  # `counsel stdio --as`
+    front: int | None = None  # the process that its client started
     roots: tuple[Path, ...] = ()
     _settings: Settings | None = field(default=None, init=False, repr=False)
     _stamp: _Stamp = field(default=(), init=False, repr=False)
