@@ -1,6 +1,7 @@
 """A model API that costs next to nothing: canned OpenAI Responses, plain or streamed, after a set delay.
 
-`python bench/upstream.py` prints its port. The path says the delay and the size: `/d50/v1/responses`, `/d0s2000000/v1/responses`.
+`python bench/upstream.py` prints its port. The path says the delay and the size: `/d50/v1/responses`, `/d0s2000000/v1/responses`; or how many
+deltas a second, and in all: `/live20n100/v1/responses`.
 The fakes of the test suite check much more and would be what is measured here.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from functools import cache
 
 
@@ -29,13 +31,44 @@ class Upstream(asyncio.Protocol):
             path = head.split(" ", 2)[1]
             found = re.match(r"/d(\d+)(?:s(\d+))?/", path)
             delay, size = (int(found[1]) / 1000, int(found[2] or 0)) if found else (0.0, 0)
+            if live := re.match(r"/live(\d+)n(\d+)/", path):
+                self.live(1 / int(live[1]), int(live[2]))
+                continue
             stream = b'"stream":true' in body.replace(b" ", b"")
             answer = streamed(size) if stream else plain(size)
             asyncio.get_running_loop().call_later(delay, self.reply, answer)
 
+    def live(self, pause: float, count: int) -> None:
+        """A stream as a model sends it: one delta at a time, with the moment in which it was sent."""
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        self.transport.write(HEAD)
+
+        def delta(number: int) -> None:
+            if self.transport.is_closing():
+                return
+            if number == count:
+                last = {"type": "response.completed", "response": _response("")}
+                self.transport.write(_chunk(b"data: %s\n\n" % json.dumps(last).encode()) + b"0\r\n\r\n")
+                return
+            self.transport.write(_chunk(DELTA % b"<%.6f>" % time.monotonic()))
+            loop.call_at(began + pause * (number + 1), delta, number + 1)
+
+        delta(0)
+
     def reply(self, answer: bytes) -> None:
         if not self.transport.is_closing():
             self.transport.write(answer)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+DELTA = (
+    b"event: response.output_text.delta\ndata: "
+    b'{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":"%s"}\n\n'
+)
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 def _response(text: str) -> dict:

@@ -39,14 +39,23 @@ class Allowance:
 
     def take(self, events: list[Event], data: str) -> list[Event]:
         """The events of one piece of data, cut where the limit is."""
+        words = said = 0
+        for event in events:  # by `type`, and both sums at once: this is done for every delta
+            if type(event) is Text:
+                said += size(event.delta)
+            elif type(event) is Thinking:
+                words += size(event.delta)
+        words += said
         room = self.limit - self._words
-        words = sum(size(event.delta) for event in events if isinstance(event, Text | Thinking))
         self._words += words
-        self._hidden += max(0, len(data) - words - ROOM) if words else len(data)
+        rest = len(data) - words - ROOM if words else len(data)
+        if rest > 0:
+            self._hidden += rest
         if self._words > self.limit or self._hidden > HIDDEN * self.limit:
             self.over = True
             events = _cut(events, room)
-        self.said += sum(size(event.delta) for event in events if type(event) is Text)
+            said = sum(size(event.delta) for event in events if type(event) is Text)
+        self.said += said
         return events
 
 

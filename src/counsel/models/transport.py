@@ -295,6 +295,8 @@ class _Exchange:
             if self._allowance.over:
                 return self._cut()
             events = self._understood(await self._chunk())
+            if len(events) > 1:
+                events = _together(events)
             if events:
                 self._count(events)
                 return events
@@ -314,14 +316,16 @@ class _Exchange:
 
     def _count(self, events: list[Event]) -> None:
         for event in events:
-            if type(event) is UsageReport:
-                self._usage, self._unreported = event.usage, 0
+            kind = type(event)
+            if kind is UsageReport:
+                self._usage, self._unreported = event.usage, 0  # type: ignore[union-attr] # by its kind
                 continue
             self.passed_on = True
-            if isinstance(event, Text | Thinking):
-                self._unreported += 2 * allowance.size(event.delta) - len(event.delta)
-            if type(event) is Text:
-                self._text.append(event.delta)
+            if kind is Text or kind is Thinking:
+                delta: str = event.delta  # type: ignore[union-attr]
+                self._unreported += 2 * allowance.size(delta) - len(delta)
+                if kind is Text:
+                    self._text.append(delta)
 
     def unpaid(self, sent: int) -> Usage | None:
         """What this try used, if it failed: as reported, the rest estimated. `sent`: tokens of the request, about.
@@ -354,11 +358,14 @@ class _Exchange:
                 async with self._clock.idle() if self.passed_on else self._clock.first():
                     if (piece := next(self._pieces, None)) is not None:
                         await asyncio.sleep(0)  # a compressed chunk has many: others have their turn
-                        self._allowance.receive(len(piece))
-                        return piece
-                    if not (chunk := await self._response.content.readany()):
+                    elif chunk := await self._response.content.readany():
+                        self._pieces = self._opener.feed(chunk)
+                        piece = next(self._pieces, None)
+                    else:
                         return b""
-                    self._pieces = self._opener.feed(chunk)
+                if piece is not None:
+                    self._allowance.receive(len(piece))
+                    return piece
         except TimedOut as late:
             late.fields |= self._partial()
             self._failed = late
@@ -448,6 +455,23 @@ class _Exchange:
 
     def _partial(self) -> Json:
         return {"partial": self._text.text()} if self._text.length else {}
+
+
+def _together(events: list[Event]) -> list[Event]:
+    """Pieces of text that came at once are told at once: every event costs its way to the listeners."""
+    found: list[Event] = []
+    pieces: list[str] = []
+    for event in events:
+        if type(event) is Text:
+            pieces.append(event.delta)
+            continue
+        if pieces:
+            found.append(Text("".join(pieces)))
+            pieces = []
+        found.append(event)
+    if pieces:
+        found.append(Text("".join(pieces)))
+    return found
 
 
 def _changes(prepared: Prepared, model: Model) -> list[Notice]:

@@ -147,6 +147,11 @@ _PART_INDEX = {
     "reasoning": "content_index",
     "summary": "summary_index",
 }
+_PIECES = {  # an event's type → kind, what names the part, whether it is the whole of it
+    f"{name}.{end}": (kind, _PART_INDEX[kind], end == "done")
+    for name, kind in _KINDS.items()
+    for end in ("delta", "done")
+}
 
 
 class ResponsesReader:
@@ -172,9 +177,9 @@ class ResponsesReader:
         return [self._finished]
 
     def _delta(self, said: Json) -> list[Event]:
-        kind = _KINDS[said["type"].removesuffix(".delta").removesuffix(".done")]
-        place = (kind, said.get("output_index", 0), said.get(_PART_INDEX[kind], 0))
-        if said["type"].endswith(".done"):
+        kind, index, done = _PIECES[said["type"]]
+        place = (kind, said.get("output_index", 0), said.get(index, 0))
+        if done:
             return self._whole(place, said.get("text") or said.get("refusal") or "")
         return self._piece(place, said["delta"])
 
