@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".cache" / "bench"
 PACKAGES = {"converse": ["converse-mcp-server@3.6.0"]}  # bench.servers brings its own peer
-SCRIPTS = ("start", "wires", "road", "servers", "skills")
+SCRIPTS = ("start", "wires", "road", "streams", "servers", "skills")
 
 
 def install() -> None:

@@ -267,9 +267,11 @@ class HttpClient:
         self.number = 0
         self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
-    async def start(self) -> None:
+    async def start(self) -> float:
+        """Spawn → the first answer of `/health`, in seconds; then a session is opened."""
         import aiohttp
 
+        began = time.perf_counter()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}/mcp"
         own = self.peer.name == "counsel"
@@ -294,15 +296,18 @@ class HttpClient:
             "capabilities": {},
             "clientInfo": {"name": "bench", "version": "1"},
         }
-        for _ in range(600):
+        for _ in range(6_000):
             with contextlib.suppress(aiohttp.ClientError):
-                await self.ask("initialize", hello)
+                async with self.session.get(self.url.removesuffix("mcp") + "health"):
+                    took = time.perf_counter() - began
                 break
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.005)
+        await self.ask("initialize", hello)
         self.headers["mcp-protocol-version"] = "2025-06-18"
         note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         async with self.session.post(self.url, json=note, headers=self.headers) as answer:
             await answer.read()
+        return took
 
     async def ask(self, method: str, params: dict[str, Any]) -> Any:
         self.number += 1
@@ -346,6 +351,30 @@ async def load_http(peer: Peer, _: str) -> dict[str, float]:
     return {f"HTTP: {what}": value for what, value in found.items()}
 
 
+async def call_http(peer: Peer, _: str) -> dict[str, float]:
+    """From spawn to the first answer of `/health`, then single calls on one connection."""
+    if peer.name == "counsel":
+        stop_daemon(peer)
+    client = HttpClient(peer)
+    took = await client.start()
+    times = []
+    for number in range(150):
+        began = time.perf_counter()
+        await client.call(peer.chat(f"q{number}"))
+        times.append(time.perf_counter() - began)
+    pids = client.pids()
+    before = cpu(pids)
+    for number in range(300):
+        await client.call(peer.chat(f"r{number}"))
+    used = cpu(pids) - before
+    await client.stop()
+    return {
+        "HTTP: spawn → /health (ms)": took * 1000,
+        "HTTP: one call, upstream 0 ms (ms)": statistics.median(times[30:]) * 1000,
+        "HTTP: CPU of one call after another (ms)": used / 300 * 1000,
+    }
+
+
 def with_delay(peer: Peer, path: str) -> Peer:
     env = {**peer.env, "OPENAI_BASE_URL": peer.env["OPENAI_BASE_URL"].replace("/d0/", f"/{path}/")}
     return Peer(peer.name, peer.command, env, peer.home)
@@ -359,6 +388,10 @@ TARGETS = {
     "one call, upstream 0 ms (ms)": 1.0,
     "64 at once, upstream 50 ms (calls/s)": 1.0,
     "CPU per call under load (ms)": 0.7,
+    "after 5,000 calls: CPU per call under load (ms)": 0.8,
+    "HTTP: spawn → /health (ms)": 0.5,
+    "HTTP: one call, upstream 0 ms (ms)": 1.0,
+    "HTTP: CPU of one call after another (ms)": 1.0,
     "HTTP: 64 at once, upstream 50 ms (calls/s)": 1.0,
     "HTTP: CPU per call under load (ms)": 0.7,
     "the 10 newest jobs (ms; counsel of 10,000, converse of 1,000)": 0.1,
@@ -370,6 +403,7 @@ MEASURES: dict[str, tuple[Measure, int]] = {
     "load": (load, 3),
     "steady": (steady, 3),
     "http": (load_http, 3),
+    "http-call": (call_http, 3),
     "consensus": (consensus, 1),
     "memory": (memory, 1),
     "jobs": (jobs, 1),

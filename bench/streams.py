@@ -28,8 +28,8 @@ MARK = re.compile(rb"<(\d+\.\d{6})>")
 class Follower(asyncio.Protocol):
     """One reader of a job's events."""
 
-    def __init__(self, request: bytes, delays: list[float], ended: asyncio.Future[None]) -> None:
-        self.request, self.delays, self.ended = request, delays, ended
+    def __init__(self, request: bytes, delays: list[float]) -> None:
+        self.request, self.delays = request, delays
         self.rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -43,10 +43,6 @@ class Follower(asyncio.Protocol):
         whole, self.rest = data[:end], data[end:]
         self.delays += [now - float(at) for at in MARK.findall(whole)]
 
-    def connection_lost(self, _: Exception | None) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
-
 
 async def measured(streams: int, seconds: float) -> None:
     room = min(16_384, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -56,7 +52,7 @@ async def measured(streams: int, seconds: float) -> None:
     )
     assert upstream.stdout
     scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
-    base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/live{RATE}n{int(RATE * seconds)}/v1"
+    base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/live{RATE}n{RATE * 600}/v1"
     many = str(10 * streams)
     env = {
         "PATH": os.environ["PATH"], "HOME": str(scratch), "COUNSEL_HOME": str(scratch / "counsel"), "LOG_LEVEL": "error",
@@ -75,31 +71,33 @@ async def measured(streams: int, seconds: float) -> None:
 
 
 async def followed(client: HttpClient, streams: int, seconds: float, upstream: int) -> None:
-    loop, delays, ends = asyncio.get_running_loop(), [], []
+    loop, room = asyncio.get_running_loop(), asyncio.Semaphore(16)
+    delays: list[float] = []
     host, port = client.url.removeprefix("http://").removesuffix("/mcp").split(":")
-    for number in range(streams):
-        call = client.peer.chat(f"stream {number}", **{"async": True})
-        job = (await client.call(call))["structuredContent"]["job_id"]
-        head = f"GET /api/jobs/{job}/events HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: "
-        request = f"{head}{client.headers['authorization']}\r\n\r\n".encode()
-        ends.append(loop.create_future())
-        await loop.create_connection(lambda r=request, e=ends[-1]: Follower(r, delays, e), host, int(port))
-    await asyncio.sleep(seconds / 10)  # what starting took is over
-    before, began, heard = cpu(client.pids()), time.monotonic(), len(delays)
-    theirs = cpu([upstream])
-    await asyncio.sleep(seconds / 2)
+
+    async def follow(number: int) -> None:
+        async with room:
+            call = client.peer.chat(f"stream {number}", **{"async": True})
+            job = (await client.call(call))["structuredContent"]["job_id"]
+            head = (
+                f"GET /api/jobs/{job}/events HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: "
+            )
+            request = f"{head}{client.headers['authorization']}\r\n\r\n".encode()
+            await loop.create_connection(lambda: Follower(request, delays), host, int(port))
+
+    await asyncio.gather(*(follow(number) for number in range(streams)))
+    await asyncio.sleep(2)  # what starting took is over
+    before, theirs, began, heard = cpu(client.pids()), cpu([upstream]), time.monotonic(), len(delays)
+    await asyncio.sleep(seconds)
     used, took, seen = cpu(client.pids()) - before, time.monotonic() - began, sorted(delays[heard:])
-    rate = len(seen) / took
-    print(f"{streams} streams, {rate:.0f} deltas/s seen of {streams * RATE} sent")
+    print(f"{streams} streams, {len(seen) / took:.0f} deltas/s seen of {streams * RATE} sent")
     print(
         f"CPU seconds per second of stream: {used / took:.2f} (upstream {(cpu([upstream]) - theirs) / took:.2f})"
     )
-    print(
-        f"CPU per delta: {used / max(1, len(seen)) * 1e6:.0f} µs; streams per core at this rate: {streams * took / used:.0f}"
-    )
-    p95 = seen[int(len(seen) * 0.95)] if seen else float("nan")
+    one = used / max(1, len(seen))
+    print(f"CPU per delta: {one * 1e6:.0f} µs; streams per core at {RATE} deltas/s: {1 / one / RATE:.0f}")
+    p95 = seen[int(len(seen) * 0.95)]
     print(f"delay of deltas: median {statistics.median(seen) * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms")
-    await asyncio.wait_for(asyncio.gather(*ends), 120)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from counsel.requests import Engine, JobEvent
 from counsel.settings import Settings
 from counsel.types import Json
 
-SIGN_OF_LIFE = 15.0  # seconds of silence after which a comment is sent
+SIGN_OF_LIFE = 15.0  # seconds of silence after which a comment is sent, at the latest
+MOST_AHEAD = 64  # events that are read before the last ones were sent
 _ALL = 2**62
 
 
@@ -64,32 +65,74 @@ def _id(request: Request) -> str:
 
 async def stream(events: AsyncIterator[JobEvent], closing: asyncio.Event) -> AsyncIterator[str]:
     """Each event as one message, a comment now and then: a proxy keeps the line open, a client that went is noticed."""
+    coming = _Coming(events)
     over = asyncio.ensure_future(closing.wait())
-    coming: asyncio.Task[JobEvent] | None = None
+    over.add_done_callback(lambda _: coming.news.set())
     try:
         while not over.done():
-            coming = coming or asyncio.ensure_future(anext(events))
-            await asyncio.wait({coming, over}, timeout=SIGN_OF_LIFE, return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                yield ": \n\n"
-                continue
-            try:
-                event = coming.result()
-            except StopAsyncIteration:
+            found = await coming.next()
+            if found is None:
                 return
-            coming = None
-            yield f"id: {event.seq}\ndata: {encode(_shown(event))[:-1].decode()}\n\n"
+            yield "".join(map(_line, found)) or ": \n\n"
     finally:
         over.cancel()
-        await _end(coming, events)
+        await coming.close()
 
 
-async def _end(coming: asyncio.Task[JobEvent] | None, events: Any) -> None:
-    if coming is not None:
-        coming.cancel()
+class _Coming:
+    """Events read by one task for the whole stream: a task and a timer for every event cost more than the event."""
+
+    def __init__(self, events: AsyncIterator[JobEvent]) -> None:
+        self.news = asyncio.Event()
+        self._events: Any = events
+        self._ready: list[JobEvent] = []
+        self._taken = asyncio.Event()
+        self._quiet = False  # nothing was said since the last tick
+        self._reading = asyncio.ensure_future(self._read())
+        self._tick = asyncio.get_running_loop().call_later(SIGN_OF_LIFE / 2, self._listen)
+
+    async def next(self) -> list[JobEvent] | None:
+        """What has come since, in order; nothing of it after a silence; None after the last."""
+        while not self._ready and not self._reading.done():
+            await self.news.wait()
+            self.news.clear()
+            if not self._ready and not self._reading.done():
+                return []
+        if not self._ready:
+            self._reading.result()  # its failure
+            return None
+        found, self._ready = self._ready, []
+        self._quiet = False
+        self._taken.set()
+        return found
+
+    async def _read(self) -> None:
+        try:
+            async for event in self._events:
+                self._ready.append(event)
+                self.news.set()
+                if len(self._ready) >= MOST_AHEAD:  # a slow reader: the engine puts together what waits there
+                    self._taken.clear()
+                    await self._taken.wait()
+        finally:
+            self.news.set()
+
+    def _listen(self) -> None:
+        if self._quiet:
+            self.news.set()
+        self._quiet = not self._quiet
+        self._tick = asyncio.get_running_loop().call_later(SIGN_OF_LIFE / 2, self._listen)
+
+    async def close(self) -> None:
+        self._tick.cancel()
+        self._reading.cancel()
         with suppress(asyncio.CancelledError, Exception):
-            await coming
-    await events.aclose()
+            await self._reading
+        await self._events.aclose()
+
+
+def _line(event: JobEvent) -> str:
+    return f"id: {event.seq}\ndata: {encode(_shown(event))[:-1].decode()}\n\n"
 
 
 def _shown(event: JobEvent) -> Json:
