@@ -10,12 +10,12 @@ import pytest
 
 from agents.rigs import KEY, LIMITS
 from counsel.agents import acp
-from counsel.agents.driver import Ask, Send
+from counsel.agents.driver import Ask, Busy, Send
 from counsel.agents.opencode import run
 from counsel.agents.process import Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import here
-from counsel.errors import AuthenticationFailed, RateLimited
+from counsel.errors import AuthenticationFailed, RateLimited, UpstreamError
 from counsel.types import Call, Notice, Text, Turn
 
 
@@ -159,3 +159,14 @@ def test_a_limit_that_it_only_logs_ends_it(tmp_path: Path) -> None:
     assert reader.heard(line)
     with pytest.raises(RateLimited):
         reader.finish(Exit(-15))
+
+
+def test_one_that_starts_beside_another_is_started_again(tmp_path: Path) -> None:
+    """Measured with eight at once in a new home: those that lose the race for the first tables end with exit code 1."""
+    ended = Exit(
+        1, "DrizzleQueryError: Failed query: CREATE TABLE `workspace` ( … FOREIGN KEY (`project_id`) …"
+    )
+    with pytest.raises(Busy):
+        run.Reader(an_ask(tmp_path)).finish(ended)
+    with pytest.raises(UpstreamError):  # once it was asked, it may have cost something
+        begun(tmp_path).finish(ended)

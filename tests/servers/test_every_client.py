@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,6 +97,15 @@ def test_a_projects_file_counts_for_the_projects_scope_alone(world: World) -> No
     ]
     done = world.json("add", "x", "--everywhere", "-s", "project", "--", "c")
     assert {row["agent"] for row in done["results"]} == {"claude", "vscode"}
+
+
+def test_only_the_clients_that_are_meant_are_imported(world: World) -> None:
+    code = (
+        "import sys; from counsel import cli; cli.run(['servers', 'list', '-a', 'claude']);"
+        "print(*sorted(name for name in sys.modules if name.startswith('counsel.agents.') and name.count('.') == 3))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["counsel.agents.claude.servers"]
 
 
 # ── a client is one module and one row ───────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from counsel import __version__
 from counsel.agents import driver, failures
-from counsel.agents.driver import Ask, Send, Step, finished_or_fail
+from counsel.agents.driver import Ask, Busy, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Exit
 from counsel.types import Finished, Json, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport
@@ -51,14 +51,17 @@ def _request(number: int, method: str, params: Json) -> Json:
 
 
 class Reader(driver.Reader):
-    """`retry_sign`: what the agent writes to stderr each time that it asks its model again."""
+    """`retry_sign`: what the agent writes to stderr each time that it asks its model again.
+    `busy_sign`: what it says when it cannot start because another one is starting."""
 
     retry_sign: ClassVar[re.Pattern[str] | None] = None
+    busy_sign: ClassVar[re.Pattern[str] | None] = None
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
         self.done = False
         self._session = ask.session or ""
+        self._asked_it = False
         self._finished: Finished | None = None
         self._message: object = None  # the message that text was last added to
         self._spoke = False
@@ -79,7 +82,12 @@ class Reader(driver.Reader):
     def finish(self, ended: Exit) -> list[Step]:
         if self._finished is None and len(self._retries) >= self.ask.limits.attempts:
             raise self._failure(self._retries[-1])
+        self._refuse_busy(ended.stderr)
         return finished_or_fail(self.ask, self._finished, ended)
+
+    def _refuse_busy(self, words: str) -> None:
+        if not self._asked_it and self.busy_sign and self.busy_sign.search(words):
+            raise Busy
 
     def words(self) -> str:
         """The prompt as this agent takes it for text."""
@@ -91,6 +99,7 @@ class Reader(driver.Reader):
         number = line.get("id")
         if "error" in line:
             error = line["error"] or {}
+            self._refuse_busy(json.dumps(error))
             if number == _SESSION and self.ask.session:
                 raise LostSession
             raise self._failure(str(error.get("message", "")))
@@ -117,6 +126,7 @@ class Reader(driver.Reader):
             }
             for image in self.ask.images
         ]
+        self._asked_it = True
         parts = [{"type": "text", "text": self.words()}, *pictures]
         return Send(_request(_TURN, "session/prompt", {"sessionId": self._session, "prompt": parts}))
 

@@ -91,9 +91,10 @@ def listing(
 ) -> Listing:
     found: list[Found] = []
     problems: list[dict[str, Any]] = []
-    for agent, form in FORMATS.items():
+    for agent in FORMATS:
         if agent not in agents:
             continue
+        form = FORMATS[agent]  # imports the client's module
         rows: list[Found] = []
         places = [*homes(form, place), *form.others(place, reader)]
         beneath = layers.beneath(form, places, reader) if form.layered else {}

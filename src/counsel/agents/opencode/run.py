@@ -126,6 +126,10 @@ def _permission(ask: Ask) -> Json:
 
 class Reader(acp.Reader):
     retry_sign: ClassVar[re.Pattern[str] | None] = re.compile(r'message="stream error"')
+    # Several that start at once on a new database each want to make its tables.
+    busy_sign: ClassVar[re.Pattern[str] | None] = re.compile(
+        r"database is locked|SQLITE_BUSY|Failed query|CREATE TABLE|already exists|FOREIGN KEY"
+    )
 
     def words(self) -> str:
         """A prompt that begins with `/` would be a command of OpenCode's."""
