@@ -205,7 +205,15 @@ async def test_a_client_that_gave_up_by_its_clock_leaves_the_job_running(client:
 
 
 @pytest.mark.parametrize(
-    "reason", [None, "", "AbortError: This operation was aborted", 7, "user pressed esc"]
+    "reason",
+    [
+        None,
+        "",
+        "AbortError: This operation was aborted",
+        7,
+        "user pressed esc",
+        "MCP response future dropped",
+    ],
 )
 async def test_any_other_cancellation_stops_the_job(client: Client, reason: Any) -> None:
     await client.initialize()
@@ -214,6 +222,22 @@ async def test_any_other_cancellation_stops_the_job(client: Client, reason: Any)
     client.notify("notifications/cancelled", {"requestId": slow, "reason": reason})
     await client.engine.jobs["conv_1"].ended.wait()
     assert client.engine.jobs["conv_1"].status == "cancelled"
+
+
+async def test_a_client_that_gives_up_before_its_job_is_made_finds_it_later(client: Client) -> None:
+    await client.initialize(roots={})
+    asked = await client.got.get()  # for the roots, which the call waits for
+    slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    assert (await client.ask("ping"))["result"] == {}
+    assert not client.engine.jobs
+    client.notify("notifications/cancelled", {"requestId": slow, "reason": "Request timed out"})
+    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+    await asyncio.wait_for(client.engine.started.wait(), 10)
+    job = client.engine.jobs["conv_1"]
+    while not job.background:
+        assert (await client.ask("ping"))["result"] == {}  # and no answer to the call
+    await client.lines.close("gone")
+    assert job.status == "processing"
 
 
 async def test_a_silent_model_sends_a_growing_heartbeat(
