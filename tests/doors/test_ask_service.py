@@ -197,6 +197,7 @@ async def test_two_objects_without_a_line_end_are_two_requests(engine, fake_api,
         wire.close()
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_an_objects_end_is_found_however_it_is_split(data: st.DataObject) -> None:
     values = st.recursive(
@@ -366,6 +367,7 @@ async def test_a_session_has_a_plain_name(engine, fake_api, home, session) -> No
 # ── framing ──
 
 
+@settings(deadline=None)
 @given(data=st.data(), texts=st.lists(st.text(max_size=40), min_size=1, max_size=6))
 def test_lines_split_anywhere_are_the_same_lines(data: st.DataObject, texts: list[str]) -> None:
     sent = b"".join(encode({"prompt": text}) for text in texts)
