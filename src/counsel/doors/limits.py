@@ -43,7 +43,7 @@ CLIENTS: dict[str, Client] = {
     "claude-code": Client(
         120,
         120,
-        "`MCP_TOOL_TIMEOUT`, the entry's `timeout`; past 120 s it moves a call to the background (measured)",
+        "`MCP_TOOL_TIMEOUT`, the entry's `timeout`; past 120 s it moves a call to the background (claude-code issue 78566)",
         most=120,
         reads="structured",
         reads_failed="text",
