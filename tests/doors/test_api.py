@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from yarl import URL
 
+from counsel.agents.base import ASKABLE
 from fake import FakeProcess
 
 TOKEN = "a-token-for-these-tests"
@@ -189,7 +190,7 @@ async def test_who_can_be_asked_and_what_it_took(api: Api, fake_process: FakePro
         "openai"
     }
     status, agents = await api.get("/api/agents")
-    assert (status, len(agents["agents"])) == (200, 4)
+    assert (status, len(agents["agents"])) == (200, len(ASKABLE))
     status, usage = await api.get("/api/usage", by="provider", seconds="3600")
     assert (status, usage["total"]["calls"], usage["total"]["input_tokens"]) == (200, 2, 1000)
     assert usage["total"]["errors"] == {"AUTHENTICATION_FAILED": 1}
