@@ -10,6 +10,7 @@ import json
 import pytest
 from PIL import Image
 
+from counsel.doors import words
 from counsel.engine import ids
 from counsel.errors import CounselError, UpstreamError, from_dict
 from counsel.requests import ChatRequest, ConsensusRequest
@@ -53,6 +54,7 @@ async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new
 ) -> None:
     first = await ask(engine, caller(), continuation_id=name)
     assert (first["continuation"]["id"], first["continuation"]["status"]) == (name, "new")
+    assert f"{name} (a new conversation)" in words.chat(first)
     again = await ask(engine, caller(), continuation_id=name)
     assert again["continuation"]["messageCount"] == 4
     assert "status" not in again["continuation"]
@@ -175,8 +177,8 @@ async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(engine
 
 async def test_a_summariser_that_hangs_delays_nobody_twice(engine, caller, fake_api, monkeypatch) -> None:
     monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 0.2)
-    for words in ("Give a title", "Summarise"):
-        fake_api.script(gate="never", gate_after=0, contains=words, times=None)
+    for wish in ("Give a title", "Summarise"):
+        fake_api.script(gate="never", gate_after=0, contains=wish, times=None)
     who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
     first = await ask(engine, who, "please say hello")
     assert (first["title"], first["final_summary"]) == ("please say hello", "gpt-5 says: please say hello")

@@ -215,12 +215,13 @@ def _footer(result: Json) -> str:
     cost = metadata.get("cost_usd", usage.get("cost_usd"))
     spent = metadata.get("response_time_ms")
     model, provider = metadata.get("model"), metadata.get("provider")
+    fresh = " (a new conversation)" if continuation.get("status") == "new" else ""
     parts = (
         f"{provider}/{model}" if model and provider else model,
         f"{usage.get('input_tokens', 0)} + {usage.get('output_tokens', 0)} tokens" if usage else None,
         f"${cost:.4f}" if isinstance(cost, int | float) else None,
         f"{spent / 1000:.1f} s" if isinstance(spent, int | float) else None,
-        f"continuation_id: {continuation['id']}" if continuation.get("id") else None,
+        f"continuation_id: {continuation['id']}{fresh}" if continuation.get("id") else None,
     )
     shown = " · ".join(part for part in parts if part)
     return f"— {shown}" if shown else ""
