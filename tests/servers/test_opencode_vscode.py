@@ -23,8 +23,8 @@ CASES = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP), ("token", TOKEN
 @pytest.mark.parametrize(("case", "server"), CASES, ids=[row[0] for row in CASES])
 @pytest.mark.parametrize("agent", ["opencode", "vscode"])
 def test_golden(agent: str, case: str, server: Server, world: World) -> None:
-    """OpenCode's own `mcp add` asks a person; these were made by hand and OpenCode lists them (below). VS Code's
-    follow its documentation."""
+    """OpenCode's own `mcp add` asks a person, and VS Code cannot be had here: these files hold what counsel writes, by the
+    clients' documentation. That OpenCode uses it is shown below."""
     world.servers().add([server], [agent])
     assert world.file(agent).read_text() == golden(agent, f"{case}.json")
     assert world.file(agent).stat().st_mode & 0o777 == 0o600
