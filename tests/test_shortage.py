@@ -19,6 +19,8 @@ from counsel.types import Limits
 from doors.window import Window, daemon_pid, gone
 from fake import FakeProcess
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 
 @pytest.fixture
 async def home(tmp_path: Path):

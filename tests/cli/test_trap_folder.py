@@ -13,6 +13,8 @@ import pytest
 
 from counsel import cli
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 PROGRAMS = (
     "python",
     "python3",

@@ -23,6 +23,8 @@ from doors.engine import FakeEngine
 from doors.house_of_http import served
 from doors.processes import LIMIT, PING, Lines, daemon, encoded, front, log_of, resident, serve
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 BATCH = b"[" + b"{}," * 349_999 + b"{}]"  # a megabyte
 HELLO = b'@{"hello":{"role":"mcp","cwd":"/","env":{}}}\n'
 INITIALIZE = {

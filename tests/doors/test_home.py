@@ -17,6 +17,8 @@ from counsel import locks
 from counsel.doors import daemon_files, place
 from doors.window import Window, daemon_pid, kill_daemon
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 
 async def ended(pid: int) -> None:
     async with asyncio.timeout(60):

@@ -17,6 +17,8 @@ from doors.window import SHORT_LIVED, Window, daemon_pid
 from fake import FakeProcess
 from fake.proxy import FakeProxy
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 COUNSEL = [sys.executable, "-m", "counsel"]
 KEYS = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": "http://api.example/v1"}
 ASKED = "POST http://api.example/v1/responses"

@@ -18,6 +18,8 @@ from counsel.doors.daemon_files import DaemonFiles
 from counsel.errors import Internal
 from doors.window import FRONT, Window, daemon_pid, kill_daemon
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 FAKE_DAEMON = Path(__file__).parent / "fake_daemon.py"
 
 

@@ -17,6 +17,8 @@ from counsel.errors import CounselError, InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake.raw import RawServer, bomb, event
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 WORKER = Path(__file__).with_name("large_worker.py")
 
 

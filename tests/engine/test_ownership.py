@@ -23,6 +23,8 @@ from counsel.engine.task import Reply
 from counsel.requests import ChatRequest
 from engine.conftest import keys
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
 OWNER = """
 import sys

@@ -24,6 +24,8 @@ from counsel.doors.link import Link
 from fake import FakeProcess
 from faults.test_kill import environment
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 WORKER = Path(__file__).with_name("disk_worker.py")
 FAULTS = {"full": errno.ENOSPC, "broken": errno.EIO, "read-only": errno.EROFS, "slow": 0}
 ALL = "wstcr"

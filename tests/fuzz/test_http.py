@@ -17,6 +17,8 @@ from fuzz.effort import fuzz
 from fuzz.inputs import CUTS, TEXT, documents, pieces
 from fuzz.oracle import check_answer, unharmed
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 
 @pytest.fixture(scope="module")
 def http(home: Path, vendor: dict[str, str]) -> Iterator[Http]:

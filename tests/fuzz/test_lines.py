@@ -16,6 +16,8 @@ from fuzz.effort import fuzz
 from fuzz.inputs import CUTS, LINES, documents, pieces
 from fuzz.oracle import check_answer, unharmed
 
+pytestmark = pytest.mark.slow  # left out of `make check`
+
 HELLO = b'@{"hello":{"role":"mcp","cwd":"/","env":{}}}\n'
 ENGINE = b'@{"hello":{"role":"engine"}}\n'
 QUESTIONS = [
