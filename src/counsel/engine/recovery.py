@@ -123,8 +123,12 @@ class Recovery:
 
     async def _take_over(self, row: sqlite3.Row, settings: Settings) -> None:
         self._found.pop(row["id"], None)
+        promised = kept.take(self._database.path.parent, row["id"])  # by its front: it goes on whoever waits
+        if promised:
+            await self._database.write(jobs.detach(row["id"]))
         if await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
             job = job_of(row, settings)
+            job.background = job.background or promised
             log.info("going on with %s (attempt %s)", job.id, job.attempt)
             self._start(job)
 
