@@ -28,7 +28,7 @@ fuzz: $(VENV)/.dev
 	COUNSEL_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q tests/fuzz -n 2 --dist loadfile
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m tests.generate
+	$(BIN)/python -m tools.generate
 
 # The lock holds hashes and no addresses.
 lock:

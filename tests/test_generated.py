@@ -2,7 +2,7 @@
 
 import pytest
 
-import generate
+from tools import generate
 
 
 @pytest.mark.parametrize("path", list(generate.generated))

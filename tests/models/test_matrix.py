@@ -5,7 +5,7 @@ import json
 import pytest
 
 from counsel.models.catalog import Target
-from models.matrix import SETTINGS, prepared, takes, targets
+from tools.matrix import SETTINGS, prepared, takes, targets
 
 ASKED = {
     "temperature=0.2": "temperature",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from counsel.cli import cli
-from generate import within
+from tools.generate import within
 
 
 def commands() -> str:

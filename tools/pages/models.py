@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import generate
 from counsel.cli.models import short
 from counsel.models import rows
 from counsel.types import EFFORTS, Model, Provider
+from tools.generate import within
 
 
 def models() -> str:
@@ -18,7 +18,7 @@ def models() -> str:
         f"### {rows.shipped().providers[name].label}\n\n{_table(columns, map(_model, listed))}"
         for name, listed in by_provider.items()
     ]
-    return generate.within("docs/models.md", table="\n\n".join(parts))
+    return within("docs/models.md", table="\n\n".join(parts))
 
 
 def _model(model: Model) -> Sequence[str]:
@@ -41,7 +41,7 @@ def _context(model: Model) -> str:
 
 def providers() -> str:
     columns = ("provider", "name", "key", "address", "set by", "format")
-    return generate.within(
+    return within(
         "docs/providers.md", table=_table(columns, map(_provider, rows.shipped().providers.values()))
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from counsel.agents.base import AGENTS, Place
 from counsel.agents.serverform import Format
 from counsel.servers.formats import FORMATS
-from generate import within
+from tools.generate import within
 
 _PLACE = Place(Path("~"), {}, Path("PROJECT"))
 

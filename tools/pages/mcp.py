@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import generate
 from counsel.doors import limits
 from counsel.doors.mcp import listing
+from tools.generate import within
 
 
 def manifest() -> str:
@@ -16,7 +16,7 @@ def manifest() -> str:
 
 
 def tools() -> str:
-    return generate.within("docs/tools.md", tools="\n\n".join(_tool(tool) for tool in listing()))
+    return within("docs/tools.md", tools="\n\n".join(_tool(tool) for tool in listing()))
 
 
 def doors() -> str:
@@ -24,7 +24,7 @@ def doors() -> str:
     other = limits.OTHERS
     rows.append(f"| others | {other.stdio} | {other.http} | {other.source} |")
     head = "| client | seconds on stdio | on HTTP | where from |\n|---|---|---|---|\n"
-    return generate.within("docs/doors.md", limits=head + "\n".join(rows))
+    return within("docs/doors.md", limits=head + "\n".join(rows))
 
 
 def _tool(tool: Any) -> str:

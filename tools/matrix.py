@@ -1,6 +1,6 @@
 """The resolved matrix: for every model of the catalog by every setting, exactly what is sent.
 
-`make docs` writes `matrix.txt`. A change of one row of data shows all its effects there as a diff.
+`make docs` writes `tests/models/matrix.txt`. A change of one row of data shows all its effects there as a diff.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from counsel.agents.cursor import run as cursor
 from counsel.agents.gemini import run as gemini
 from counsel.agents.opencode import run as opencode
 from counsel.agents.registry import room
-from generate import within
+from tools.generate import within
 
 
 def agents() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from counsel import errors as errors_
 from counsel import settings as settings_
 from counsel.engine import images, secretcontent, secretfiles
-from generate import within
+from tools.generate import within
 
 
 def settings() -> str:

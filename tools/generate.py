@@ -1,0 +1,66 @@
+"""Pages and snapshots that are made from the code, so that they cannot drift from it.
+
+`make docs` writes them; `tests/test_generated.py` fails when one is out of date. To add one, add a row to
+`generated`: the file, and the function that returns its whole text. For a page with prose around a generated part,
+use `within`: it replaces what stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+# file → "module:function" in tools/; the function returns the file's whole text
+generated: dict[str, str] = {
+    "docs/agents.md": "pages.agents:agents",
+    "docs/cli.md": "pages.cli:commands",
+    "docs/doors.md": "pages.mcp:doors",
+    "docs/errors.md": "pages.shared:errors",
+    "docs/files.md": "pages.shared:files",
+    "docs/models.md": "pages.models:models",
+    "docs/providers.md": "pages.models:providers",
+    "docs/security.md": "pages.shared:security",
+    "docs/servers.md": "pages.servers:servers",
+    "docs/settings.md": "pages.shared:settings",
+    "docs/tools.md": "pages.mcp:tools",
+    "src/counsel/doors/manifest.json": "pages.mcp:manifest",
+    "src/counsel/models/prices.json": "prices:table",
+    "tests/models/matrix.txt": "matrix:matrix",
+}
+
+
+def within(path: str, **parts: str) -> str:
+    """Return the page with the named parts replaced."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for name, part in parts.items():
+        start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+        before, mark, rest = text.partition(start)
+        if not mark or end not in rest:
+            raise ValueError(f"{path} has no part {name!r}")
+        text = f"{before}{start}\n{part.strip()}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def wanted(path: str) -> str:
+    """Return the text that the file should have."""
+    module, _, function = generated[path].partition(":")
+    make: Callable[[], str] = getattr(import_module(f"tools.{module}"), function)
+    return make()
+
+
+def main() -> None:
+    for path in generated:
+        text = wanted(path)
+        file = ROOT / path
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"written: {path}\n")
+
+
+if __name__ == "__main__":
+    main()
