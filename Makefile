@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench fuzz lock docs clients clean
+.PHONY: demo test check fix bench fuzz lock docs shape clients clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -29,6 +29,10 @@ fuzz: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m tools.generate
+
+# Lengths of functions and modules, `Any`, `noqa`, import cycles. Other commits: python -m tools.shape CHECKOUT …
+shape: $(VENV)/.dev
+	$(BIN)/python -m tools.shape
 
 # The lock holds hashes and no addresses.
 lock:
