@@ -11,8 +11,8 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from counsel.engine.store import files, upkeep
-from counsel.engine.store.database import Database
+from counsel.engine.store.sqlite import files, upkeep
+from counsel.engine.store.sqlite.database import Database
 
 _DAY = 86400
 

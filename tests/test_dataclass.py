@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from counsel import dataclass as own
-from counsel.dataclass import dataclass
+from counsel import lazy_dataclass as own
+from counsel.lazy_dataclass import dataclass
 
 SOURCES = Path(__file__).parent.parent / "src" / "counsel"
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from counsel import doctor, settings
-from counsel.agents.base import ASKABLE
+from counsel import settings
+from counsel.agents.definitions import ASKABLE
 from counsel.caller import Caller
-from counsel.doctor import Finding
-from counsel.doors import place
-from counsel.engine.store import backups, files, recovery
+from counsel.cli import doctor_checks
+from counsel.cli.doctor_checks import Finding
+from counsel.engine.store.sqlite import backups, files, recovery
+from counsel.front import run_paths
 from counsel.types import Limits
 from fake import FakeAPI
 
@@ -32,7 +33,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def examine(env: dict[str, str], area: str = "", **more: str) -> list[Finding]:
     caller = Caller(cwd=Path(env["HOME"]), settings=settings.load({**env, **more}))
-    return [finding for finding in doctor.examine(caller) if area in {"", finding.area}]
+    return [finding for finding in doctor_checks.examine(caller) if area in {"", finding.area}]
 
 
 def levels(findings: list[Finding]) -> dict[str, str]:
@@ -47,9 +48,9 @@ def only(findings: list[Finding], level: str) -> Finding:
 
 def test_a_fresh_install_has_no_problem_and_says_what_to_do(env):
     findings = examine(env)
-    assert doctor.worst(findings) == "warn"
+    assert doctor_checks.worst(findings) == "warn"
     assert only(findings, "warn").what == "no provider has a key"
-    assert {finding.area for finding in findings} == set(doctor.CHECKS) - {"settings"}
+    assert {finding.area for finding in findings} == set(doctor_checks.CHECKS) - {"settings"}
 
 
 def test_looking_changes_nothing(env, tmp_path):
@@ -80,7 +81,7 @@ def test_a_key_is_named_by_its_source_alone(env):
     (found,) = (finding.what for finding in findings if finding.what.startswith("OpenAI"))
     assert found.startswith("OpenAI: key from OPENAI_API_KEY (environment), address http")
     assert KEY not in repr(findings)
-    assert doctor.worst(findings) == "ok"
+    assert doctor_checks.worst(findings) == "ok"
 
 
 def test_a_malformed_key_is_a_warning_that_does_not_show_it(env):
@@ -117,7 +118,7 @@ def test_files_matter_only_behind_an_open_folder(env):
     path = Path(env["COUNSEL_HOME"]) / ".env"
     path.write_text("A=1\n")
     path.chmod(0o644)
-    assert doctor.worst(examine(env, "home")) == "ok"
+    assert doctor_checks.worst(examine(env, "home")) == "ok"
     Path(env["COUNSEL_HOME"]).chmod(0o750)
     todos = [finding.todo for finding in examine(env, "home") if finding.level == "problem"]
     assert todos == [f"chmod 700 '{env['COUNSEL_HOME']}'", f"chmod 600 '{path}'"]
@@ -130,7 +131,7 @@ def test_a_file_in_the_place_of_the_folder_is_a_problem(env):
 
 
 def test_a_folder_that_cannot_be_written_is_a_problem(env, monkeypatch):
-    monkeypatch.setattr(doctor.os, "access", lambda *_: False)  # root may write everywhere
+    monkeypatch.setattr(doctor_checks.os, "access", lambda *_: False)  # root may write everywhere
     assert "cannot be written" in only(examine(env, "home"), "problem").what
 
 
@@ -176,7 +177,7 @@ def test_a_database_of_a_newer_counsel_is_a_problem(env):
 
 
 def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
-    monkeypatch.setattr(doctor, "DATABASE_SECONDS", -1.0)
+    monkeypatch.setattr(doctor_checks, "DATABASE_SECONDS", -1.0)
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE t (a)")
@@ -188,7 +189,7 @@ def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
 def test_daemon_running_left_behind_and_none(env):
     assert "not running (it" in examine(env, "daemon")[0].what
     Path(env["COUNSEL_HOME"], "run").mkdir(mode=0o700)
-    path = place.socket(env["COUNSEL_HOME"])
+    path = run_paths.socket(env["COUNSEL_HOME"])
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
@@ -237,11 +238,11 @@ def test_a_check_that_breaks_is_a_finding_and_hides_nothing(env, monkeypatch):
         raise RuntimeError(f"with {KEY}")
         yield
 
-    monkeypatch.setitem(doctor.CHECKS, "home", broken)
+    monkeypatch.setitem(doctor_checks.CHECKS, "home", broken)
     findings = examine(env)
     assert "RuntimeError" in only(findings, "problem").what
     assert KEY not in repr(findings)
-    assert findings[-1].area == [*doctor.CHECKS][-1]
+    assert findings[-1].area == [*doctor_checks.CHECKS][-1]
 
 
 # ── --online ─────────────────────────────────────────────────────────────────────────────────────────
@@ -265,7 +266,7 @@ def online(env: dict[str, str], fake: FakeAPI, **more: str) -> Caller:
 
 
 async def test_every_provider_is_reached_with_its_key(env, fake_api):
-    findings = await doctor.reach(online(env, fake_api))
+    findings = await doctor_checks.reach(online(env, fake_api))
     assert [finding.level for finding in findings] == ["ok"] * 4
     assert all(finding.what.endswith("key accepted") for finding in findings)
     paths = sorted(request.path for request in fake_api.log.requests)
@@ -274,7 +275,7 @@ async def test_every_provider_is_reached_with_its_key(env, fake_api):
 
 async def test_a_refused_key_is_a_problem_that_does_not_show_it(env, fake_api):
     fake_api.keys = set(KEYS.values()) - {KEY}
-    findings = await doctor.reach(online(env, fake_api))
+    findings = await doctor_checks.reach(online(env, fake_api))
     found = only(findings, "problem")
     assert found.what == "OpenAI: the key is not accepted"
     assert KEY not in repr(findings)
@@ -284,24 +285,24 @@ async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reac
     with socket.socket() as closed:  # bound and not listening: nobody else can take the port
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        findings = await doctor.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
+        findings = await doctor_checks.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
     assert only(findings, "problem").what.startswith("Anthropic: ")
     assert [finding.level for finding in findings].count("ok") == 3
 
 
 async def test_a_provider_that_never_answers_is_given_up(env, monkeypatch):
-    monkeypatch.setattr(doctor, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
+    monkeypatch.setattr(doctor_checks, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         caller = Caller(settings=settings.load({**env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": address}))
-        (found,) = await doctor.reach(caller)
+        (found,) = await doctor_checks.reach(caller)
     assert found.level == "problem"
 
 
 async def test_nobody_to_reach(env):
-    assert "nobody" in (await doctor.reach(Caller(settings=settings.load(env))))[0].what
+    assert "nobody" in (await doctor_checks.reach(Caller(settings=settings.load(env))))[0].what
 
 
 # ── through the door ─────────────────────────────────────────────────────────────────────────────────
@@ -407,8 +408,8 @@ def test_an_emptied_database_is_no_sound_one(env):
 
 
 def test_repair_leaves_a_running_daemon_alone(env, monkeypatch):
-    from counsel import repair
+    from counsel.cli import doctor_repair
 
-    monkeypatch.setattr(repair, "daemon_runs", lambda _: True)
-    (found,) = repair.repair(Caller(settings=settings.load(env)), lambda _: True)
+    monkeypatch.setattr(doctor_repair, "daemon_runs", lambda _: True)
+    (found,) = doctor_repair.repair(Caller(settings=settings.load(env)), lambda _: True)
     assert "a daemon is running" in found.what

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from counsel import doctor, settings
+from counsel import settings
+from counsel.agents.overview import roster
 from counsel.caller import Caller
-from counsel.engine import tags
-from counsel.roster import roster
+from counsel.cli import doctor_checks
+from counsel.engine.jobs import tags
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def away(tmp_path: Path) -> Iterator[Path]:
     own = Caller(
         "test", cwd=tmp_path, settings=settings.load({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path)})
     )
-    doctor.examine(own)  # imports what it needs: Python itself may be out of another user's reach
+    doctor_checks.examine(own)  # imports what it needs: Python itself may be out of another user's reach
     roster(own)
     folder = tmp_path / "theirs" / "inside"
     folder.mkdir(parents=True)
@@ -52,4 +53,4 @@ def test_agents_are_listed(caller: Caller) -> None:
 
 
 def test_no_check_of_the_doctors_breaks(caller: Caller) -> None:
-    assert [finding for finding in doctor.examine(caller) if "the check failed" in finding.what] == []
+    assert [finding for finding in doctor_checks.examine(caller) if "the check failed" in finding.what] == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from counsel import settings
 from counsel.caller import Caller, here
-from counsel.doors import place
+from counsel.front import run_paths
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_a_reference_that_a_client_passed_on_unexpanded_is_no_value(value: str, 
     unexpanded = {"HOME": str(tmp_path), "COUNSEL_HOME": "${env:COUNSEL_HOME}", "OPENAI_API_KEY": value}
     assert "OPENAI_API_KEY" not in settings.load(unexpanded).env
     assert settings.load(unexpanded).home == settings.default_home({"HOME": str(tmp_path)})
-    assert place.home(unexpanded) == str(settings.default_home({"HOME": str(tmp_path)}))
+    assert run_paths.home(unexpanded) == str(settings.default_home({"HOME": str(tmp_path)}))
     assert (
         settings.load({"HOME": str(tmp_path), "OPENAI_API_KEY": f"x{value}"}).env["OPENAI_API_KEY"]
         == f"x{value}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from counsel import shortage
+from counsel import resource_errors
 from counsel.agents.process import Command, Process
 from counsel.errors import OutOfResources
 from counsel.types import Limits
@@ -43,15 +43,15 @@ def test_a_shortage_is_found_wherever_it_hides() -> None:
         except OSError as error:
             raise aiohttp.ClientConnectionError("cannot connect") from error
     except aiohttp.ClientConnectionError as outer:
-        found = shortage.failure(ExceptionGroup("all", [outer]), "It could not be done")
+        found = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
     assert isinstance(found, OutOfResources)
     assert found.message.startswith("It could not be done: counsel has as many files")
     assert "ulimit -n" in (found.hint or "")
-    assert shortage.cause(MemoryError())
-    assert shortage.cause(RuntimeError("can't start new thread"))
-    assert shortage.cause(OSError(errno.EAGAIN, ""), starting=True)
+    assert resource_errors.cause(MemoryError())
+    assert resource_errors.cause(RuntimeError("can't start new thread"))
+    assert resource_errors.cause(OSError(errno.EAGAIN, ""), starting=True)
     for other in (None, OSError(errno.ECONNREFUSED, ""), OSError(errno.EAGAIN, ""), ValueError("x")):
-        assert shortage.cause(other) is None
+        assert resource_errors.cause(other) is None
 
 
 async def test_an_agent_that_cannot_be_started_for_lack_of_files_says_so(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ generated: dict[str, str] = {
     "docs/servers.md": "pages.servers:servers",
     "docs/settings.md": "pages.shared:settings",
     "docs/tools.md": "pages.mcp:tools",
-    "src/counsel/doors/manifest.json": "pages.mcp:manifest",
+    "src/counsel/front/manifest.json": "pages.mcp:manifest",
     "src/counsel/models/prices.json": "prices:table",
     "tests/models/matrix.txt": "matrix:matrix",
 }

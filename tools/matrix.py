@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.models.catalog import Target
 from counsel.models.wires import WIRES
 from counsel.types import EFFORTS, Call, Endpoint, Image, Knobs, Model, Prepared, ToolSpec, Turn
@@ -34,7 +34,7 @@ SETTINGS: dict[str, Call] = {
 
 
 def targets() -> list[Target]:
-    shipped = rows.shipped()
+    shipped = catalog_rows.shipped()
     providers = shipped.providers
     return [
         Target(model, Endpoint(providers[model.provider], providers[model.provider].base_url, "KEY"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from counsel.models import prices, rows
+from counsel.models import catalog_rows, prices
 from counsel.types import Model, Usage
 
 PROBES = (1_000, 32_000, 100_000, 127_000, 199_000, 255_000, 900_000)  # vendors' steps lie between these
@@ -17,7 +17,7 @@ def table() -> str:
 
 
 def _models() -> list[Model]:
-    return list(rows.with_user_tables({}).models.values())
+    return list(catalog_rows.with_user_tables({}).models.values())
 
 
 def _rates(model: Model) -> list[float] | None:

@@ -33,7 +33,7 @@ def main(argv: "Sequence[str] | None" = None) -> None:
     _complete_streams()
     gc.set_threshold(50_000)  # imports make no garbage; to look for it among them costs a command some 10 ms
     if arguments[:1] == ["stdio"]:
-        from counsel.doors import stdio
+        from counsel.front import main as stdio
 
         sys.exit(stdio.main(arguments[1:]))
     from counsel import cli

@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from counsel.caller import Caller, here
-from counsel.dataclass import dataclass
 from counsel.errors import InvalidArgument
+from counsel.lazy_dataclass import dataclass
 from counsel.requests import ChatRequest, ConsensusRequest, JobEvent, Request
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from counsel import reach
 from counsel import settings as settings_
-from counsel.dataclass import dataclass
+from counsel.lazy_dataclass import dataclass
 from counsel.settings import Settings
 
 

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from counsel.caller import Caller
-from counsel.dataclass import dataclass
+from counsel.lazy_dataclass import dataclass
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 
 Status: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]

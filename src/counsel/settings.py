@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from counsel.dataclass import dataclass
 from counsel.envvars import expanded, is_unexpanded
+from counsel.lazy_dataclass import dataclass
 
 
 def _setting(

@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from counsel.dataclass import dataclass
+from counsel.lazy_dataclass import dataclass
 
 Json: TypeAlias = dict[str, Any]
 Effort: TypeAlias = Literal["minimal", "low", "medium", "high", "max"]
@@ -250,7 +250,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """A shared tool was called for the model (engine/toolshare.py). What it got and said is content and not here."""
+    """A shared tool was called for the model (engine/tools/loop.py). What it got and said is content and not here."""
 
     name: str  # as the model called it
     server: str
@@ -280,7 +280,7 @@ class Finished:
     """The last event of every call that did not fail. `paused` stays inside `models/`: see pauses.py.
 
     After `filtered` (refused or blocked) and `broken` (the vendor gave up on its own answer) there is no answer,
-    whatever text came before: engine/unanswered.py makes them failures. `vendor` has the vendor's own words for
+    whatever text came before: engine/consult/empty_answers.py makes them failures. `vendor` has the vendor's own words for
     it: `reason`, `text`, `recommended_model`.
     """
 

@@ -47,9 +47,9 @@ def elsewhere(env: Mapping[str, str], folder: str) -> dict[str, str]:
 
 def run_folder(env: Mapping[str, str]) -> str:
     """The caller's COUNSEL_HOME/run."""
-    from counsel.doors import place  # noqa: PLC0415 - the front imports this module and has its own way there
+    from counsel.front import run_paths  # noqa: PLC0415 - the front imports this module and has its own way there
 
-    return place.run_folder(place.home(env))
+    return run_paths.run_folder(run_paths.home(env))
 
 
 def empty_folder(env: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agents.rigs import KEY, LIMITS, RIGS, Rig, marked, script
-from counsel.agents.base import AGENTS
+from counsel.agents.definitions import AGENTS
 from counsel.agents.registry import resolve
 from counsel.caller import Caller
 from counsel.errors import (
@@ -246,7 +246,7 @@ async def test_a_crash_keeps_what_was_said(rig: Rig, fake_api: FakeAPI) -> None:
 def _kill_the_agent(rig: Rig) -> None:
     """Every process of the run but the warden: as the out-of-memory killer would do."""
     for pid in marked(rig):
-        if b"warden.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"supervisor.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -12,7 +12,7 @@ import pytest
 from agents.rigs import trust
 from counsel import settings
 from counsel.caller import Caller
-from counsel.doors.client import connect
+from counsel.daemon.rpc_client import connect
 from counsel.requests import ChatRequest
 from fake import FakeProcess
 

@@ -13,8 +13,8 @@ import pytest
 
 from agents import hostile
 from agents.rigs import LIMITS, RIGS, Rig, distrust, script
-from counsel.agents import startfolder, trust
-from counsel.agents.base import place
+from counsel.agents import start_folder, trust
+from counsel.agents.definitions import place
 from counsel.agents.gemini import run as gemini
 from counsel.agents.registry import resolve
 from counsel.errors import CounselError
@@ -211,9 +211,9 @@ def test_trust_is_judged_by_the_real_folder(tmp_path: Path) -> None:
     known = {"projects": {str(trusted): {"hasTrustDialogAccepted": True}}}
     (tmp_path / ".claude.json").write_text(json.dumps(known))
     env = {"HOME": str(tmp_path)}
-    assert startfolder.trusted("claude", place(env, trusted))
-    assert not startfolder.trusted("claude", place(env, trusted / "link"))
-    assert not startfolder.trusted("claude", place(env, trusted / ".." / "evil"))
+    assert start_folder.trusted("claude", place(env, trusted))
+    assert not start_folder.trusted("claude", place(env, trusted / "link"))
+    assert not start_folder.trusted("claude", place(env, trusted / ".." / "evil"))
 
 
 def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path)
     (tmp_path / ".gemini" / "trustedFolders.json").write_text(json.dumps(rules))
     here = place({"HOME": str(tmp_path)}, tmp_path / "a" / "b")
     assert trust.by("gemini", here) is False
-    assert not startfolder.trusted("gemini", here)
+    assert not start_folder.trusted("gemini", here)
 
 
 async def test_a_relative_configuration_folder_is_not_taken_from_the_project(
@@ -322,9 +322,9 @@ def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
     project.mkdir()
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel")}
     where = place(env, project)
-    before = startfolder.empty(where, "gemini")
+    before = start_folder.empty(where, "gemini")
     assert (before / ".gemini" / ".env").resolve() == Path("/dev/null")
     (home / ".gemini" / ".env").write_text("MINE=1\n")
-    after = startfolder.empty(where, "gemini")
+    after = start_folder.empty(where, "gemini")
     assert (after / ".gemini" / ".env").read_text() == "MINE=1\n"
-    assert startfolder.empty(where, "gemini") == after
+    assert start_folder.empty(where, "gemini") == after

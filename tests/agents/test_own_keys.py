@@ -15,9 +15,9 @@ from agents.rigs import script
 from counsel import settings
 from counsel.agents import environment
 from counsel.caller import Caller, here
-from counsel.doors import http_app
-from counsel.doors.desk import caller_from_json, caller_to_json
+from counsel.daemon.rpc_server import caller_from_json, caller_to_json
 from counsel.engine.engine import open_engine
+from counsel.http import app
 from doors.window import Window, daemon_pid
 
 OWN = {
@@ -83,7 +83,7 @@ async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path) -> None:
     met: list[Caller] = []
     engine.meet = met.append  # type: ignore[method-assign]
     try:
-        door = http_app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
+        door = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
         await door.close()
     finally:
         await engine.close()

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from counsel.agents.base import AGENTS
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
+from counsel.agents.definitions import AGENTS
 from counsel.agents.driver import Ask, NotSpoken, Send, Step
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import run as gemini

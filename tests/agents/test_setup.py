@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from counsel.agents import base, environment, failures, installed, prompt, registry, sandbox
-from counsel.agents.base import AGENTS
+from counsel.agents import definitions, detect, environment, failures, prompt, registry, sandbox
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
+from counsel.agents.definitions import AGENTS
 from counsel.agents.gemini import run as gemini
 from counsel.caller import Caller, here
 from counsel.types import Call, Image, Turn
@@ -130,9 +130,9 @@ def test_a_program_in_the_folder_one_stands_in_is_not_found(
 ) -> None:
     program(home, "codex", "here")
     monkeypatch.chdir(home / "here")
-    assert base.locate(AGENTS["codex"], {"PATH": ".:"}) is None
-    assert base.locate(AGENTS["codex"], {}) is None
-    assert base.locate(AGENTS["codex"], {"PATH": f".:{home / 'here'}"}) == home / "here" / "codex"
+    assert definitions.locate(AGENTS["codex"], {"PATH": ".:"}) is None
+    assert definitions.locate(AGENTS["codex"], {}) is None
+    assert definitions.locate(AGENTS["codex"], {"PATH": f".:{home / 'here'}"}) == home / "here" / "codex"
 
 
 def test_the_version_comes_from_the_package(home: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_version_comes_from_the_package(home: Path) -> None:
 
 def test_the_version_comes_from_the_path(home: Path) -> None:
     real = program(home, "2.1.325", "share/claude/versions")
-    assert installed.version(real) == "2.1.325"
+    assert detect.version(real) == "2.1.325"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agents.rigs import LIMITS, RIGS, Rig, distrust
-from counsel.agents.base import place
+from counsel.agents.definitions import place
 from counsel.agents.registry import resolve
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 from counsel.servers import Servers
 from counsel.types import Event, Json, Notice, Text
 from fake import FakeAPI

@@ -73,9 +73,9 @@ def test_every_row_leads_to_a_command_with_help(name: str) -> None:
 
 def test_the_stdio_front_starts_without_click() -> None:
     script = (
-        "import sys, types; front = types.ModuleType('counsel.doors.stdio');"
+        "import sys, types; front = types.ModuleType('counsel.front.main');"
         "front.main = lambda argv: print(argv, 'click' in sys.modules) or 7;"
-        "sys.modules['counsel.doors.stdio'] = front;"
+        "sys.modules['counsel.front.main'] = front;"
         "from counsel.__main__ import main; main(['stdio', '--as', 'codex'])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

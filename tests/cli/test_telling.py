@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counsel.cli.consensus import Board
-from counsel.cli.telling import Telling
+from counsel.cli.live_output import Telling
 from counsel.requests import JobEvent
 from doors.window import SHORT_LIVED, kill_daemon
 from fake import FakeProcess

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from configfiles.writing import put
-from counsel.configfiles import locks, safewrite
-from counsel.configfiles.safewrite import plan
+from counsel.configfiles.write import locks, safewrite
+from counsel.configfiles.write.safewrite import plan
 from counsel.errors import Conflict
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from configfiles.writing import apply, put
-from counsel.configfiles import disk, safewrite
-from counsel.configfiles.journal import Journal
-from counsel.configfiles.safewrite import plan
+from counsel.configfiles.write import disk, safewrite
+from counsel.configfiles.write.safewrite import plan
+from counsel.configfiles.write.undo_log import Journal
 from counsel.errors import CounselError
 
 
@@ -104,10 +104,10 @@ def test_a_write_that_was_killed_just_before_the_replacement_needs_no_undo(
     code = f"""
 import os
 from pathlib import Path
-from counsel.configfiles import safewrite
+from counsel.configfiles.write import safewrite
 from counsel.configfiles.edits import Put
-from counsel.configfiles.journal import Journal
-from counsel.configfiles.safewrite import Target, by_edits, plan
+from counsel.configfiles.write.undo_log import Journal
+from counsel.configfiles.write.safewrite import Target, by_edits, plan
 safewrite._Staged._take_place = lambda _: os._exit(9)
 planned = plan(by_edits(Target(Path({str(file)!r}), "json"), lambda _: [Put(("a",), 1)]))
 Journal(Path({str(home)!r})).apply([planned], "test")

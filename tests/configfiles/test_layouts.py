@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from counsel.configfiles import jsonread
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put
+from counsel.configfiles.json import read
 from counsel.errors import ConfigInvalid
 
 NEW = {"command": "c", "args": []}
@@ -57,9 +57,9 @@ def test_removing_keeps_notes_and_the_neighbours_lines() -> None:
     assert after == '{\n  "a": 1, // one\n  // about x\n  // two\n  "b": 3\n}'
 
 
-@pytest.mark.parametrize("large", [jsonread._LARGE, -1])
+@pytest.mark.parametrize("large", [read._LARGE, -1])
 def test_removing_a_repeated_key_removes_all_of_it(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonread, "_LARGE", large)
+    monkeypatch.setattr(read, "_LARGE", large)
     assert parse('{"x": 1, "a": 0, "x": 2}', "json").remove_member(("x",)).text == '{"a": 0}'
     inside = parse('{"t": {"s": {"b": 1}, "a": 1, "s": 2}}', "json").remove_member(("t", "s"))
     assert inside.text == '{"t": {"a": 1}}'
@@ -87,7 +87,7 @@ def test_each_edit_starts_from_what_the_one_before_left() -> None:
 def test_a_large_object_that_an_edit_moved_can_be_edited(
     kind: str, first: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonread, "_LARGE", -1)
+    monkeypatch.setattr(read, "_LARGE", -1)
     before = '{"a": 1, "b": {"c": 1}, "p": {"x": {"k": 1}, "y": {"k": 2}}}'
     moved = parse(before, kind).set_member(first, "longer")  # type: ignore[arg-type]
     assert moved.set_member(("p", "y", "k"), 3).text == moved.text.replace("2", "3")
@@ -145,7 +145,7 @@ def test_malformed_text_is_refused_with_its_place(
     text: str, kind: str, line: int, column: int, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if size == "large":
-        monkeypatch.setattr(jsonread, "_LARGE", -1)
+        monkeypatch.setattr(read, "_LARGE", -1)
     with pytest.raises(ConfigInvalid) as caught:
         parse(text, kind)  # type: ignore[arg-type]
     places = {(line, column)}

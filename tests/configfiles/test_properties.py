@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from configfiles.generated import Made, json_documents, toml_documents
-from counsel.configfiles import jsonread
-from counsel.configfiles.content import difference, whole
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put, alike, intended, lookup
-from counsel.configfiles.journal import Entry, _same, _three_way
-from counsel.configfiles.safewrite import Target
-from counsel.configfiles.toml11 import Older
-from counsel.configfiles.tomlscan import scan
+from counsel.configfiles.json import read
+from counsel.configfiles.toml.scan import scan
+from counsel.configfiles.toml.toml11 import Older
+from counsel.configfiles.write.content import difference, whole
+from counsel.configfiles.write.safewrite import Target
+from counsel.configfiles.write.undo_log import Entry, _same, _three_way
 from counsel.errors import ConfigInvalid, Conflict
 
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -128,7 +128,7 @@ def test_a_large_document_is_edited_like_a_small_one(
     kind, made = case
     path = (*data.draw(st.sampled_from(holders(made.value))), data.draw(st.sampled_from(["new", "a", "b"])))
     small = as_kind(made, kind).set_member(path, value)
-    with patch.object(jsonread, "_LARGE", -1):
+    with patch.object(read, "_LARGE", -1):
         large = as_kind(made, kind).set_member(path, value)
         assert (large.text, large.value) == (small.text, small.value)
         assert large.remove_member(path).text == small.remove_member(path).text
@@ -138,7 +138,7 @@ def test_a_large_document_is_edited_like_a_small_one(
 def test_large_objects_are_compared_like_small_ones(made: Made, value: Any, data: st.DataObject) -> None:
     """Members that are written alike are not read to be compared."""
     path = (*data.draw(st.sampled_from(holders(made.value))), data.draw(st.sampled_from(["new", "a"])))
-    with patch.object(jsonread, "_LARGE", -1):
+    with patch.object(read, "_LARGE", -1):
         one = as_kind(made, "json")
         two = one.set_member(path, value)
         back = as_kind(Made(two.text, two.value), "json")
@@ -200,13 +200,13 @@ def test_edits_of_all_kinds_follow_one_another(
     """An edited document is edited again, large and small, without being read in between."""
     kind, made = case
     small, value = as_kind(made, kind), made.value
-    with patch.object(jsonread, "_LARGE", size):
+    with patch.object(read, "_LARGE", size):
         large = as_kind(made, kind)
     for _ in range(2):
         edits = any_edits(data, value)
         value, before = intended(value, edits), small.text.encode()
         small = small.edited(edits)
-        with patch.object(jsonread, "_LARGE", size):
+        with patch.object(read, "_LARGE", size):
             large = large.edited(edits)
             assert whole(large.encoded(before)) == small.text.encode()
         assert alike(large.value, value)
@@ -222,7 +222,7 @@ def test_undo_takes_our_edits_out_of_what_others_made_of_the_file(
     theirs = ours.edited(any_edits(data, ours.value))
     before, after, current = (text.encode() for text in (made.text, ours.text, theirs.text))
     entry = Entry(Target(Path("f"), kind), (0, 0), *difference(before, after)[:2], len(after))  # type: ignore[arg-type]
-    with patch.object(jsonread, "_LARGE", size):
+    with patch.object(read, "_LARGE", size):
         try:
             undone = _three_way(entry, before, after, current)
         except Conflict:

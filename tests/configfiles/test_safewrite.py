@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from configfiles.writing import apply, put, write
-from counsel.configfiles import safewrite
 from counsel.configfiles.edits import MISSING
-from counsel.configfiles.journal import Journal
-from counsel.configfiles.safewrite import Target, plan
+from counsel.configfiles.write import safewrite
+from counsel.configfiles.write.safewrite import Target, plan
+from counsel.configfiles.write.undo_log import Journal
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge
 
 

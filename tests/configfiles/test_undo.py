@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from configfiles.writing import apply, put
-from counsel.configfiles import disk, safewrite
-from counsel.configfiles import journal as journal_module
 from counsel.configfiles.edits import Drop, Put
-from counsel.configfiles.journal import KEEP, Journal
-from counsel.configfiles.safewrite import Target, by_edits
+from counsel.configfiles.write import disk, safewrite
+from counsel.configfiles.write import undo_log as journal_module
+from counsel.configfiles.write.safewrite import Target, by_edits
+from counsel.configfiles.write.undo_log import KEEP, Journal
 from counsel.errors import ConfigInvalid, Conflict, NotFound
 
 
@@ -179,11 +179,11 @@ def test_a_write_that_was_cut_between_two_files_is_taken_back(tmp_path: Path, ho
     code = f"""
 import os
 from pathlib import Path
-from counsel.configfiles import safewrite
+from counsel.configfiles.write import safewrite
 from counsel.configfiles.edits import Put
-from counsel.configfiles import journal as journal_module
-from counsel.configfiles.journal import KEEP, Journal
-from counsel.configfiles.safewrite import Target, by_edits, plan
+from counsel.configfiles.write import undo_log as journal_module
+from counsel.configfiles.write.undo_log import KEEP, Journal
+from counsel.configfiles.write.safewrite import Target, by_edits, plan
 real, calls = safewrite._replace, []
 safewrite._replace = lambda *given: os._exit(9) if calls else calls.append(real(*given))
 files = {[str(first), str(second)]!r}

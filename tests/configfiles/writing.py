@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from counsel.configfiles import safewrite
 from counsel.configfiles.edits import Put
-from counsel.configfiles.journal import Journal
-from counsel.configfiles.safewrite import Change, Planned, Target, by_edits, plan
+from counsel.configfiles.write import safewrite
+from counsel.configfiles.write.safewrite import Change, Planned, Target, by_edits, plan
+from counsel.configfiles.write.undo_log import Journal
 
 
 def put(path: Path, key: str, value: object = 1, **options: object) -> Change:

@@ -14,10 +14,11 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 
 from counsel import settings  # noqa: E402 - the path comes first
-from counsel.doors import http, http_app, tools  # noqa: E402
-from counsel.doors.tools.base import Tool  # noqa: E402
 from counsel.engine.engine import open_engine  # noqa: E402
 from counsel.errors import UpstreamError  # noqa: E402
+from counsel.http import app, serve  # noqa: E402
+from counsel.mcp import tools  # noqa: E402
+from counsel.mcp.tools.base import Tool  # noqa: E402
 
 TOKEN = "known-to-the-test-alone"
 
@@ -57,7 +58,7 @@ async def main(home: Path) -> None:
     diagnose()
     loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
     engine = await open_engine(home)
-    door = http_app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    door = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
 
     async def with_token(scope, receive, send):
         authorized = (b"authorization", f"Bearer {TOKEN}".encode())
@@ -67,7 +68,7 @@ async def main(home: Path) -> None:
         sys.stdout.write(f"http://localhost:{port}/mcp\n")
         sys.stdout.flush()
 
-    server = http.Server(http.Door(with_token, door.close), "127.0.0.1", 0, said)
+    server = serve.Server(serve.Door(with_token, door.close), "127.0.0.1", 0, said)
     asyncio.get_running_loop().add_reader(0, lambda: os.read(0, 1) or setattr(server, "should_exit", True))
     await server.serve()
     await engine.close()

@@ -45,8 +45,8 @@ def fail_at_first(counter: Path) -> None:
 if __name__ == "__main__":
     if failing := os.environ.get("COUNSEL_TEST_FAILS"):
         fail_at_first(Path(failing))
-    from counsel.doors import daemon, house, socket
+    from counsel.daemon import connection, main, server
 
-    socket.__version__ = os.environ.get("COUNSEL_TEST_VERSION", socket.__version__)
-    house.default_engine = open_engine
-    sys.exit(daemon.main(sys.argv[1:]))
+    connection.__version__ = os.environ.get("COUNSEL_TEST_VERSION", connection.__version__)
+    server.default_engine = open_engine
+    sys.exit(main.main(sys.argv[1:]))

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from counsel import settings
-from counsel.doors import http, http_app
+from counsel.http import app, serve
 from doors.engine import FakeEngine
 
 TOKEN = "a-token-for-the-tests"
@@ -24,8 +24,8 @@ async def served(home: Path, engine: Any = None, **env: str) -> AsyncIterator[Ht
     loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN, **env})
     engine = engine or FakeEngine()
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    door = http_app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
-    server = http.Server(door, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
+    door = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    server = serve.Server(door, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     running = asyncio.ensure_future(server.serve())
     async with aiohttp.ClientSession() as session:
         try:

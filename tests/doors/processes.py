@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from counsel.doors import place
+from counsel.front import run_paths
 from doors.window import daemon_pid
 
 TOKEN = "a-token-for-these-tests"
@@ -215,7 +215,7 @@ def daemon(home: Path, *, files: int | None = None, **env: str) -> Iterator[tupl
     pid = daemon_pid(home / "counsel")
     assert pid is not None
     try:
-        yield pid, place.socket(str(home / "counsel"))
+        yield pid, run_paths.socket(str(home / "counsel"))
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 from yarl import URL
 
-from counsel.agents.base import ASKABLE
+from counsel.agents.definitions import ASKABLE
 from fake import FakeProcess
 
 TOKEN = "a-token-for-these-tests"

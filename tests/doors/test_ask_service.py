@@ -20,14 +20,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from counsel.doors import place
-from counsel.doors.ask_client import AskClient, AskError
-from counsel.doors.ask_service import AskService, sweep
-from counsel.doors.lines import Splitter, encode
-from counsel.doors.objects import Objects
-from counsel.doors.visitor import Visitor
+from counsel.askmodel.client import AskClient, AskError
+from counsel.askmodel.json_objects import Objects
+from counsel.askmodel.service import AskService, sweep
 from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Conflict, InvalidArgument
+from counsel.front import run_paths
+from counsel.mcp.identity import Visitor
+from counsel.mcp.jsonlines import Splitter, encode
 from doors.window import daemon_pid, kill_daemon
 from fake import FakeAPI, FakeProcess, marked
 
@@ -329,7 +329,7 @@ async def test_a_socket_is_private_and_gone_at_the_end(engine, fake_api, home) -
 
 
 async def test_what_a_killed_service_left_is_removed(engine, fake_api, home) -> None:
-    run = Path(place.run_folder(str(home)))
+    run = Path(run_paths.run_folder(str(home)))
     for name in ("s1", "other"):  # sockets that nobody listens on, and locks that nobody holds
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(run / f"ask-{name}.sock"))

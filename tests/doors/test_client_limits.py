@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from counsel.doors import client_argv, client_config, limits
-from counsel.doors.limits import CLIENTS, Configured
+from counsel.mcp import client_argv, client_config, client_timeouts
+from counsel.mcp.client_timeouts import CLIENTS, Configured
 from doors.test_mcp import Client
 
 STARTS = {"command": "counsel", "args": ["stdio", "--as", "x"]}
@@ -41,13 +41,13 @@ STARTS = {"command": "counsel", "args": ["stdio", "--as", "x"]}
 def test_the_smallest_limit_counts(
     client: str, env: dict[str, str], configured: Configured, seconds: float
 ) -> None:
-    assert limits.limit(limits.of(client), "stdio", env, configured) == seconds
+    assert client_timeouts.limit(client_timeouts.of(client), "stdio", env, configured) == seconds
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.5, 1, 2, 5, 10, 60, 120, 1800])
 def test_the_answer_comes_before_the_limit_however_small(seconds: float) -> None:
-    assert 0 < limits.before(seconds) < seconds
-    assert seconds - limits.before(seconds) <= 10
+    assert 0 < client_timeouts.before(seconds) < seconds
+    assert seconds - client_timeouts.before(seconds) <= 10
 
 
 def write(path: Path, content: object) -> None:
@@ -102,7 +102,7 @@ def test_a_projects_file_breaks_nothing_and_raises_nothing(tmp_path: Path, hosti
     write(tmp_path / ".claude.json", {"mcpServers": {"counsel": {**STARTS, "timeout": 40_000}}})
     write(project / ".mcp.json", hostile)
     found = look("claude", tmp_path, project)
-    assert limits.limit(CLIENTS["claude-code"], "stdio", {}, found) == 40
+    assert client_timeouts.limit(CLIENTS["claude-code"], "stdio", {}, found) == 40
 
 
 @pytest.mark.parametrize("file", [".mcp.json", ".codex/config.toml", ".gemini/settings.json"])
@@ -179,7 +179,9 @@ def test_claudes_command_line_names_entries(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_limit_is_found_in_the_processes_above(tmp_path: Path) -> None:
     """A client that starts its server through another program."""
-    code = "import os, sys; from counsel.doors import client_argv; print(client_argv.limit('codex', os.getpid()))"
+    code = (
+        "import os, sys; from counsel.mcp import client_argv; print(client_argv.limit('codex', os.getpid()))"
+    )
     through = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], check=True)"
     named = ["-c", "mcp_servers.counsel.tool_timeout_sec=5"]
     done = subprocess.run([sys.executable, "-c", through, *named], capture_output=True, text=True, check=True)

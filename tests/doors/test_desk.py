@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
-from counsel.doors.desk import Desk, caller_to_json, request_to_json
+from counsel.daemon.rpc_server import Desk, caller_to_json, request_to_json
 from counsel.requests import ChatRequest
 from counsel.types import Json
 from doors.engine import FakeEngine

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counsel.caller import here
-from counsel.doors.client import connect
+from counsel.daemon.rpc_client import connect
 from counsel.requests import ChatRequest
 from doors.window import Window, kill_daemon
 from fake import FakeProcess

@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import house, http_connection, lines, messages, protocol, socket, streamable
-from counsel.doors.daemon_files import DaemonFiles
-from counsel.doors.lines import Splitter
-from counsel.following import MANY, EventQueue, merged
+from counsel.daemon import connection, server
+from counsel.daemon.files import DaemonFiles
+from counsel.engine.jobs.event_queue import MANY, EventQueue, merged
+from counsel.front import json_messages, protocol
+from counsel.http import connection as http_connection
+from counsel.http import streamable
+from counsel.mcp import jsonlines
+from counsel.mcp.jsonlines import Splitter
 from counsel.requests import JobEvent
 from doors.engine import FakeEngine
 from doors.house_of_http import served
@@ -62,8 +66,8 @@ GROWTH = 60  # MiB that a process may grow by
     ],
 )
 def test_a_message_that_costs_too_much_is_refused_with_the_reason(data: bytes, words: str) -> None:
-    with pytest.raises(messages.Unreadable, match=words):
-        messages.parse(data)
+    with pytest.raises(json_messages.Unreadable, match=words):
+        json_messages.parse(data)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +80,8 @@ def test_a_message_that_costs_too_much_is_refused_with_the_reason(data: bytes, w
     ],
 )
 def test_a_large_message_of_few_values_is_read(value: Any) -> None:
-    assert messages.parse(messages.encode(value)) == value
-    assert messages.parse(b"\xef\xbb\xbf" + json.dumps(value).encode()) == value
+    assert json_messages.parse(json_messages.encode(value)) == value
+    assert json_messages.parse(b"\xef\xbb\xbf" + json.dumps(value).encode()) == value
 
 
 def test_a_batch_of_350_000_is_one_error_on_http_while_others_are_answered(tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
     got: list[bytes] = []
     refused: list[Any] = []
-    together = lines.Unfinished()
+    together = jsonlines.Unfinished()
     split = Splitter(got.append, refused.append, longest=1_000, all_of_them=together)
     for part in (b"a" * 600, b"b" * 600, b"c" * 600, b"d\nnext\n", b"e" * 900, b"e" * 900, b"\nlast", b"\n"):
         split.feed(part)
@@ -203,8 +207,8 @@ def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
 
 
 def test_all_unfinished_lines_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_UNFINISHED", 1_000)
-    together, refused = lines.Unfinished(), []
+    monkeypatch.setattr(jsonlines, "MOST_UNFINISHED", 1_000)
+    together, refused = jsonlines.Unfinished(), []
     splits = [Splitter(pytest.fail, refused.append, all_of_them=together) for _ in range(3)]
     for split in splits:
         split.feed(b"x" * 400)
@@ -498,7 +502,7 @@ async def _old_session(door: Any) -> str:
 async def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     files = DaemonFiles(tmp_path)
     files.take()
-    inside = house.House(FakeEngine(), files)
+    inside = server.House(FakeEngine(), files)
     inside._most = 5
     await inside.listen()
     yield files.socket, inside
@@ -540,7 +544,7 @@ async def test_nothing_but_hello_is_heard_first(path: Any, line: bytes) -> None:
 
 async def test_another_users_handover_is_not_heard(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at, inside = path
-    monkeypatch.setattr(socket.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(connection.os, "getuid", lambda: os.geteuid() + 1)
     assert b"another user" in await told(at, b'@{"handover":true}\n')
     assert not inside._over.done()
     assert not inside.visits
@@ -548,9 +552,9 @@ async def test_another_users_handover_is_not_heard(path: Any, monkeypatch: pytes
 
 async def test_a_hello_has_its_time_and_its_size(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at, _ = path
-    monkeypatch.setattr(socket, "HELLO_WITHIN", 0.2)
+    monkeypatch.setattr(connection, "HELLO_WITHIN", 0.2)
     assert b"no hello" in await told(at, b'@{"hel')
-    monkeypatch.setattr(socket, "HELLO_WITHIN", 20)
+    monkeypatch.setattr(connection, "HELLO_WITHIN", 20)
     assert b"at most" in await told(at, b'@{"hello":{"x":"' + b"x" * 5_000_000 + b"\n")
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from counsel import settings
-from counsel.doors import environment, place, protocol
-from counsel.doors.client import find
-from counsel.doors.mcp import listing
+from counsel.daemon.rpc_client import find
 from counsel.errors import Internal
+from counsel.front import environment, protocol
+from counsel.front import run_paths as place
+from counsel.mcp.session import listing
 from doors.window import FRONT, SHORT_LIVED, Window, daemon_pid, gone, kill_daemon
 
 
@@ -158,7 +159,7 @@ async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
             refused = await window.call("chat", prompt="echo")
             assert refused["isError"]
             assert f"kill -CONT {pid}" in refused["structuredContent"]["error"]
-            monkeypatch.setattr("counsel.doors.client.PATIENCE", 0.5)
+            monkeypatch.setattr("counsel.daemon.rpc_client.PATIENCE", 0.5)
             with pytest.raises(Internal, match=f"kill -CONT {pid}"):
                 await find(window.env)
             waiting = first.begin("chat", prompt="echo later")
@@ -269,8 +270,8 @@ async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(hom
 
 async def test_when_no_daemon_can_be_had_the_call_says_so(home: Path) -> None:
     script = (
-        "import sys; from counsel.doors import link, stdio; "
-        "link.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(stdio.main([]))"
+        "import sys; from counsel.front import launcher, main; "
+        "launcher.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(main.main([]))"
     )
     command = [sys.executable, "-c", script]
     async with Window(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as window:
@@ -320,7 +321,7 @@ def test_options(args: list[str], code: int) -> None:
 
 
 def test_the_front_imports_next_to_nothing() -> None:
-    script = "import sys; before = set(sys.modules); import counsel.doors.stdio; print(*sorted(set(sys.modules) - before))"
+    script = "import sys; before = set(sys.modules); import counsel.front.main; print(*sorted(set(sys.modules) - before))"
     loaded = subprocess.run(
         [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
     ).stdout

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from counsel import locks
-from counsel.doors import daemon_files, place
+from counsel.daemon import files as daemon_files
+from counsel.front import run_paths
 from doors.window import Window, daemon_pid, kill_daemon
 
 pytestmark = pytest.mark.slow  # left out of `make check`
@@ -192,7 +193,7 @@ async def test_a_window_that_comes_before_that_is_served_and_one_daemon_remains(
 async def test_the_folder_in_tmp_is_made_again_after_a_cleaner(tmp_path: Path) -> None:
     (home := tmp_path / ("x" * 100)).mkdir()
     window, first = await begin(home)
-    short = Path(place.socket(str(home)))
+    short = Path(run_paths.socket(str(home)))
     shutil.rmtree(short.parent)
     async with asyncio.timeout(30):
         while not short.exists():  # noqa: ASYNC110 - another process

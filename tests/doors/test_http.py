@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 
 from counsel import settings
-from counsel.doors import auth, http, protocol, streamable
 from counsel.errors import ConfigInvalid
+from counsel.front import protocol
+from counsel.http import auth, serve, streamable
 from doors.house_of_http import TOKEN, Http, events, served
 from doors.test_mcp import ENVELOPE
 
@@ -364,7 +365,7 @@ def test_hosts_of_a_door_that_is_open_to_others(host: str, fits: bool) -> None:
 
 
 def test_addresses_in_words() -> None:
-    assert http.address("::1", 1) == "http://[::1]:1"
+    assert serve.address("::1", 1) == "http://[::1]:1"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -376,7 +377,7 @@ async def test_replies_do_not_wait_for_the_clients_delayed_ack(host: str) -> Non
         accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
-    server = await asyncio.start_server(connected, sock=http._listen(host, 0))
+    server = await asyncio.start_server(connected, sock=serve._listen(host, 0))
     async with server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
         assert await accepted

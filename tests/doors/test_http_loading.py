@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from counsel import settings
-from counsel.doors import http
 from counsel.errors import ConfigInvalid
+from counsel.http import serve
 from doors.engine import FakeEngine
 
 TOKEN = "a-token-for-the-tests"
@@ -31,14 +31,14 @@ class Served:
         self.engine = FakeEngine()
         self.said: list[tuple[str, int]] = []
         self.ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        listen = http._listen
+        listen = serve._listen
 
         def listening(host: str, port: int) -> Any:
             found = listen(host, port)
             self.ports.set_result(found.getsockname()[1])
             return found
 
-        monkeypatch.setattr(http, "_listen", listening)
+        monkeypatch.setattr(serve, "_listen", listening)
 
     async def open_engine(self, _: Path) -> Any:
         await self.may_open.wait()
@@ -49,7 +49,7 @@ class Served:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:
         task = asyncio.create_task(
-            http.serve(self.open_engine, self.settings, "127.0.0.1", 0, lambda *at: self.said.append(at))
+            serve.serve(self.open_engine, self.settings, "127.0.0.1", 0, lambda *at: self.said.append(at))
         )
         try:
             yield task

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import mcp, progress, protocol
-from counsel.doors.lines import McpLines
-from counsel.doors.mcp import Session, listing
-from counsel.doors.visitor import Visitor
+from counsel.front import protocol
+from counsel.mcp import progress, session
+from counsel.mcp.identity import Visitor
+from counsel.mcp.jsonlines import McpLines
+from counsel.mcp.session import Session, listing
 from counsel.requests import JobEvent
 from doors.engine import FakeEngine
 
@@ -258,7 +259,7 @@ async def test_a_silent_model_sends_a_growing_heartbeat(
 async def test_roots_that_never_come_are_waited_for_once(
     client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(mcp, "ROOTS_PATIENCE", 0.05)
+    monkeypatch.setattr(session, "ROOTS_PATIENCE", 0.05)
     await client.initialize(roots={})
     asked = await client.got.get()
     await client.call("chat", {"prompt": "echo one"})
@@ -269,7 +270,7 @@ async def test_roots_that_never_come_are_waited_for_once(
         waits.append(options)
         return await plain(*args, **options)
 
-    monkeypatch.setattr(mcp.asyncio, "wait", noted)
+    monkeypatch.setattr(session.asyncio, "wait", noted)
     await client.call("chat", {"prompt": "echo two"})
     assert waits == []
     client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": f"file://{tmp_path}/x"}]}})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import results, words
-from counsel.doors.limits import of
 from counsel.errors import TimedOut
+from counsel.mcp import render, tool_result
+from counsel.mcp.client_timeouts import of
 from counsel.types import Json
 
 SIZE = 4_000
@@ -45,9 +45,9 @@ def consensus() -> Json:
     }
 
 
-def frame(client: str) -> results.Frame:
+def frame(client: str) -> tool_result.Frame:
     row = of(client)
-    return results.Frame(25_000, None, links=True, reads=row.reads, reads_failed=row.reads_failed)
+    return tool_result.Frame(25_000, None, links=True, reads=row.reads, reads_failed=row.reads_failed)
 
 
 def read(result: Json, client: str) -> str:
@@ -59,7 +59,7 @@ def read(result: Json, client: str) -> str:
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client", "somebody"])
 def test_a_consensus_of_three_times_4000_characters_is_read_once(client: str) -> None:
-    result = results.success(consensus(), words.consensus, frame(client), "conv_1")
+    result = tool_result.success(consensus(), render.consensus, frame(client), "conv_1")
     shown = read(result, client)
     assert len(shown) < 16_000
     for model in MODELS:
@@ -84,7 +84,7 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
         "error": {"error": "no", "code": "TIMEOUT"},
     }
     for client in ("claude-code", "gemini-cli-mcp-client"):
-        shown = read(results.success(given, words.consensus, frame(client), "conv_1"), client)
+        shown = read(tool_result.success(given, render.consensus, frame(client), "conv_1"), client)
         assert shown.count(answer("gpt-5", "first")) == 1
         assert shown.count(answer("opus", "second")) == 1
         assert answer("opus", "first") not in shown
@@ -97,7 +97,7 @@ def test_an_answer_is_sent_once(client: str) -> None:
         "continuation": {"id": "conv_1"},
         "metadata": {"model": "gpt-5"},
     }
-    result = results.success(given, words.chat, frame(client), "conv_1")
+    result = tool_result.success(given, render.chat, frame(client), "conv_1")
     assert json.dumps(result).count(answer("gpt-5", "only")) == 1
     assert answer("gpt-5", "only") in read(result, client)
     assert result["structuredContent"]["continuation"] == {"id": "conv_1"}
@@ -106,7 +106,7 @@ def test_an_answer_is_sent_once(client: str) -> None:
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
 def test_what_a_failed_call_had_said_is_sent_once(client: str) -> None:
     error = TimedOut("It took too long.", hint="Ask again.", partial=answer("gpt-5", "partial"))
-    result = results.failure(error, frame(client), "conv_1")
+    result = tool_result.failure(error, frame(client), "conv_1")
     assert json.dumps(result).count(answer("gpt-5", "partial")) == 1
     reads = of(client).reads_failed
     shown: Any = result["structuredContent"] if reads == "structured" else result["content"]
@@ -120,7 +120,7 @@ def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once
     given = consensus()
     history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": given["content"]}]
     status = {"content": {"id": "conv_1", "status": "completed", "result": given, "history": history}}
-    result = results.success(status, words.status, frame(client), "conv_1")
+    result = tool_result.success(status, render.status, frame(client), "conv_1")
     for phase in ("first", "second"):
         assert json.dumps(result).count(answer("opus", phase)) == 1
         assert answer("opus", phase) in read(result, client)
@@ -132,5 +132,5 @@ def test_texts_so_far_are_sent_once() -> None:
     status = {
         "content": {"id": "conv_1", "status": "processing", "models_status": models, "partial": partial}
     }
-    result = results.success(status, words.status, frame("codex-mcp-client"), "conv_1")
+    result = tool_result.success(status, render.status, frame("codex-mcp-client"), "conv_1")
     assert json.dumps(result).count(answer("opus", "so far")) == 1

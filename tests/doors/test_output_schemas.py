@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from counsel.doors.mcp import Session, listing
-from counsel.doors.visitor import Visitor
 from counsel.engine.engine import Engine, open_engine
+from counsel.mcp.identity import Visitor
+from counsel.mcp.session import Session, listing
 from engine.conftest import keys
 from fake import FakeAPI
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.doors.mcp import listing
+from counsel.mcp.session import listing
 from doors.window import SHORT_LIVED, daemon_pid
 from fake import FakeProcess
 

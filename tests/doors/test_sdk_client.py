@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from counsel.doors.protocol import HANDSHAKE
+from counsel.front.protocol import HANDSHAKE
 from doors.house_of_http import TOKEN, served
 from doors.window import FRONT, SHORT_LIVED, daemon_pid, gone
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from counsel.doors import house, socket
-from counsel.doors.daemon_files import DaemonFiles
+from counsel.daemon import connection, server
+from counsel.daemon.files import DaemonFiles
 from doors.engine import FakeEngine
 
 
@@ -20,7 +20,7 @@ from doors.engine import FakeEngine
 async def path(tmp_path: Path) -> AsyncIterator[str]:
     files = DaemonFiles(tmp_path)
     files.take()
-    inside = house.House(FakeEngine(), files)
+    inside = server.House(FakeEngine(), files)
     await inside.listen()
     yield files.socket
     await inside.close()
@@ -38,7 +38,7 @@ async def talk(path: str, *lines: bytes) -> list[Any]:
 
 
 async def test_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(connection.os, "getuid", lambda: os.geteuid() + 1)
     (said,) = await talk(path, b'@{"hello":{"role":"mcp"}}')
     assert "another user" in said["refused"]
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from counsel import locks
-from counsel.doors import limits, link, place
-from counsel.doors.client import connect, find
-from counsel.doors.daemon_files import DaemonFiles
+from counsel.daemon.files import DaemonFiles
+from counsel.daemon.rpc_client import connect, find
 from counsel.errors import Internal
+from counsel.front import launcher, run_paths
+from counsel.mcp import client_timeouts
 from doors.window import FRONT, Window, daemon_pid, kill_daemon
 
 pytestmark = pytest.mark.slow  # left out of `make check`
@@ -102,7 +103,7 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fails := tmp_path / "fails").write_text("it broke\nSIGKILL\nit broke\n")
-    monkeypatch.setattr(link, "COMMAND", [sys.executable, str(FAKE_DAEMON)])
+    monkeypatch.setattr(launcher, "COMMAND", [sys.executable, str(FAKE_DAEMON)])
     for name, value in {"COUNSEL_HOME": home, "COUNSEL_TEST_FAILS": fails}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("COUNSEL_DAEMON_IDLE_SECONDS", "3")
@@ -110,17 +111,17 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
     await engine.close()
     kill_daemon(home)
     fails.write_text("it broke\n" * 1000)
-    monkeypatch.setattr("counsel.doors.client.REASONED", 0.5)
+    monkeypatch.setattr("counsel.daemon.rpc_client.REASONED", 0.5)
     with pytest.raises(Internal, match="did not start: it broke"):
         await connect()
 
 
 def test_the_front_knows_its_clients_limit() -> None:
     own = "COUNSEL_CLIENT_LIMIT_SECONDS"
-    assert limits.patience_of("codex-mcp-client", "stdio", {}) == 54
-    assert limits.patience_of("codex-mcp-client", "stdio", {own: "20"}) == 18
-    assert limits.patience_of("somebody", "stdio", {own: "nonsense"}) == 54
-    assert limits.patience_of("claude-code", "stdio", {"MCP_TOOL_TIMEOUT": "5000"}) == 4
+    assert client_timeouts.patience_of("codex-mcp-client", "stdio", {}) == 54
+    assert client_timeouts.patience_of("codex-mcp-client", "stdio", {own: "20"}) == 18
+    assert client_timeouts.patience_of("somebody", "stdio", {own: "nonsense"}) == 54
+    assert client_timeouts.patience_of("claude-code", "stdio", {"MCP_TOOL_TIMEOUT": "5000"}) == 4
 
 
 # ── what is in the way ───────────────────────────────────────────────────────────────────────────────
@@ -129,11 +130,11 @@ def test_the_front_knows_its_clients_limit() -> None:
 async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_started(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "COMMAND", ["/nonexistent"])
+    monkeypatch.setattr(launcher, "COMMAND", ["/nonexistent"])
     with socket.socket(socket.AF_UNIX) as busy:
-        busy.bind(place.socket(str(home)))
+        busy.bind(run_paths.socket(str(home)))
         busy.listen(0)
-        reaching, held = link.Link({"COUNSEL_HOME": str(home)}), []
+        reaching, held = launcher.Link({"COUNSEL_HOME": str(home)}), []
         while (connection := reaching.attempt()) is not None:
             held.append(connection)
         assert "does not answer" in reaching.problem
@@ -147,9 +148,9 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
 
 
 async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobody(home: Path) -> None:
-    lock = locks.take(f"{place.run_folder(str(home))}/spawn.lock")
+    lock = locks.take(f"{run_paths.run_folder(str(home))}/spawn.lock")
     assert lock is not None
-    script = f"import runpy; from counsel.doors import link; link.STARTER = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
+    script = f"import runpy; from counsel.front import launcher; launcher.STARTER = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
     async with Window(home, command=[sys.executable, "-c", script]) as window:
         await window.initialize()
         assert await window.text("echo") == "echo"
@@ -159,7 +160,7 @@ async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobo
 async def test_a_daemon_that_cannot_have_the_lock_says_who_holds_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.doors.daemon_files.LEASE_PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.daemon.files.LEASE_PATIENCE", 0.1)
     first, second = DaemonFiles(home), DaemonFiles(home)
     first.take()
     with pytest.raises(TimeoutError, match=f"process {os.getpid()} holds .*daemon.lock.*kill -CONT"):

@@ -11,7 +11,8 @@ from mcp import Client as SdkClient
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp_types import CallToolResult, Request, RequestParams, Result
 
-from counsel.doors import protocol, tasks
+from counsel.front import protocol
+from counsel.mcp import tasks
 from doors.test_mcp import ENVELOPE, Client
 from doors.test_sdk_client import DOORS, transport
 

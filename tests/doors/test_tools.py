@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from counsel.doors import outputs, results, schema, words
-from counsel.doors.mcp import listing
-from counsel.doors.tools import TOOLS
 from counsel.errors import InvalidArgument
+from counsel.mcp import overflow, render, schema, tool_result
+from counsel.mcp.session import listing
+from counsel.mcp.tools import TOOLS
 from counsel.requests import ChatRequest, ConsensusRequest
 from doors.test_mcp import Client
 
@@ -193,24 +193,24 @@ async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -
     ],
 )
 def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:
-    frame = results.Frame(1_000, tmp_path, links=True)
+    frame = tool_result.Frame(1_000, tmp_path, links=True)
     structured = {"content": {"id": "conv_1", "status": "completed", **content}}
-    result = results.success(structured, TOOLS["check_status"].text, frame, "conv_1")
+    result = tool_result.success(structured, TOOLS["check_status"].text, frame, "conv_1")
     assert size(result) <= 1_000
     assert result["structuredContent"]["content"]["id"] == "conv_1"
 
 
 def test_a_full_disk_loses_the_file_and_not_the_answer(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("in the way")
-    frame = results.Frame(1_000, tmp_path, links=True)
-    result = results.success({"content": "word " * 9_000}, TOOLS["chat"].text, frame, "conv_1")
+    frame = tool_result.Frame(1_000, tmp_path, links=True)
+    result = tool_result.success({"content": "word " * 9_000}, TOOLS["chat"].text, frame, "conv_1")
     assert size(result) <= 1_000
     assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"
 
 
 @pytest.mark.parametrize("asked", ["counsel://jobs/../text", "counsel://jobs/a/b/text", "file:///etc/passwd"])
 def test_only_our_own_addresses_are_read(asked: str) -> None:
-    assert outputs.parse(asked) is None
+    assert overflow.parse(asked) is None
 
 
 def test_the_readable_text_says_what_the_metadata_says() -> None:
@@ -235,7 +235,7 @@ def test_the_readable_text_says_what_the_metadata_says() -> None:
         },
         "export": "/p/conv_1",
     }
-    assert words.chat(result).split("\n\n") == [
+    assert render.chat(result).split("\n\n") == [
         "The answer.",
         "Sources:\n- A page: https://example.com/a\n- https://example.com/b",
         "Note: gpt-5 was passed over: OpenAI limits the rate.",

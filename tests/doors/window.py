@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from counsel.doors import place
+from counsel.front import run_paths
 
 FRONT = Path(__file__).parent / "fake_front.py"
 # A daemon that a test did not see starting ends by itself soon after it.
@@ -93,7 +93,7 @@ class Window:
 
 def daemon_pid(home: Path) -> int | None:
     """The pid of the daemon that lives, by the lock that proves it."""
-    path = Path(place.run_folder(str(home)), "daemon.lock")
+    path = Path(run_paths.run_folder(str(home)), "daemon.lock")
     if not path.exists():
         return None
     with path.open("r+") as file:

@@ -10,9 +10,9 @@ import json
 import pytest
 from PIL import Image
 
-from counsel.doors import words
-from counsel.engine import ids
+from counsel.engine.jobs import ids
 from counsel.errors import CounselError, UpstreamError, from_dict
+from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest
 
 
@@ -54,7 +54,7 @@ async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new
 ) -> None:
     first = await ask(engine, caller(), continuation_id=name)
     assert (first["continuation"]["id"], first["continuation"]["status"]) == (name, "new")
-    assert f"{name} (a new conversation)" in words.chat(first)
+    assert f"{name} (a new conversation)" in render.chat(first)
     again = await ask(engine, caller(), continuation_id=name)
     assert again["continuation"]["messageCount"] == 4
     assert "status" not in again["continuation"]

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from counsel.engine.engine import open_engine
-from counsel.engine.store import conversations
+from counsel.engine.store.sqlite import conversations
 from counsel.errors import (
     AuthenticationFailed,
     Cancelled,

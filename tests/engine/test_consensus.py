@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
-from counsel.doors import words
 from counsel.errors import CounselError, UpstreamError
+from counsel.mcp import render as words
 from counsel.requests import ConsensusRequest
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")

@@ -13,7 +13,7 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine import context, fileparts, folders
+from counsel.engine.context import allowed_folders, build, ranges
 from counsel.errors import CounselError, FileNotAllowed, FileTooLarge, InvalidArgument, NotFound
 from counsel.requests import Question
 
@@ -36,8 +36,8 @@ def caller(project: Path):
     return make
 
 
-def ask(caller: Caller, *files: str, prompt: str = "Why?") -> context.Context:
-    return context.build(Question(prompt=prompt, files=files), caller)
+def ask(caller: Caller, *files: str, prompt: str = "Why?") -> build.Context:
+    return build.build(Question(prompt=prompt, files=files), caller)
 
 
 def refused(kind: type[CounselError], caller: Caller, *files: str) -> CounselError:
@@ -105,7 +105,7 @@ def test_lines_of_a_large_file_are_those_of_a_small_one(
     project, caller, monkeypatch, encoding, ends, chunk, wanted
 ):
     """Read in pieces, whatever the pieces cut through, a file gives what it gives when it is read whole."""
-    monkeypatch.setattr(fileparts, "_CHUNK", chunk)
+    monkeypatch.setattr(ranges, "_CHUNK", chunk)
     text = ends.join(["é1", "", "x" * 9, "fo\x0cur", "\u2028" if encoding != "latin-1" else "", "six"])
     (project / "f").write_bytes(text.encode(encoding))
     whole = ask(caller(), "f" + wanted)
@@ -116,7 +116,7 @@ def test_lines_of_a_large_file_are_those_of_a_small_one(
 
 def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(project, caller, monkeypatch):
     large(project, b"\xff\xfe never read: no text\0\n", at=2000)
-    monkeypatch.setattr(fileparts, "_CHUNK", 1024)
+    monkeypatch.setattr(ranges, "_CHUNK", 1024)
     limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
     built = ask(limited, "big.log{1000:1002}")
     assert 'lines="1000-1002">\n1000| line 1000\n1001| line 1001\n1002| line 1002\n</file>' in built.prompt
@@ -134,8 +134,8 @@ def test_the_end_of_a_large_file(project, caller):
 
 
 def test_lines_too_far_into_a_huge_file_are_refused(project, caller, monkeypatch):
-    monkeypatch.setattr(fileparts, "_CHUNK", 1024)
-    monkeypatch.setattr(fileparts, "CEILING", 10_000)
+    monkeypatch.setattr(ranges, "_CHUNK", 1024)
+    monkeypatch.setattr(ranges, "CEILING", 10_000)
     large(project, b"")
     limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert ask(limited, "big.log{5:6}")
@@ -146,7 +146,7 @@ def test_lines_too_far_into_a_huge_file_are_refused(project, caller, monkeypatch
 def test_a_private_key_in_a_large_file_cannot_be_sent_without_its_first_line(
     project, caller, monkeypatch, chunk
 ):
-    monkeypatch.setattr(fileparts, "_CHUNK", chunk)
+    monkeypatch.setattr(ranges, "_CHUNK", chunk)
     large(project, KEY.encode(), at=1000)
     limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert "private key" in str(refused(FileNotAllowed, limited, "big.log{1002:1002}"))
@@ -222,7 +222,7 @@ def test_who_reads_the_files_himself_is_told_the_lines(project, caller):
 async def test_build_async_gives_the_same(project, caller):
     (project / "a").write_text("text\n")
     question = Question(prompt="Q", files=("a",))
-    assert await context.build_async(question, caller()) == context.build(question, caller())
+    assert await build.build_async(question, caller()) == build.build(question, caller())
 
 
 # ── where from ───────────────────────────────────────────────────────────────────────────────────────
@@ -295,7 +295,7 @@ def test_a_symlink_swapped_while_it_is_opened_leads_nowhere(project, caller, mon
     inside, link = project / "inside.txt", project / "link"
     inside.write_text("inside\n")
     link.symlink_to("inside.txt")
-    real_pin = folders._pin
+    real_pin = allowed_folders._pin
 
     def swap_then_pin(path: Path) -> int:
         pin = real_pin(path)
@@ -304,7 +304,7 @@ def test_a_symlink_swapped_while_it_is_opened_leads_nowhere(project, caller, mon
             link.symlink_to("../outside.txt")
         return pin
 
-    monkeypatch.setattr(folders, "_pin", swap_then_pin)
+    monkeypatch.setattr(allowed_folders, "_pin", swap_then_pin)
     assert "| inside" in ask(caller(), "link").prompt
     refused(FileNotAllowed, caller(), "link")
 
@@ -312,7 +312,7 @@ def test_a_symlink_swapped_while_it_is_opened_leads_nowhere(project, caller, mon
 def test_a_file_moved_away_while_it_is_opened_is_not_sent(project, caller, monkeypatch):
     path = project / "a"
     path.write_text("text\n")
-    real_pin = folders._pin
+    real_pin = allowed_folders._pin
 
     def pin_then_move(named: Path) -> int:
         pin = real_pin(named)
@@ -320,7 +320,7 @@ def test_a_file_moved_away_while_it_is_opened_is_not_sent(project, caller, monke
             path.unlink()
         return pin
 
-    monkeypatch.setattr(folders, "_pin", pin_then_move)
+    monkeypatch.setattr(allowed_folders, "_pin", pin_then_move)
     refused(NotFound, caller(), "a")
 
 
@@ -380,7 +380,7 @@ def test_the_number_of_files_is_limited(project, caller):
 
 def test_the_sum_of_all_files_is_limited(project, caller, monkeypatch):
     """What is sent counts, not what is read: numbers make a file of empty lines nine times as long."""
-    monkeypatch.setattr(context, "MAX_TOTAL", 1_000)
+    monkeypatch.setattr(build, "MAX_TOTAL", 1_000)
     for name in "ab":
         (project / name).write_text("x" * 500)
     (project / "c").write_text("\n" * 500)
@@ -403,7 +403,7 @@ def test_an_unreadable_file_is_named(project, caller, monkeypatch):
     def denied(pin: int) -> int:  # root reads every file, so its mode alone would show nothing in a container
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(folders, "_readable", denied)
+    monkeypatch.setattr(allowed_folders, "_readable", denied)
     assert "permission" in refused(FileNotAllowed, caller(), "a").message
 
 
@@ -545,14 +545,14 @@ def test_no_error_shows_content(project, caller):
 async def test_reading_does_not_block_the_loop(project, caller, monkeypatch):
     (project / "a").write_text("text\n")
     gate = threading.Event()
-    real_read = folders.Opened.read
+    real_read = allowed_folders.Opened.read
 
     def held_read(self, limit: int) -> bytes:
         assert gate.wait(10)
         return real_read(self, limit)
 
-    monkeypatch.setattr(folders.Opened, "read", held_read)
-    building = asyncio.create_task(context.build_async(Question(prompt="Q", files=("a",)), caller()))
+    monkeypatch.setattr(allowed_folders.Opened, "read", held_read)
+    building = asyncio.create_task(build.build_async(Question(prompt="Q", files=("a",)), caller()))
     await asyncio.sleep(0)
     gate.set()  # reached only if the loop is free
     assert "text" in (await building).prompt

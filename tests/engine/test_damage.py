@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from counsel.engine.store import backups, files, recovery
-from counsel.engine.store.database import Database
+from counsel.engine.store.sqlite import backups, files, recovery
+from counsel.engine.store.sqlite.database import Database
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ async def test_what_is_locked_is_not_taken_for_damaged(path: Path, database: Dat
 async def test_what_is_kept_in_memory_goes_to_the_disk_when_that_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.store.database._RETURN", -1.0)
+    monkeypatch.setattr("counsel.engine.store.sqlite.database._RETURN", -1.0)
     (tmp_path / "home").write_text("a file where the folder should be")
     database = Database(tmp_path / "home" / "counsel.db")
     await database.write(put("a"))
@@ -188,7 +188,7 @@ async def test_what_is_kept_in_memory_goes_to_the_disk_when_that_works_again(
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from counsel.engine.store.database import Database
+from counsel.engine.store.sqlite.database import Database
 async def main():
     database = Database(Path(sys.argv[1]))
     print("open", flush=True)

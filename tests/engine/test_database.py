@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.engine.store.database import Database, StoreError
+from counsel.engine.store.sqlite.database import Database, StoreError
 from counsel.errors import ConfigInvalid
 
 
@@ -152,7 +152,7 @@ async def test_a_full_disk_is_a_clear_error_and_leaves_the_file_whole(database: 
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from counsel.engine.store.database import Database
+from counsel.engine.store.sqlite.database import Database
 async def main():
     database = Database(Path(sys.argv[1]))
     assert database.problem is None, database.problem

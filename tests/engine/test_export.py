@@ -10,8 +10,8 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine import export as export_
-from counsel.engine.export import ExportedConversation, ExportedTurn, export, where
+from counsel.engine.history import export_files as export_
+from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, export, where
 from counsel.errors import Conflict, FileNotAllowed, InvalidArgument
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
-from counsel.engine.task import Job
+from counsel.engine.jobs.model import Job
 from counsel.errors import CounselError
 from counsel.models.wires import WIRES
 from counsel.requests import ChatRequest

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine.gate import Gate
+from counsel.engine.consult.limiter import Gate
 from counsel.settings import Settings
 
 

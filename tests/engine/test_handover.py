@@ -6,9 +6,9 @@ import os
 import uuid
 from hashlib import sha256
 
-from counsel import kept
+from counsel import pending_calls
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store import jobs
+from counsel.engine.store.sqlite import jobs
 from counsel.requests import ChatRequest, ConsensusRequest
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
@@ -36,8 +36,8 @@ async def test_a_synchronous_call_goes_on_after_an_orderly_stop_although_nobody_
 
 async def test_a_call_whose_front_left_a_note_goes_on(home, caller, fake_api) -> None:
     job = await interrupted(home, caller, fake_api, key="k")
-    assert job == kept.job_id("k")
-    assert kept.note(str(home), job)
+    assert job == pending_calls.job_id("k")
+    assert pending_calls.note(str(home), job)
     engine = await open_engine(home)
     engine.meet(caller())
     assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
@@ -47,7 +47,7 @@ async def test_a_call_whose_front_left_a_note_goes_on(home, caller, fake_api) ->
 
 def test_a_jobs_name_follows_from_its_calls_key() -> None:
     expected = uuid.UUID(bytes=sha256(b"any key").digest()[:16], version=4)
-    assert kept.job_id("any key") == f"job_{expected}"
+    assert pending_calls.job_id("any key") == f"job_{expected}"
 
 
 async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
@@ -60,7 +60,7 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     while not jobs.has_answers(ended.database, job):
         await ended.database.write(lambda _: None)
     await ended.close()
-    monkeypatch.setattr("counsel.engine.recovery._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
     engine.meet(caller())
     assert (await engine.wait(job))["successful_initial_responses"] == 2

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine import context, images
+from counsel.engine.context import build, images
 from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument
 from counsel.requests import Question
 from counsel.types import Image, Model
@@ -62,7 +62,7 @@ def caller(tmp_path: Path):
 
 
 def see(caller: Caller, *given: str) -> tuple[Image, ...]:
-    return context.build(Question(prompt="Q", images=given), caller).images
+    return build.build(Question(prompt="Q", images=given), caller).images
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_bmp_becomes_png(caller):
 
 def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller):
     (caller().cwd / "a.png").write_bytes(picture())
-    built = context.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
+    built = build.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
     assert len(built.images) == 1
     assert built.sources[0].as_dict() == {"name": "a.png", "size": len(picture())}
 
@@ -244,6 +244,6 @@ def test_a_photo_is_turned_upright_when_it_is_made_smaller():
 
 
 def test_pillow_is_not_imported_before_the_first_picture():
-    code = "import counsel.engine.context, sys; print('PIL' in sys.modules)"
+    code = "import counsel.engine.context.build, sys; print('PIL' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.engine.live import MOST_ASIDES, Live
+from counsel.engine.jobs.events import MOST_ASIDES, Live
 from counsel.errors import CounselError, InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake.raw import RawServer, bomb, event

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from counsel.engine import metrics
+from counsel.engine.history import usage_report
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
 
@@ -27,7 +27,7 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(engine, cal
     with pytest.raises(CounselError):
         await asked(engine, caller(), model="sonnet")
     await engine.database.write(lambda _: None)
-    found = await metrics.usage(engine.database, time.time() - 60, "provider")
+    found = await usage_report.usage(engine.database, time.time() - 60, "provider")
     by_name = {group["provider"]: group for group in found["groups"]}
     assert by_name["openai"]["calls"] == 3
     assert by_name["openai"]["peak_concurrency"] == 3
@@ -40,7 +40,7 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(engine, cal
 async def test_prometheus_reads_it(engine, caller) -> None:
     await asked(engine, caller(), model="gpt-5")
     await engine.database.write(lambda _: None)
-    text = await metrics.prometheus(engine.database, {("openai", "gpt-5"): 2})
+    text = await usage_report.prometheus(engine.database, {("openai", "gpt-5"): 2})
     assert 'counsel_calls_total{provider="openai",model="gpt-5"} 1' in text
     assert 'counsel_running_calls{provider="openai",model="gpt-5"} 2' in text
     assert "# TYPE counsel_response_seconds summary" in text

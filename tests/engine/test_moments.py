@@ -13,7 +13,7 @@ import pytest
 from counsel import settings
 from counsel.caller import Caller
 from counsel.engine.engine import open_engine
-from counsel.engine.store import jobs
+from counsel.engine.store.sqlite import jobs
 from counsel.errors import Cancelled, ProviderUnavailable
 from counsel.requests import ChatRequest
 from engine.conftest import keys
@@ -129,7 +129,7 @@ async def test_a_long_call_whose_process_died_waits_for_its_caller(home, caller,
 
 async def test_a_call_that_nobody_comes_back_for_is_given_up(home, caller, fake_api, monkeypatch) -> None:
     job = await interrupted(home, caller, fake_api)
-    monkeypatch.setattr("counsel.engine.recovery._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
     await engine.runner.look_for_orphans()
     with pytest.raises(Cancelled, match="its client has gone"):

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from counsel.engine import processes
 from counsel.engine.engine import open_engine
-from counsel.engine.ownership import Ownership
-from counsel.engine.store import jobs
-from counsel.engine.store.database import StoreError
-from counsel.engine.task import Reply
+from counsel.engine.jobs import process_identity
+from counsel.engine.jobs.model import Reply
+from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.store.sqlite import jobs
+from counsel.engine.store.sqlite.database import StoreError
 from counsel.requests import ChatRequest
 from engine.conftest import keys
 
@@ -29,7 +29,7 @@ HELLO = ChatRequest(prompt="hello", model="gpt-5")
 OWNER = """
 import sys
 from pathlib import Path
-from counsel.engine.ownership import AGAIN, Ownership
+from counsel.engine.jobs.ownership import AGAIN, Ownership
 ours = Ownership(Path(sys.argv[1]))
 print(ours.name, flush=True)
 for _ in sys.stdin:
@@ -129,7 +129,7 @@ def test_where_looking_fails_a_living_owner_is_not_dead(
 
 
 def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(us: Ownership) -> None:
-    here = processes.this()
+    here = process_identity.this()
     told = {
         "the same number, given out again": (replace(here, start="1"), "dead"),
         "before the machine was started again": (replace(here, boot="00000000"), "dead"),
@@ -148,12 +148,12 @@ def test_an_earlier_releases_owner_is_dead_when_its_number_is_free(us: Ownership
 
 
 def test_where_there_is_no_proc_ps_tells_when_a_process_started(owner: Owner) -> None:
-    first = processes._started_by_ps(owner.process.pid)
-    assert first == processes._started_by_ps(owner.process.pid)
+    first = process_identity._started_by_ps(owner.process.pid)
+    assert first == process_identity._started_by_ps(owner.process.pid)
     assert first
     assert "-" not in first
     owner.kill()
-    assert processes._started_by_ps(owner.process.pid) is None
+    assert process_identity._started_by_ps(owner.process.pid) is None
 
 
 def test_files_of_the_dead_go_when_they_own_nothing(owner: Owner, us: Ownership, folder: Path) -> None:

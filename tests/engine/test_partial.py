@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from counsel.doors import words
-from counsel.engine.archive import Archive
 from counsel.engine.engine import open_engine
-from counsel.engine.store import jobs
-from counsel.engine.task import Reply, Task, caller_load
+from counsel.engine.history.archive import Archive
+from counsel.engine.jobs.model import Reply, Task, caller_load
+from counsel.engine.store.sqlite import jobs
 from counsel.errors import Cancelled
+from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest
 from counsel.settings import Settings
 from counsel.types import Usage
@@ -51,7 +51,7 @@ async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(engine, 
     assert states["gpt-5"]["text"] == "gpt-5 says: which?"
     assert (states["gemini-2.5-flash"]["status"], states["gemini-2.5-flash"]["text"]) == ("cancelled", "")
     assert states["gemini-2.5-flash"]["partial"] == shown["partial"] == "aaa"
-    told = words.status({"content": shown})
+    told = render.status({"content": shown})
     assert "## gpt-5\n\ngpt-5 says: which?" in told
     assert "## gemini-2.5-flash (partial: cancelled)\n\naaa" in told
     with pytest.raises(Cancelled):

@@ -10,7 +10,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from counsel.caller import Caller
-from counsel.engine import context
+from counsel.engine.context import build
 from counsel.errors import CounselError
 from counsel.requests import Question
 from counsel.settings import load
@@ -63,7 +63,7 @@ def test_only_content_of_allowed_folders_is_sent(links, asked, lines):
         caller = Caller(cwd=root / "allowed", settings=load(env))
         question = Question(prompt="Q", files=(asked.replace("ROOT", str(root)) + lines,))
         try:
-            built = context.build(question, caller)
+            built = build.build(question, caller)
         except CounselError as error:
             event(error.code)
             return

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image as Pillow
 
 from counsel import settings
-from counsel.engine import images
+from counsel.engine.context import images
 from counsel.errors import FileTooLarge
 
 CPU = 3.0  # seconds: generous; refusing takes hundredths

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.live import LAST_KINDS, Live
+from counsel.engine.jobs.events import LAST_KINDS, Live
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, ConsensusRequest, JobEvent
 

@@ -8,13 +8,13 @@ from contextlib import closing
 
 import pytest
 
-from counsel.engine import replay
-from counsel.engine.consult import Fold
+from counsel.engine.consult.call import Fold
 from counsel.engine.engine import open_engine
-from counsel.engine.live import Live
+from counsel.engine.jobs import replay
+from counsel.engine.jobs.events import Live
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, JobEvent
-from counsel.textbuffer import TextBuffer
+from counsel.text_buffer import TextBuffer
 from counsel.types import Json
 
 ORDER = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}

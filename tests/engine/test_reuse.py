@@ -8,7 +8,7 @@ import os
 import pytest
 
 from counsel.engine.engine import open_engine
-from counsel.engine.task import Task
+from counsel.engine.jobs.model import Task
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, ConsensusRequest
 

@@ -12,7 +12,7 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine import context, secretcontent, secretfiles
+from counsel.engine.context import build, secret_content, secret_files
 from counsel.errors import FileNotAllowed
 from counsel.requests import Question
 
@@ -45,7 +45,7 @@ def caller(project: Path):
 
 def sent(caller: Caller, name: str) -> bool:
     try:
-        context.build(Question(prompt="Why?", files=(name,)), caller)
+        build.build(Question(prompt="Why?", files=(name,)), caller)
     except FileNotAllowed:
         return False
     return True
@@ -170,8 +170,8 @@ def test_some_files_are_secret_only_with_a_password(
 
 
 def test_every_name_of_a_part_is_bounded() -> None:
-    assert len(secretfiles.names(".bak~" * 50)) <= 10
-    assert ".env" in secretfiles.names("#.env.bak~#")
+    assert len(secret_files.names(".bak~" * 50)) <= 10
+    assert ".env" in secret_files.names("#.env.bak~#")
 
 
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────
@@ -215,7 +215,7 @@ def test_pictures_are_judged_by_the_same_names(project: Path, caller, link: str)
     else:
         (project / "a.png").hardlink_to(secret)
     with pytest.raises(FileNotAllowed):
-        context.build(Question(prompt="Why?", images=("a.png",)), caller())
+        build.build(Question(prompt="Why?", images=("a.png",)), caller())
 
 
 # ── content ──────────────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +310,7 @@ def test_this_projects_own_sources_are_no_secrets() -> None:
     exempt = {Path(__file__)}
     files = [path for kind in ("src/**/*.py", "docs/*.md") for path in root.glob(kind) if path not in exempt]
     assert len(files) > 100
-    assert [str(path) for path in files if list(secretcontent.tell(path.read_text()))] == []
+    assert [str(path) for path in files if list(secret_content.tell(path.read_text()))] == []
 
 
 def test_a_file_that_holds_one_of_the_callers_own_keys_is_refused(project: Path, caller) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from counsel.engine import tokens
+from counsel.engine.context import tokens
 from counsel.errors import ContextLengthExceeded
 from counsel.types import Call, Image, Model, ToolCall, ToolResult, ToolSpec, Turn
 

@@ -99,7 +99,7 @@ async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_me
 async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
     home, caller, fake_api, monkeypatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.recovery._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     first = await interrupted(home, caller(), fake_api)
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller())
@@ -111,8 +111,8 @@ async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
 
 @pytest.fixture
 def impatient(monkeypatch) -> None:
-    monkeypatch.setattr("counsel.engine.turns._PATIENCE", 0.1)
-    monkeypatch.setattr("counsel.engine.turns._LOOK", 0.1)
+    monkeypatch.setattr("counsel.engine.jobs.turns._PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")

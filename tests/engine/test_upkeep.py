@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from counsel.engine.store import backups, conversations, files, upkeep
-from counsel.engine.store.connections import WAL_BYTES
-from counsel.engine.store.database import Database
+from counsel.engine.store.sqlite import backups, conversations, files, upkeep
+from counsel.engine.store.sqlite.connections import WAL_BYTES
+from counsel.engine.store.sqlite.database import Database
 from counsel.settings import load
 
 DAY = 86400
@@ -91,7 +91,7 @@ async def test_other_writes_get_through_while_it_sweeps(database: Database) -> N
 async def test_the_log_is_cut_when_nobody_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
-    monkeypatch.setattr("counsel.engine.store.database._IDLE", 0.05)
+    monkeypatch.setattr("counsel.engine.store.sqlite.database._IDLE", 0.05)
     log = files.beside(database.path)[0]
     await database.write(
         lambda db: db.execute("INSERT INTO answers VALUES ('big', 9e9, ?)", ("x" * 3 * WAL_BYTES,))
@@ -110,7 +110,7 @@ async def test_an_old_file_is_made_to_give_pages_back(tmp_path: Path) -> None:
     path.unlink()
     path.touch(0o600)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        from counsel.engine.store.schema import migrate
+        from counsel.engine.store.sqlite.schema import migrate
 
         migrate(db, path)
         add_jobs(db, 500, age=4 * DAY)

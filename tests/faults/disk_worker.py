@@ -8,7 +8,7 @@ import sys
 
 from counsel.caller import here
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store import backups, upkeep
+from counsel.engine.store.sqlite import backups, upkeep
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
 

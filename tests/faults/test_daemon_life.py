@@ -35,7 +35,7 @@ def starting(home: Path) -> list[int]:
         with contextlib.suppress(OSError):
             command = (folder / "cmdline").read_bytes()
             if (
-                b"counsel.doors.daemon" in command
+                b"counsel.daemon.main" in command
                 and f"COUNSEL_HOME={home}".encode() in (folder / "environ").read_bytes()
             ):
                 found.append(int(folder.name))
@@ -117,7 +117,7 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
     env = {**environment(home, fake_process), "COUNSEL_CLIENT_LIMIT_SECONDS": "20"}
     python = tmp_path / "python"
     write(python, f'exec {sys.executable} "$@"')
-    script = f"import sys; from counsel.doors import link, stdio; link.COMMAND[0] = {str(python)!r}; sys.exit(stdio.main([]))"
+    script = f"import sys; from counsel.front import launcher, main; launcher.COMMAND[0] = {str(python)!r}; sys.exit(main.main([]))"
     async with Window(home, command=[sys.executable, "-c", script], **env) as window:
         await window.initialize()
         call = window.begin("chat", prompt="kept", model="gpt-5")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.doors.link import Link
+from counsel.front.launcher import Link
 from fake import FakeProcess
 from faults.test_kill import environment
 
@@ -206,7 +206,7 @@ def test_the_daemon_starts_on_a_failing_disk_and_every_answer_says_so(
     (home / "run").mkdir(parents=True, mode=0o700)
     env = environment(home, fake_process) | {"COUNSEL_DAEMON_IDLE_SECONDS": "60"}
     disk.fail(FAULTS[fault], kinds="wst")  # inodes there are: the socket can be made
-    command = [sys.executable, "-P", "-m", "counsel.doors.daemon"]
+    command = [sys.executable, "-P", "-m", "counsel.daemon.main"]
     subprocess.run(command, env=env | disk.env, check=True, timeout=60)
     asked = subprocess.run(
         [sys.executable, "-m", "counsel", "ask", "hello", "-m", "gpt-5"],
@@ -263,7 +263,7 @@ def test_a_daemon_that_cannot_start_says_the_true_cause(
     disk.fail(errno.ENOSPC, part="daemon.lock")
     env = environment(home, fake_process)
     failed = subprocess.run(
-        [sys.executable, "-P", "-m", "counsel.doors.daemon"],
+        [sys.executable, "-P", "-m", "counsel.daemon.main"],
         env=env | disk.env,
         stderr=subprocess.DEVNULL,
         check=False,

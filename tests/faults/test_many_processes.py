@@ -27,7 +27,7 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.doors.client import RemoteEngine, connect
+from counsel.daemon.rpc_client import RemoteEngine, connect
 from counsel.errors import Internal
 from counsel.requests import ChatRequest
 from doors.window import daemon_pid

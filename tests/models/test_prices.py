@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from counsel.models import prices, rows
+from counsel.models import catalog_rows, prices
 from counsel.types import Model, Usage
 
-SHIPPED = rows.shipped().models
+SHIPPED = catalog_rows.shipped().models
 
 
 def test_a_call_costs_what_its_tokens_cost() -> None:
@@ -41,7 +41,7 @@ def test_no_price_is_none_and_never_an_error() -> None:
 
 def test_warming_imports_in_another_thread() -> None:
     script = (
-        "import sys, threading; from counsel.models import prices, rows; models = rows.shipped().models;"
+        "import sys, threading; from counsel.models import catalog_rows, prices; models = catalog_rows.shipped().models;"
         "prices.warm(models['gpt-5']); assert 'genai_prices' not in sys.modules;"
         "prices.warm(models['deepseek-v3']); prices.warm(models['deepseek-v3']);"
         "[thread.join() for thread in threading.enumerate() if thread.name == 'prices'];"
@@ -53,7 +53,7 @@ def test_warming_imports_in_another_thread() -> None:
 
 def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
     script = (
-        "import sys; from counsel import settings; from counsel.models import select, prices;"
+        "import sys; from counsel import settings; from counsel.models import auto, prices;"
         "from counsel.models.catalog import Catalog; Catalog.load(settings.load({})).models();"
         "heavy = {'genai_prices', 'aiohttp', 'click', 'rich', 'pydantic'} & set(sys.modules); assert not heavy, heavy"
     )
@@ -66,6 +66,6 @@ def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
     [Usage(1200, 340), Usage(5000, 10, cache_read=4000), Usage(9000, 1, cache_write=3000), Usage(500_000, 9)],
 )
 def test_the_table_says_what_the_library_says(usage: Usage) -> None:
-    for model in rows.with_user_tables({}).models.values():
+    for model in catalog_rows.with_user_tables({}).models.values():
         if model.provider != "local":
             assert prices.cost(model, usage) == pytest.approx(prices.by_library(model, usage)), model.id

@@ -6,8 +6,8 @@ import pytest
 
 from counsel import settings
 from counsel.errors import ContextLengthExceeded, ProviderUnavailable
+from counsel.models.auto import Needs, candidates, explain, nothing_left
 from counsel.models.catalog import Catalog
-from counsel.models.select import Needs, candidates, explain, nothing_left
 
 GOOGLE = {"GOOGLE_API_KEY": "k"}
 MISTRAL = {"MISTRAL_API_KEY": "k"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.errors import CounselError
-from counsel.models import prices, rows
+from counsel.models import catalog_rows, prices
 from counsel.models.catalog import Catalog, Target
 from counsel.models.transport import Transport
 from counsel.settings import load
@@ -44,8 +44,8 @@ async def transport() -> AsyncIterator[Transport]:
 
 
 def target(shape: Shape, fake: FakeAPI) -> Target:
-    model = Catalog(rows.shipped(), load({})).lookup(shape.model)
-    provider = rows.shipped().providers[model.provider]
+    model = Catalog(catalog_rows.shipped(), load({})).lookup(shape.model)
+    provider = catalog_rows.shipped().providers[model.provider]
     base = fake.v1 if shape.wire.startswith("openai") else fake.url
     return Target(model, Endpoint(replace(provider, wire=shape.wire), base, "k"))
 

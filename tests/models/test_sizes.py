@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counsel import jsontext
+from counsel import strict_json
 from counsel.errors import CounselError, TimedOut, UpstreamError
-from counsel.models import allowance, compression
+from counsel.models import answer_limit, compression
 from counsel.models.failures import LONGEST_WAIT, understand
 from counsel.models.transport import Transport
 from counsel.models.wires.openai_chat import parsed_arguments
-from counsel.textbuffer import TextBuffer
+from counsel.text_buffer import TextBuffer
 from counsel.types import Call, Endpoint, Event, Finished, Limits, Model, Notice, Provider, Text, Turn
 from fake.raw import RawServer, bomb, event
 
@@ -223,7 +223,7 @@ def test_odd_arguments_of_a_tool_are_none() -> None:
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))  # fmt: skip
 def test_json_is_read_as_the_library_does(value: Any) -> None:
     for text in (json.dumps(value), f"  {json.dumps(value, ensure_ascii=False)} \n"):
-        assert jsontext.loads(text) == json.loads(text)
+        assert strict_json.loads(text) == json.loads(text)
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────
@@ -313,7 +313,7 @@ def test_compressed_bytes_come_out_as_they_went_in(data: bytes, cut: int, how: s
 
 
 def test_a_text_is_cut_between_characters() -> None:
-    assert allowance.first_bytes("aé😀", 2) == "a"
-    assert allowance.first_bytes("aé😀", 3) == "aé"
-    assert allowance.first_bytes("aé😀", 6) == "aé"
-    assert allowance.first_bytes("aé😀", 7) == "aé😀"
+    assert answer_limit.first_bytes("aé😀", 2) == "a"
+    assert answer_limit.first_bytes("aé😀", 3) == "aé"
+    assert answer_limit.first_bytes("aé😀", 6) == "aé"
+    assert answer_limit.first_bytes("aé😀", 7) == "aé😀"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from counsel import cli
-from counsel.agents import base
-from counsel.agents.base import AGENTS, Place
+from counsel.agents import definitions
+from counsel.agents.definitions import AGENTS, Place
 from counsel.servers import Servers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -89,7 +89,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()
-    monkeypatch.setattr(base, "ROOT", tmp_path / "machine")
+    monkeypatch.setattr(definitions, "ROOT", tmp_path / "machine")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("COUNSEL_HOME", str(home / "counsel"))
     for name in AGENT_VARIABLES:

@@ -14,8 +14,9 @@ import pytest
 from starlette.applications import Starlette
 
 from counsel import settings
-from counsel.doors import api, api_servers
 from counsel.errors import InvalidArgument
+from counsel.http.api import routes
+from counsel.http.api import servers as api_servers
 from counsel.servers import Server
 from servers.conftest import QUICK, World
 
@@ -39,7 +40,7 @@ async def ask(http: httpx2.AsyncClient, method: str, path: str, body: Any = None
 
 
 def test_the_door_opens_this_room() -> None:
-    assert api_servers.__name__ in api.ROOMS
+    assert api_servers.__name__ in routes.ROOMS
 
 
 async def test_a_servers_life(http: httpx2.AsyncClient, world: World) -> None:

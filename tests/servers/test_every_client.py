@@ -11,9 +11,9 @@ import pytest
 
 import counsel.agents
 from counsel import cli
-from counsel.agents.base import AGENTS, WITH_SERVERS, Agent
+from counsel.agents.definitions import AGENTS, WITH_SERVERS, Agent
 from counsel.agents.registry import drivers, resolve
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 from counsel.servers.formats import FORMATS
 from servers.conftest import World
 
@@ -114,9 +114,9 @@ MODULE = """
 import re
 
 from counsel.agents import references
-from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Format, Home
-from counsel.configfiles.safewrite import Target
+from counsel.agents.json_server_format import read_entry, write_entry
+from counsel.agents.server_format import Format, Home
+from counsel.configfiles.write.safewrite import Target
 
 
 def layout(server):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 from counsel.errors import InvalidArgument
 from servers.conftest import World, golden
 

@@ -120,7 +120,7 @@ def test_ours_and_the_real_claude_write_at_once(world: World) -> None:
 @pytest.mark.slow
 def test_killed_writers_leave_the_old_or_the_new_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9 at random moments: whole files, and the next writer goes on (the lock of a dead one goes stale)."""
-    monkeypatch.setattr("counsel.configfiles.locks.STALE", 0.2)
+    monkeypatch.setattr("counsel.configfiles.write.locks.STALE", 0.2)
     pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB: there is a middle to be killed in
     world.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
     chance = random.Random(4)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 from servers import clients
 from servers.conftest import QUICK, World, golden
 from servers.test_golden import HTTP, PLAIN, SSE, STDIO

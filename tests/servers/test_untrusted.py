@@ -12,7 +12,7 @@ import pytest
 
 from counsel import untrusted
 from counsel.agents import trust
-from counsel.agents.base import Place
+from counsel.agents.definitions import Place
 from servers.conftest import QUICK, World
 
 WHERE = "import os, sys; open(sys.argv[1], 'w').write(os.getcwd() + '|' + os.environ.get('PWD', ''))"

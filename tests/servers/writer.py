@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 from counsel.servers import Servers
 
 if __name__ == "__main__":

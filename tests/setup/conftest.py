@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from counsel import cli
-from counsel.agents.base import WITH_SETUP
+from counsel.agents.definitions import WITH_SETUP
 
 COMMANDS = {name: row.command for name, row in WITH_SETUP.items()}
 

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from agents import rigs
-from counsel import settings, setup, setup_check
-from counsel.agents.base import AGENTS, place
-from counsel.doors import limits
+from counsel import settings
+from counsel.agents.definitions import AGENTS, place
+from counsel.cli import setup_plan, setup_verify
+from counsel.mcp import client_timeouts
 from counsel.servers import Server, Servers
 from fake import FakeProcess
 
@@ -119,12 +120,12 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
         "XAI_BASE_URL": "http://x",
         **WAYS,
     }
-    entry = setup.server(AGENTS[agent], settings.load(env))
+    entry = setup_plan.server(AGENTS[agent], settings.load(env))
     entry = entry.replaced(command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
     Servers(place(env, desk.project), tmp_path / "backups").add([entry], [agent])
     if agent == "codex":
-        step = setup.Step(AGENTS["codex"], Path(desk.env["PATH"].split(os.pathsep)[1], "codex"), "added")
-        asyncio.run(setup_check.check([step], env))
+        step = setup_plan.Step(AGENTS["codex"], Path(desk.env["PATH"].split(os.pathsep)[1], "codex"), "added")
+        asyncio.run(setup_verify.check([step], env))
         assert "Codex says" in step.said
     else:
         desk.run(*ASKED[agent], **env)
@@ -352,7 +353,7 @@ def test_clients_read_what_the_table_says(
     fake_process.script(vendor=vendor, tool_calls=[call], text="I see.", times=None)
     desk.run(*RUNS[agent], **AT_ONCE, **TRUST)
     shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
-    row = limits.of(AGENTS[agent].client_names[0])
+    row = client_timeouts.of(AGENTS[agent].client_names[0])
     reads = row.reads_failed if fails else row.reads
     both = agent == "gemini" and fails  # it shows a failure as a whole
     assert ("words-as-text" in shown) == (reads == "text")

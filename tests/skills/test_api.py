@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from counsel import settings
-from counsel.doors import api, api_skills
+from counsel.http.api import routes, skills
 from skills.conftest import House
 
 
@@ -22,7 +22,7 @@ async def http(house: House) -> AsyncIterator[aiohttp.ClientSession]:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     config = uvicorn.Config(
-        Starlette(routes=api_skills.routes(None, settings.load())), log_level="error", lifespan="off"
+        Starlette(routes=skills.routes(None, settings.load())), log_level="error", lifespan="off"
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -43,7 +43,7 @@ async def post(http: aiohttp.ClientSession, path: str, body: Any) -> tuple[int, 
 
 
 def test_the_door_opens_this_room() -> None:
-    assert api_skills.__name__ in api.ROOMS
+    assert skills.__name__ in routes.ROOMS
 
 
 async def test_list_show_and_matrix(http: aiohttp.ClientSession, house: House) -> None:

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counsel.agents.base import WITH_SKILLS, Place
 from counsel.agents.claude import skills as claude
 from counsel.agents.codex import skills as codex
 from counsel.agents.cursor import skills as cursor
+from counsel.agents.definitions import WITH_SKILLS, Place
 from counsel.agents.gemini import skills as gemini
 from counsel.skills.check import check_skill
 from counsel.skills.discover import room
 from counsel.skills.frontmatter import read
-from counsel.skills.shelf import Found, Shelf, SkillFile
-from counsel.skills.yamlblock import document
-from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
-from counsel.skills.yamlquick import quick
+from counsel.skills.scanner import Found, Shelf, SkillFile
+from counsel.skills.yaml.block import document
+from counsel.skills.yaml.quick import quick
+from counsel.skills.yaml.reader import Dialect, Mapping, Scalar, YamlError, parse
 from skills import zoo
 
 DIALECTS = (claude.DIALECT, codex.DIALECT, gemini.DIALECT, cursor.DIALECT, Dialect())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from counsel.agents.base import WITH_SKILLS
+from counsel.agents.definitions import WITH_SKILLS
 from counsel.skills.discover import list_skills
 from skills import zoo
 from skills.conftest import House

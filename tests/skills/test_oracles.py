@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counsel.skills.discover import list_skills
-from counsel.skills.record import Skill
+from counsel.skills.model import Skill
 from counsel.skills.share import share_skill
 from counsel.skills.unshare import undo_sharing
 from skills import oracles, zoo

@@ -10,7 +10,7 @@ import pytest
 
 from counsel.errors import UpstreamError
 from counsel.requests import ChatRequest
-from counsel.servers import bounds
+from counsel.servers import message_limits
 from fake.proxy import FakeProxy
 from fake.raw import RawServer
 
@@ -48,7 +48,7 @@ async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(w
 async def test_an_http_body_without_an_end_or_compressed_is_refused(
     world, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "MOST_BODY", 1_000_000)
+    monkeypatch.setattr(message_limits, "MOST_BODY", 1_000_000)
     for head in ("", "content-encoding: gzip\r\n"):
         async with RawServer(itertools.repeat(b" " * 10_000), kind="application/json", head=head) as server:
             world.claude(shelf={"type": "http", "url": f"{server.url}/mcp"})

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from counsel.engine import toollinks, toolshare
+from counsel.engine.tools import connections, loop
 from counsel.errors import (
     CounselError,
     EmptyAnswer,
@@ -242,7 +242,7 @@ async def test_a_tool_that_fails_is_told_to_the_model(remote: World) -> None:
 
 
 async def test_a_tool_that_hangs_has_its_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toollinks, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "CALL_SECONDS", 0.3)
     asleep = world.home / "asleep"
     world.fake.script(tool_calls=world.calls("shelf__doze", file=str(asleep)), text="Too slow.", times=None)
     result = await world.ask()
@@ -305,7 +305,7 @@ async def test_the_time_limit_is_for_all_rounds(world: World) -> None:
 
 
 async def test_a_model_that_never_stops_calling_is_stopped(remote: World, monkeypatch) -> None:
-    monkeypatch.setattr(toolshare, "ROUNDS", 2)
+    monkeypatch.setattr(loop, "ROUNDS", 2)
     remote.fake.script(tool_calls=[remote.calls("shelf__look_up", note="tide")] * 9, times=None)
     with pytest.raises(UpstreamError, match="after 2 rounds"):
         await remote.ask()
@@ -335,12 +335,12 @@ async def test_nothing_that_tools_say_is_written_down(remote: World) -> None:
     ],
 )
 def test_names_are_what_vendors_take(server: str, tool: str, name: str) -> None:
-    assert toolshare.tool_name(server, tool, {}) == name
+    assert loop.tool_name(server, tool, {}) == name
 
 
 def test_long_and_equal_names_stay_apart() -> None:
     taken: dict[str, None] = {}
     for tool in ("a" * 80, "a" * 81, "x.y", "x_y", "x y"):
-        taken[toolshare.tool_name("docs", tool, taken)] = None
+        taken[loop.tool_name("docs", tool, taken)] = None
     assert len(taken) == 5
     assert all(len(name) <= 63 for name in taken)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from counsel.agents import sandbox
-from counsel.agents.base import ASKABLE
 from counsel.agents.claude import run as claude
 from counsel.agents.cursor import run as cursor
+from counsel.agents.definitions import ASKABLE
 from counsel.agents.gemini import run as gemini
 from counsel.agents.opencode import run as opencode
 from counsel.agents.registry import room

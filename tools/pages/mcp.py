@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from counsel.doors import limits
-from counsel.doors.mcp import listing
+from counsel.mcp import client_timeouts
+from counsel.mcp.session import listing
 from tools.generate import within
 
 
@@ -20,8 +20,11 @@ def tools() -> str:
 
 
 def doors() -> str:
-    rows = [f"| {name} | {row.stdio} | {row.http} | {row.source} |" for name, row in limits.CLIENTS.items()]
-    other = limits.OTHERS
+    rows = [
+        f"| {name} | {row.stdio} | {row.http} | {row.source} |"
+        for name, row in client_timeouts.CLIENTS.items()
+    ]
+    other = client_timeouts.OTHERS
     rows.append(f"| others | {other.stdio} | {other.http} | {other.source} |")
     head = "| client | seconds on stdio | on HTTP | where from |\n|---|---|---|---|\n"
     return within("docs/doors.md", limits=head + "\n".join(rows))

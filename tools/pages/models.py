@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from counsel.cli.models import short
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.types import EFFORTS, Model, Provider
 from tools.generate import within
 
 
 def models() -> str:
-    shipped = rows.shipped().models.values()
+    shipped = catalog_rows.shipped().models.values()
     columns = ("model", "aliases", "context", "output", "sees", "searches", "effort", "auto")
-    by_provider = {name: [m for m in shipped if m.provider == name] for name in rows.shipped().providers}
+    by_provider = {
+        name: [m for m in shipped if m.provider == name] for name in catalog_rows.shipped().providers
+    }
     parts = [
-        f"### {rows.shipped().providers[name].label}\n\n{_table(columns, map(_model, listed))}"
+        f"### {catalog_rows.shipped().providers[name].label}\n\n{_table(columns, map(_model, listed))}"
         for name, listed in by_provider.items()
     ]
     return within("docs/models.md", table="\n\n".join(parts))
@@ -42,7 +44,7 @@ def _context(model: Model) -> str:
 def providers() -> str:
     columns = ("provider", "name", "key", "address", "set by", "format")
     return within(
-        "docs/providers.md", table=_table(columns, map(_provider, rows.shipped().providers.values()))
+        "docs/providers.md", table=_table(columns, map(_provider, catalog_rows.shipped().providers.values()))
     )
 
 

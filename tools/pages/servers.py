@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from counsel.agents.base import AGENTS, Place
-from counsel.agents.serverform import Format
+from counsel.agents.definitions import AGENTS, Place
+from counsel.agents.server_format import Format
 from counsel.servers.formats import FORMATS
 from tools.generate import within
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from counsel import errors as errors_
 from counsel import settings as settings_
-from counsel.engine import images, secretcontent, secretfiles
+from counsel.engine.context import images, secret_content, secret_files
 from tools.generate import within
 
 
@@ -60,12 +60,12 @@ def security() -> str:
 def _secrets() -> Iterator[str]:
     yield "| refused because | files |"
     yield "|---|---|"
-    for row in secretfiles.NAMES:
+    for row in secret_files.NAMES:
         names = ", ".join(f"`{pattern}`" for pattern in row.patterns)
         but = f" (not {', '.join(f'`{pattern}`' for pattern in row.except_)})" if row.except_ else ""
         when = " (only when they hold one)" if row.content else ""
         yield f"| {row.why} | {names}{but}{when} |"
-    for why, _ in secretcontent.RULES:
+    for why, _ in secret_content.RULES:
         yield f"| {why} | any name, found by content |"
 
 

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from counsel import reach
-from counsel.agents import environment, failures, installed, prompt, sandbox, startfolder, trust
-from counsel.agents.base import Agent, Place, locate, place
+from counsel.agents import detect, environment, failures, prompt, sandbox, start_folder, trust
+from counsel.agents.definitions import Agent, Place, locate, place
+from counsel.agents.detect import Installed
 from counsel.agents.failures import LostSession
-from counsel.agents.installed import Installed
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
 from counsel.caller import Caller
-from counsel.dataclass import dataclass
 from counsel.errors import CounselError, NotFound, UpstreamError
+from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 
 _SESSION = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII).fullmatch  # never an option on a command line
@@ -152,7 +152,7 @@ class Room:
         return (first, self.fallback) if self.fallback else (first,)
 
     def probe(self, caller: Caller) -> Installed:
-        return installed.describe(self.agent, caller, self.login(caller))
+        return detect.describe(self.agent, caller, self.login(caller))
 
 
 async def answer(
@@ -184,13 +184,13 @@ def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str 
         raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
     env = {**environment.of(caller, room.agent.name), "PWD": str(cwd)}
     start = cwd
-    if not startfolder.trusted(room.agent.name, place(env, cwd)):
+    if not start_folder.trusted(room.agent.name, place(env, cwd)):
         if trust.moved_inside(
             room.agent.name, place(env, cwd)
         ):  # the folder's files as the user's own settings
             del env[trust.MOVED[room.agent.name]]
-        start = startfolder.empty(place(env, cwd), room.agent.name)
-        env = startfolder.environment(env, start, place(env, cwd))
+        start = start_folder.empty(place(env, cwd), room.agent.name)
+        env = start_folder.environment(env, start, place(env, cwd))
     program = locate(room.agent, env)
     if program is None:
         raise failures.not_installed(room.agent)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from counsel.agents.base import Agent
+from counsel.agents.definitions import Agent
 from counsel.errors import (
     AgentUnavailable,
     AuthenticationFailed,

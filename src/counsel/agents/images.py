@@ -2,7 +2,7 @@
 
 `.counsel/assets/<sha256>.<ending>`: the name is the content, so the same picture is kept once and a path once
 given stays true. The folder ignores itself in git, is the user's alone (0700, files 0600), and nothing is ever
-written through a link. Pictures come here checked (engine/images.py): type by content, bounded, no SVG.
+written through a link. Pictures come here checked (engine/context/images.py): type by content, bounded, no SVG.
 """
 
 from __future__ import annotations

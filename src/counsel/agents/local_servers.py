@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.base import AGENTS, Place
-from counsel.agents.serverform import Format, Home
-from counsel.configfiles.safewrite import Reader
+from counsel.agents.definitions import AGENTS, Place
+from counsel.agents.server_format import Format, Home
+from counsel.configfiles.write.safewrite import Reader
 
 
 def entries(form: Format, place: Place) -> Iterator[tuple[Home, str, Mapping[str, Any]]]:

@@ -14,16 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from counsel import jsontext, shortage
-from counsel.agents.warden import GRACE
-from counsel.dataclass import dataclass
+from counsel import resource_errors, strict_json
+from counsel.agents.supervisor import GRACE
+from counsel.lazy_dataclass import dataclass
 from counsel.types import Json, Limits
 
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of one run's stdout
 MAX_LINE = 32 * 1024 * 1024  # bytes of one line; a longer one is passed over like any that is no JSON
 STDERR_TAIL = 8 * 1024
 EXIT_GRACE = 10.0  # seconds between the end of the agent's output and the end of the agent
-_WARDEN = str(Path(__file__).with_name("warden.py"))
+_WARDEN = str(Path(__file__).with_name("supervisor.py"))
 _CHUNK = 64 * 1024
 
 
@@ -72,7 +72,9 @@ class Process:
         try:
             return await self._start()
         except OSError as error:
-            if lack := shortage.failure(error, f"{self.command.argv[0]} could not be started", starting=True):
+            if lack := resource_errors.failure(
+                error, f"{self.command.argv[0]} could not be started", starting=True
+            ):
                 raise lack from None
             raise
 
@@ -168,7 +170,7 @@ class Process:
         if not line.strip():
             return None
         try:
-            found = jsontext.loads(bytes(line)) if len(line) <= MAX_LINE else None
+            found = strict_json.loads(bytes(line)) if len(line) <= MAX_LINE else None
         except ValueError:
             found = None
         if isinstance(found, dict):

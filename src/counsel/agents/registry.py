@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 from counsel.agents import driver
-from counsel.agents.base import ASKABLE, Agent
+from counsel.agents.definitions import ASKABLE, Agent
+from counsel.agents.detect import Installed
 from counsel.agents.driver import Room
-from counsel.agents.installed import Installed
 from counsel.caller import Caller
-from counsel.dataclass import dataclass
+from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Event, Limits
 
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, cast
 
-from counsel.agents.base import AgentName
+from counsel.agents.definitions import AgentName
 from counsel.settings import Settings
 
 Level: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]

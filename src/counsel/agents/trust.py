@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.base import Place
-from counsel.agents.installed import inside, read_json
+from counsel.agents.definitions import Place
+from counsel.agents.detect import inside, read_json
 
 # The variable that moves an agent's files. A relative one leads into the folder itself, whose word does not count.
 MOVED = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import connect, json_option, output, question, telling
+from counsel.cli import ask_options, connect, json_option, live_output, output
 from counsel.requests import ChatRequest
 
 
@@ -17,16 +17,16 @@ from counsel.requests import ChatRequest
     "--model",
     default="auto",
     show_default=True,
-    shell_complete=question.models_like,
+    shell_complete=ask_options.models_like,
     help="A model, an alias, provider/model, or an agent.",
 )
-@question.options
+@ask_options.options
 @click.option(
     "--media-resolution",
     type=click.Choice(["LOW", "MEDIUM", "HIGH", "UNSPECIFIED"], case_sensitive=False),
     help="How closely images are looked at (Gemini 3).",
 )
-@telling.stream_option
+@live_output.stream_option
 @connect.standalone_option
 @json_option
 def ask(
@@ -49,12 +49,12 @@ def ask(
             "--stream writes the text as it comes: not with --json, nor with --background."
         )
     request = ChatRequest(
-        prompt=question.full_prompt(prompt),
+        prompt=ask_options.full_prompt(prompt),
         model=model,
         media_resolution=f"MEDIA_RESOLUTION_{media_resolution.upper()}" if media_resolution else None,  # type: ignore[arg-type]
-        **question.common(given),
+        **ask_options.common(given),
     )
-    who = connect.caller(given["cwd"], question.export_roots(given))
+    who = connect.caller(given["cwd"], ask_options.export_roots(given))
     ways = {"standalone": standalone, "background": given["background"], "stream": stream}
     connect.run(_ask(request, who, **ways, as_json=as_json))
 
@@ -67,10 +67,10 @@ async def _ask(
         if background:
             output.accepted(await engine.accepted(submitted), as_json=as_json)
             return
-        async with question.job(engine, submitted):
+        async with ask_options.job(engine, submitted):
             if as_json:
                 output.document(await engine.wait(submitted))
                 return
-            result = await question.tell(engine, submitted, stream=stream)
-    question.notes(result)
-    output.words(question.footer(result))
+            result = await ask_options.tell(engine, submitted, stream=stream)
+    ask_options.notes(result)
+    output.words(ask_options.footer(result))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from counsel.agents.base import AGENTS
+from counsel.agents.definitions import AGENTS
 from counsel.caller import Caller
 from counsel.cli import connect
 from counsel.errors import InvalidArgument
@@ -32,7 +32,7 @@ def ask_service(*, session: str | None, agent: str | None, until_eof: bool, stan
     """Open the askModel socket of one session and serve it until SIGTERM.
 
     Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/askmodel.md;
-    counsel.doors.ask_client speaks it.
+    counsel.askmodel.client speaks it.
     """
     who = connect.caller()
     name = session or who.settings.session_id or f"s-{secrets.token_hex(8)}"
@@ -40,8 +40,8 @@ def ask_service(*, session: str | None, agent: str | None, until_eof: bool, stan
 
 
 async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: bool, standalone: bool) -> None:
-    from counsel.doors.ask_service import AskService
-    from counsel.doors.visitor import Visitor
+    from counsel.askmodel.service import AskService
+    from counsel.mcp.identity import Visitor
 
     visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
     over = asyncio.Event()

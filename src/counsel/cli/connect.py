@@ -41,7 +41,7 @@ async def engine(who: Caller, *, standalone: bool = False) -> AsyncIterator[Engi
         finally:
             await own.close()
         return
-    remote = await import_module("counsel.doors.client").connect(who)
+    remote = await import_module("counsel.daemon.rpc_client").connect(who)
     try:
         yield remote
     finally:

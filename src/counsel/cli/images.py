@@ -40,8 +40,8 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
 
 def _loaded(who: Caller, given: Path) -> Image:
     """A person at a shell may name a picture anywhere: its own folder is allowed for this one look."""
-    from counsel.engine.folders import Folders
-    from counsel.engine.images import load
+    from counsel.engine.context.allowed_folders import Folders
+    from counsel.engine.context.images import load
 
     image = load(str(given), 1, Folders.of(replace(who, roots=(given.parent,))))
     return replace(image, path=given)

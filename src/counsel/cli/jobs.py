@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from counsel.cli import connect, json_option, output, question, telling
+from counsel.cli import ask_options, connect, json_option, live_output, output
 from counsel.cli.consensus import show, watch
-from counsel.doors import words
 from counsel.errors import CounselError, from_dict
+from counsel.mcp import render
 from counsel.requests import Engine
 from counsel.types import Json
 
@@ -26,7 +26,7 @@ from counsel.types import Json
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many to list."
 )
-@telling.stream_option
+@live_output.stream_option
 @connect.standalone_option
 @json_option
 def jobs(
@@ -84,7 +84,7 @@ def _list(found: Json, *, as_json: bool) -> None:
         [
             job["job_id"],
             job["tool"],
-            job["status"] + (f": {waits}" if (waits := words.waiting(job)) else ""),
+            job["status"] + (f": {waits}" if (waits := render.waiting(job)) else ""),
             f"{job['elapsed_seconds']} s",
             ", ".join(job["models"]),
             job.get("title") or "",
@@ -115,7 +115,7 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
         await watch(engine, now["job_id"])
         show(await engine.wait(now["job_id"]))
     else:
-        output.words(question.footer(await question.tell(engine, now["job_id"], stream=stream)))
+        output.words(ask_options.footer(await ask_options.tell(engine, now["job_id"], stream=stream)))
 
 
 async def _until_done(engine: Engine, job_id: str) -> None:
@@ -127,7 +127,7 @@ async def _until_done(engine: Engine, job_id: str) -> None:
 
 def _show(job: Json) -> None:
     output.words(job["status_line"])
-    if waits := words.waiting(job):
+    if waits := render.waiting(job):
         output.words(waits)
     states = job.get("models_status", [])
     for part in states:
@@ -137,7 +137,7 @@ def _show(job: Json) -> None:
     if "result" in job and "history" not in job:
         output.answer(job["result"]["content"] + "\n")
     elif job["tool"] == "consensus" and job["status"] != "processing" and "history" not in job:
-        output.answer("".join(f"{section}\n\n" for part in states for section in words.sections(part)))
+        output.answer("".join(f"{section}\n\n" for part in states for section in render.sections(part)))
     elif partial := job.get("partial") or job.get("error", {}).get("partial"):
         output.answer(partial + "\n")
     if "error" in job and job["status"] == "failed":

@@ -27,7 +27,7 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
     for problem in settings.problems:
         output.words(f"warning: {problem}")
     if (transport or settings.transport) == "stdio":
-        from counsel.doors.standalone import serve as standalone  # noqa: PLC0415
+        from counsel.mcp.standalone import serve as standalone  # noqa: PLC0415
 
         sys.exit(standalone(None))
     asyncio.run(_serve(settings, host or settings.host, settings.port if port is None else port))
@@ -35,7 +35,7 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
 
 async def _serve(settings: Settings, host: str, port: int) -> None:
     from counsel import logs, private  # noqa: PLC0415
-    from counsel.doors import http  # noqa: PLC0415
+    from counsel.http import serve as http  # noqa: PLC0415
 
     private.process()
     logs.setup(settings, stderr=True)
@@ -45,7 +45,7 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         output.words(f"counsel listens: {http.address(at, number)}/mcp (token: {where}). Ctrl-C ends it.")
 
     async def open_engine(home: Path) -> LocalEngine:
-        from counsel.doors.house import GARBAGE, default_engine  # noqa: PLC0415 - when it listens
+        from counsel.daemon.server import GARBAGE, default_engine  # noqa: PLC0415 - when it listens
 
         gc.set_threshold(GARBAGE)
         return await default_engine(home)

@@ -11,14 +11,14 @@ from typing import Any
 import click
 
 from counsel import reach
-from counsel.agents.base import SCOPES, WITH_SERVERS, place
-from counsel.agents.serverform import Server
+from counsel.agents.definitions import SCOPES, WITH_SERVERS, place
+from counsel.agents.server_format import Server
 from counsel.cli import json_option, output
 from counsel.cli import servers_options as option
-from counsel.cli import servers_words as words
-from counsel.configfiles.safewrite import Reader
-from counsel.doors.place import home
-from counsel.servers import fields, pasted
+from counsel.cli import servers_output as words
+from counsel.configfiles.write.safewrite import Reader
+from counsel.front.run_paths import home
+from counsel.servers import fields, paste
 from counsel.servers.service import Servers
 
 
@@ -98,7 +98,7 @@ def add(
         raise click.UsageError("Say which agents: --agent claude,codex or --everywhere.")
     given = option.given(flags)
     if source is not None:
-        found, origin = pasted.servers(option.read(source), name)
+        found, origin = paste.servers(option.read(source), name)
         found = [fields.patched(server, given, literal=literal) for server in found]
     else:
         found, origin = [option.from_flags(name, given, literal=literal)], None

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any
 
-from counsel.agents.base import AGENTS
+from counsel.agents.definitions import AGENTS
 from counsel.cli import output
 from counsel.servers.check import Checked, check, chosen
 from counsel.servers.service import Servers

@@ -8,9 +8,9 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from counsel.agents.base import OTHERS_SCOPES, SCOPES, WITH_SERVERS
-from counsel.agents.serverform import Server
-from counsel.cli import names
+from counsel.agents.definitions import OTHERS_SCOPES, SCOPES, WITH_SERVERS
+from counsel.agents.server_format import Server
+from counsel.cli import name_lists
 from counsel.errors import InvalidArgument
 from counsel.servers import fields
 
@@ -51,7 +51,7 @@ def together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated]
     return decorate
 
 
-agent = names.agents(WITH_SERVERS)
+agent = name_lists.agents(WITH_SERVERS)
 everywhere = click.option(
     "--everywhere", is_flag=True, help="Every client that is installed or was used here, all or none."
 )

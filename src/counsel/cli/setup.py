@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counsel.agents.base import WITH_SETUP
-from counsel.cli import connect, json_option, names, output
+from counsel.agents.definitions import WITH_SETUP
+from counsel.cli import connect, json_option, name_lists, output
 
 if TYPE_CHECKING:
-    from counsel.setup import Step
+    from counsel.cli.setup_plan import Step
 
 _DONE = {
     "added": "registered in {}",
@@ -24,7 +24,7 @@ _DONE = {
 
 
 @click.command()
-@names.agents(WITH_SETUP)
+@name_lists.agents(WITH_SETUP)
 @click.option("--remove", is_flag=True, help="Take back what setup wrote, and nothing else.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
@@ -46,7 +46,7 @@ def setup(
     Each agent's user configuration gets one entry, `counsel`. It can be run again at any time: what is there stays,
     what is outdated is renewed.
     """
-    from counsel.setup import Setup
+    from counsel.cli.setup_plan import Setup
 
     work = Setup(connect.caller().settings)
     steps = work.plan(agents, remove=remove)
@@ -79,7 +79,7 @@ def _show(steps: list[Step]) -> None:
 
 
 def _warn(steps: list[Step]) -> None:
-    from counsel.setup import passing
+    from counsel.cli.setup_plan import passing
 
     if passing(sys.executable) and any(step.changes for step in steps):
         output.words(
@@ -99,11 +99,11 @@ def _ask(count: int, *, as_json: bool) -> None:
 def _check(steps: list[Step], *, as_json: bool) -> None:
     import asyncio
 
-    from counsel import setup_check
+    from counsel.cli import setup_verify
 
-    if not as_json and any(setup_check.has_entry(step) for step in steps):
+    if not as_json and any(setup_verify.has_entry(step) for step in steps):
         output.words("Asking the agents whether they connect …")
-    asyncio.run(setup_check.check(steps, os.environ))
+    asyncio.run(setup_verify.check(steps, os.environ))
 
 
 def _tell(steps: list[Step], *, dry_run: bool) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from counsel.agents.base import WITH_SKILLS
-from counsel.cli import json_option, names, output
+from counsel.agents.definitions import WITH_SKILLS
+from counsel.cli import json_option, output
+from counsel.cli import name_lists as names
 from counsel.errors import Conflict
-from counsel.skills.record import SCOPES, Listing, Skill
+from counsel.skills.model import SCOPES, Listing, Skill
 
 if TYPE_CHECKING:
     from counsel.skills.matrix import Row

@@ -14,4 +14,4 @@ import click
 @click.pass_context
 def stdio(ctx: click.Context) -> None:
     """Speak MCP on stdin and stdout."""
-    sys.exit(import_module("counsel.doors.stdio").main(ctx.args))
+    sys.exit(import_module("counsel.front.main").main(ctx.args))

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from counsel.cli import connect, json_option, output
-from counsel.cli.question import cost
+from counsel.cli.ask_options import cost
 from counsel.types import Json
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -30,7 +30,7 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 @json_option
 def usage(since: int, by: Any, as_json: bool) -> None:
     """Calls, tokens, cost, errors and response times."""
-    from counsel.engine.archive import Archive
+    from counsel.engine.history.archive import Archive
 
     archive = Archive(connect.caller().settings.home)
     try:

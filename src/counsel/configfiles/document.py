@@ -6,7 +6,6 @@ import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
-from counsel.configfiles.content import Content
 from counsel.configfiles.edits import (
     MISSING,
     AddItem,
@@ -21,6 +20,7 @@ from counsel.configfiles.edits import (
     patch,
     without_empty_parents,
 )
+from counsel.configfiles.write.content import Content
 from counsel.errors import ConfigInvalid, Internal
 
 Kind: TypeAlias = Literal["json", "jsonc", "toml"]
@@ -122,10 +122,10 @@ def malformed(what: str, text: str, offset: int) -> ConfigInvalid:
 def parse(text: str, kind: Kind) -> Document:
     """Read a text; `ConfigInvalid` with line and column when it is malformed."""
     if kind == "toml":
-        from counsel.configfiles.tomlspan import TomlDocument  # noqa: PLC0415 - only Codex needs it
+        from counsel.configfiles.toml.edit import TomlDocument  # noqa: PLC0415 - only Codex needs it
 
         return TomlDocument(text)
-    from counsel.configfiles.jsonspan import JsonDocument  # noqa: PLC0415
+    from counsel.configfiles.json.edit import JsonDocument  # noqa: PLC0415
 
     return JsonDocument.read(text, comments=kind == "jsonc")
 

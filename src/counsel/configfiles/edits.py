@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from counsel.configfiles.sparse import Sparse
+from counsel.configfiles.json.sparse import Sparse
 from counsel.records import Record
 
 Path: TypeAlias = tuple[str, ...]

@@ -14,21 +14,24 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from counsel import shortage
+from counsel import resource_errors
 from counsel.caller import Caller
-from counsel.engine import intake, interrupted, metrics, packing, replay, results
-from counsel.engine.cache import AnswerCache
-from counsel.engine.gate import Gate
-from counsel.engine.keyring import Secret
-from counsel.engine.live import LAST_KINDS
-from counsel.engine.ownership import Ownership
-from counsel.engine.routes import Router
-from counsel.engine.runner import Runner
-from counsel.engine.running import Running
-from counsel.engine.store import conversations, jobs
-from counsel.engine.store.database import Database
-from counsel.engine.task import Job
-from counsel.engine.titles import SUMMARY_LENGTH, Summariser, snippet
+from counsel.engine import results
+from counsel.engine.consult import packing
+from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.limiter import Gate
+from counsel.engine.consult.routes import Router
+from counsel.engine.history import usage_report
+from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
+from counsel.engine.jobs import intake, interrupted, replay
+from counsel.engine.jobs.callers import Secret
+from counsel.engine.jobs.events import LAST_KINDS
+from counsel.engine.jobs.model import Job
+from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.jobs.runner import Runner
+from counsel.engine.jobs.running import Running
+from counsel.engine.store.sqlite import conversations, jobs
+from counsel.engine.store.sqlite.database import Database
 from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.models.transport import Transport
 from counsel.requests import JobEvent, Request
@@ -86,7 +89,7 @@ class Engine:
             )
             return await self.runner.begin(arrival)
         except (OSError, MemoryError, RuntimeError) as error:  # RuntimeError: "can't start new thread"
-            if lack := shortage.failure(error, "The question could not be taken"):
+            if lack := resource_errors.failure(error, "The question could not be taken"):
                 raise lack from error
             raise
 
@@ -204,12 +207,12 @@ class Engine:
         """
         return self.runner.busy()
 
-    async def usage(self, since: float, by: metrics.By) -> Json:
-        return {"since": results.iso(since), **await metrics.usage(self.database, since, by)}
+    async def usage(self, since: float, by: usage_report.By) -> Json:
+        return {"since": results.iso(since), **await usage_report.usage(self.database, since, by)}
 
     async def metrics_text(self) -> str:
         """For Prometheus."""
-        return await metrics.prometheus(self.database, self.runner.gate.calls)
+        return await usage_report.prometheus(self.database, self.runner.gate.calls)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

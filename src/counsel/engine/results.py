@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from counsel.engine import packing
-from counsel.engine.live import Live
-from counsel.engine.store.conversations import Message
-from counsel.engine.task import Job, Reply
+from counsel.engine.consult import packing
+from counsel.engine.jobs.events import Live
+from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.store.sqlite.conversations import Message
 from counsel.types import Json, Usage
 
 ICONS = {

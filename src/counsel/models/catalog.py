@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from counsel.agents.base import ASKABLE
-from counsel.dataclass import dataclass
+from counsel.agents.definitions import ASKABLE
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
+from counsel.lazy_dataclass import dataclass
+from counsel.models import catalog_rows as rows_
 from counsel.models import proxies
-from counsel.models import rows as rows_
-from counsel.models.rows import Rows, fold
+from counsel.models.catalog_rows import Rows, fold
 from counsel.models.wires import WIRES
 from counsel.settings import Settings
 from counsel.types import Endpoint, Limits, Model, Provider

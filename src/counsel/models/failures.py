@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, TypeAlias
 
-from counsel.dataclass import dataclass
 from counsel.errors import (
     AuthenticationFailed,
     ContextLengthExceeded,
@@ -19,6 +18,7 @@ from counsel.errors import (
     RateLimited,
     UpstreamError,
 )
+from counsel.lazy_dataclass import dataclass
 from counsel.types import Endpoint, Json, Model
 
 Kind: TypeAlias = Literal[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counsel.jsontext import loads as document
+from counsel.strict_json import loads as document
 
 __all__ = ["MOST_BYTES", "EventParser", "TooLarge", "document"]
 MOST_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answer in their last one

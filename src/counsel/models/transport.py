@@ -17,17 +17,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from counsel import jsontext
+from counsel import strict_json
 from counsel.errors import CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
-from counsel.later import Later
-from counsel.models import allowance, compression, prices, proxies, unreachable
-from counsel.models.clock import Clock
+from counsel.lazy_import import Later
+from counsel.models import answer_limit, compression, network_errors, prices, proxies
+from counsel.models.deadlines import Clock
 from counsel.models.failures import Complained, Complaint, as_error, understand
-from counsel.models.pauses import resumed
-from counsel.models.plain import WholeBody
+from counsel.models.paused_turns import resumed
 from counsel.models.sse import EventParser, TooLarge
+from counsel.models.whole_body import WholeBody
 from counsel.models.wires import WIRES
-from counsel.textbuffer import TextBuffer
+from counsel.text_buffer import TextBuffer
 from counsel.types import (
     Call,
     Endpoint,
@@ -134,7 +134,7 @@ class Transport:
                         raise as_error(await _complaint(response), endpoint, nobody)
                     return await _json_body(response, endpoint)
         except (aiohttp.ClientError, OSError) as error:
-            raise unreachable.explained(endpoint, error) from None
+            raise network_errors.explained(endpoint, error) from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -222,7 +222,7 @@ class _Exchange:
         self._transport, self._prepared = transport, prepared
         self._clock, self._endpoint, self._model = clock, clock.endpoint, model
         self._reader: StreamReader = WIRES[clock.endpoint.provider.wire].reader()
-        self._allowance = allowance.Allowance(clock.limits.answer)
+        self._allowance = answer_limit.Allowance(clock.limits.answer)
         self._parser: EventParser | WholeBody = EventParser(clock.limits.answer + 2**20)
         self._opener = compression.opener("")
         self._pieces: Iterator[bytes] = iter(())  # of the newest chunk
@@ -251,7 +251,7 @@ class _Exchange:
 
     def _unreachable(self, error: BaseException) -> Exception:
         """Another try may find what was not there; it finds no proxy's password, and no open file that we hold."""
-        failed = unreachable.explained(self._endpoint, error)
+        failed = network_errors.explained(self._endpoint, error)
         lasting = isinstance(failed, OutOfResources) or failed.fields.get("status") == 407
         return failed if lasting else _Transient(failed)
 
@@ -307,12 +307,12 @@ class _Exchange:
         label, limit = self._endpoint.provider.label, self._clock.limits.answer
         if not self._allowance.said:
             raise UpstreamError(
-                f"{label} sent more than {allowance.megabytes(limit)} and no word of an answer.",
+                f"{label} sent more than {answer_limit.megabytes(limit)} and no word of an answer.",
                 hint="Ask again, ask another model, or raise COUNSEL_MAX_ANSWER_BYTES.",
                 provider=self._endpoint.provider.name,
             )
         self._ended = self._closed_early = True
-        return [allowance.notice(label, limit), Finished("length", self._model.wire_id)]
+        return [answer_limit.notice(label, limit), Finished("length", self._model.wire_id)]
 
     def _count(self, events: list[Event]) -> None:
         for event in events:
@@ -323,7 +323,7 @@ class _Exchange:
             self.passed_on = True
             if kind is Text or kind is Thinking:
                 delta: str = event.delta  # type: ignore[union-attr]
-                self._unreported += 2 * allowance.size(delta) - len(delta)
+                self._unreported += 2 * answer_limit.size(delta) - len(delta)
                 if kind is Text:
                     self._text.append(delta)
 
@@ -423,7 +423,7 @@ class _Exchange:
 
     def _refused(self, complaint: Complaint) -> Exception:
         if complaint.status == 407 and (proxy := self._endpoint.network.proxy):
-            return unreachable.refused_by_proxy(self._endpoint, proxy, 407)
+            return network_errors.refused_by_proxy(self._endpoint, proxy, 407)
         error = as_error(complaint, self._endpoint, self._model, **self._partial())
         return _Transient(error, complaint.retry_after) if complaint.retryable else error
 
@@ -522,7 +522,7 @@ async def _complaint(response: aiohttp.ClientResponse) -> Complaint:
             await _body(response, _MOST_ERROR_BYTES, held)
     body: Any = None
     with suppress(ValueError):
-        body = jsontext.loads(bytes(held))
+        body = strict_json.loads(bytes(held))
     return understand(response.status, body, response.headers)
 
 
@@ -534,9 +534,9 @@ async def _json_body(response: aiohttp.ClientResponse, endpoint: Endpoint) -> Js
         held = bytearray()
         await _body(response, _MOST_LISTING_BYTES, held)
         if len(held) > _MOST_LISTING_BYTES:
-            what = f"more than {allowance.megabytes(_MOST_LISTING_BYTES)}"
+            what = f"more than {answer_limit.megabytes(_MOST_LISTING_BYTES)}"
             held.clear()
-        body = jsontext.loads(bytes(held))
+        body = strict_json.loads(bytes(held))
     except ValueError:
         body = None
     if not isinstance(body, dict):

@@ -13,7 +13,7 @@ check.py     connect to a server and ask for its tools
 service.py   `Servers`: the operations, for the command line, HTTP and Python
 """
 
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 from counsel.servers.service import Servers
 
 __all__ = ["Server", "Servers"]

@@ -11,9 +11,9 @@ from http import HTTPStatus
 from typing import IO, Any
 
 from counsel.agents import trust
-from counsel.agents.base import AGENTS, Place
-from counsel.dataclass import dataclass
+from counsel.agents.definitions import AGENTS, Place
 from counsel.errors import InvalidArgument
+from counsel.lazy_dataclass import dataclass
 from counsel.servers import starting
 from counsel.servers.connecting import Heard, connected, every_tool, load, reason, tail
 from counsel.servers.formats import FORMATS

@@ -11,8 +11,8 @@ from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any
 
 from counsel import __version__
-from counsel.agents.base import AGENTS
-from counsel.agents.serverform import Server
+from counsel.agents.definitions import AGENTS
+from counsel.agents.server_format import Server
 from counsel.servers import secrets
 from counsel.servers.starting import Start
 from counsel.untrusted import absolute_paths
@@ -83,7 +83,7 @@ async def _transport(start: Start, errors: IO[str], heard: Heard) -> AsyncIterat
         yield _started(start, errors)
         return
     headers = dict(server.headers)
-    from counsel.servers.bounds import http_client
+    from counsel.servers.message_limits import http_client
 
     if server.transport == "sse":
         from mcp.client.sse import sse_client
@@ -107,7 +107,7 @@ def _noting(http: Any, note: Callable[[Any], Any]) -> Any:
 def _started(start: Start, errors: IO[str]) -> Any:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    from counsel.servers.bounds import bound_stdio
+    from counsel.servers.message_limits import bound_stdio
 
     bound_stdio()
     server = start.server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from counsel.configfiles.safewrite import Planned
+from counsel.configfiles.write.safewrite import Planned
 
 _CONTEXT = 3
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from counsel.agents.jsonservers import with_token
+from counsel.agents.json_server_format import with_token
 from counsel.agents.references import as_text, bare, from_person, plain
-from counsel.agents.serverform import TRANSPORTS, Server, script_of, translated
+from counsel.agents.server_format import TRANSPORTS, Server, script_of, translated
 from counsel.errors import InvalidArgument
 from counsel.servers import secrets
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from counsel.agents.base import WITH_SERVERS, Place, locate
-from counsel.agents.serverform import Format, Home, there
+from counsel.agents.definitions import WITH_SERVERS, Place, locate
+from counsel.agents.server_format import Format, Home, there
 from counsel.errors import InvalidArgument
 
 

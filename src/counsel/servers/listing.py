@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counsel.agents.base import AgentName, Place, Scope
+from counsel.agents.definitions import AgentName, Place, Scope
 from counsel.agents.references import plain
-from counsel.agents.serverform import Entry, Home, Server, Unreadable, translated
+from counsel.agents.server_format import Entry, Home, Server, Unreadable, translated
 from counsel.configfiles.edits import MISSING
-from counsel.configfiles.safewrite import Reader
+from counsel.configfiles.write.safewrite import Reader
 from counsel.errors import CounselError
 from counsel.records import Record
-from counsel.servers import layers, own, secrets
+from counsel.servers import codex_layers, secrets, self_entry
 from counsel.servers.formats import FORMATS, homes
 
 
@@ -97,7 +97,7 @@ def listing(
         form = FORMATS[agent]  # imports the client's module
         rows: list[Found] = []
         places = [*homes(form, place), *form.others(place, reader)]
-        beneath = layers.beneath(form, places, reader) if form.layered else {}
+        beneath = codex_layers.beneath(form, places, reader) if form.layered else {}
         for home in places:
             rows += _at(place, home, reader, problems, beneath.get(home.target.path, {}))
         found += _shadowed(rows, form.precedence, next((home for home in places if home.alone), None))
@@ -127,7 +127,7 @@ def _at(
     rows = []
     for name, entry in entries.items():
         if name in beneath:
-            entry = layers.merged(beneath[name], entry)  # noqa: PLW2901
+            entry = codex_layers.merged(beneath[name], entry)  # noqa: PLW2901
         try:
             server = FORMATS[home.agent].read(name, entry)
         except Unreadable as error:
@@ -183,8 +183,8 @@ def _differences(rows: list[Found]) -> tuple[str, ...]:
     if len({row.server.transport for row in rows}) > 1:
         return ("transport",)
     lacking = {name for row in rows for name in FORMATS[row.agent].lacks}
-    if all(own.is_ours(row.server) for row in rows):
-        lacking |= own.BY_AGENT
+    if all(self_entry.is_ours(row.server) for row in rows):
+        lacking |= self_entry.BY_AGENT
     meant = [row.server.means() for row in rows]
     fields = dict.fromkeys(name for one in meant for name in one)
     return tuple(

@@ -6,17 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from counsel.agents.base import AGENTS, AgentName, Place
+from counsel.agents.definitions import AGENTS, AgentName, Place
 from counsel.agents.references import Untranslatable
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable
-from counsel.configfiles import safewrite
+from counsel.agents.server_format import Entry, Format, Home, Server, Switch, Unreadable
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, Rename, alike, intended, lookup, patch
 from counsel.configfiles.edits import Path as Keys
-from counsel.configfiles.safewrite import Planned, Reader, Target
+from counsel.configfiles.write import safewrite
+from counsel.configfiles.write.safewrite import Planned, Reader, Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
-from counsel.servers import fields, layers
-from counsel.servers.fitting import fit, refuse_name, refuse_unusable, untranslatable
+from counsel.servers import codex_layers, fields
+from counsel.servers.adapt import fit, refuse_name, refuse_unusable, untranslatable
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found
 
@@ -159,7 +159,7 @@ class Planner:
     def _refuse_broken_layers(self) -> None:
         """Once all steps are known: a server may be taken out of two files by one command."""
         for (agent, name), after in self._layers.items():
-            error = layers.refusal(FORMATS[agent], self.place, self.reader, name, after)
+            error = codex_layers.refusal(FORMATS[agent], self.place, self.reader, name, after)
             for result in self._results:
                 if error and result.agent == agent and name in result.names and result.path in after:
                     result.refuse(error)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from counsel.agents.references import REFERENCE
-from counsel.agents.serverform import Server
+from counsel.agents.server_format import Server
 
 # Patterns are compiled when they are first needed (by `re` itself): all of them at once would be a tenth of a start.
 _WORDS = frozenset(

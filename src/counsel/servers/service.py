@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counsel import reach
-from counsel.agents.base import AGENTS, OTHERS_SCOPES, SCOPES, WITH_SERVERS, Place, place
-from counsel.agents.serverform import Home, Server
-from counsel.configfiles import safewrite
-from counsel.configfiles.content import whole
+from counsel.agents.definitions import AGENTS, OTHERS_SCOPES, SCOPES, WITH_SERVERS, Place, place
+from counsel.agents.server_format import Home, Server
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
-from counsel.configfiles.safewrite import Change, Planned, Reader, Target
+from counsel.configfiles.write import safewrite
+from counsel.configfiles.write.content import whole
+from counsel.configfiles.write.safewrite import Change, Planned, Reader, Target
 from counsel.errors import CounselError, InvalidArgument, NotFound
 from counsel.records import Record
 from counsel.servers.formats import format_of, homes, is_present
@@ -23,7 +23,7 @@ from counsel.servers.listing import Found, Listing, problem_words
 from counsel.servers.listing import listing as list_servers
 
 if TYPE_CHECKING:
-    from counsel.configfiles.journal import Journal, Operation
+    from counsel.configfiles.write.undo_log import Journal, Operation
     from counsel.servers.planning import Plan, Planner
 
 
@@ -54,7 +54,7 @@ class Servers:
 
     @cached_property
     def journal(self) -> Journal:
-        from counsel.configfiles.journal import Journal  # noqa: PLC0415 - listing needs none
+        from counsel.configfiles.write.undo_log import Journal  # noqa: PLC0415 - listing needs none
 
         return Journal(self.home)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from counsel import untrusted
 from counsel.agents import trust
-from counsel.agents.base import AGENTS, Place
+from counsel.agents.definitions import AGENTS, Place
 from counsel.agents.references import REFERENCE, plain
-from counsel.agents.serverform import Server, translated
+from counsel.agents.server_format import Server, translated
 from counsel.errors import InvalidArgument
 from counsel.records import Record
 from counsel.servers import secrets

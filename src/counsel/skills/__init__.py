@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from counsel.skills.check import check_skill
     from counsel.skills.discover import list_skills, matching
     from counsel.skills.matrix import skill_matrix
-    from counsel.skills.record import Listing, Problem, Skill
+    from counsel.skills.model import Listing, Problem, Skill
     from counsel.skills.share import share_skill
     from counsel.skills.show import show_skill
     from counsel.skills.unshare import undo_sharing, unshare_skill

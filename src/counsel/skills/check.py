@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from counsel.dataclass import dataclass
+from counsel.lazy_dataclass import dataclass
 from counsel.skills.frontmatter import Frontmatter, words
-from counsel.skills.yamlite import Mapping, Scalar
+from counsel.skills.yaml.reader import Mapping, Scalar
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME = 64

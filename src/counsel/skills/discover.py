@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from counsel import reach
-from counsel.agents.base import WITH_SKILLS, Place, place
+from counsel.agents.definitions import WITH_SKILLS, Place, place
 from counsel.errors import InvalidArgument
-from counsel.skills.copies import with_drift
-from counsel.skills.record import SCOPES, Listing, Skill
-from counsel.skills.shelf import Shelf
+from counsel.skills.drift import with_drift
+from counsel.skills.model import SCOPES, Listing, Skill
+from counsel.skills.scanner import Shelf
 
 
 class Room(Protocol):

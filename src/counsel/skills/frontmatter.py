@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from counsel.dataclass import dataclass
-from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+from counsel.lazy_dataclass import dataclass
+from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 FORGIVING = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)
 _LINE = re.compile(r"[ \t]*([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)$")

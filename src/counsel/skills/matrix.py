@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
-from counsel.agents.base import WITH_SKILLS
-from counsel.dataclass import dataclass
-from counsel.skills.copies import drifted, grouped
-from counsel.skills.record import Skill
+from counsel.agents.definitions import WITH_SKILLS
+from counsel.lazy_dataclass import dataclass
+from counsel.skills.drift import drifted, grouped
+from counsel.skills.model import Skill
 
 Cell: TypeAlias = Literal["own", "shared", "disabled", "untrusted", "refused", "missing"]
 

@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from counsel.agents.base import AGENTS, WITH_SKILLS, Place
-from counsel.dataclass import dataclass
+from counsel.agents.definitions import AGENTS, WITH_SKILLS, Place
 from counsel.errors import Conflict, InvalidArgument
-from counsel.skills.copies import drifted, folder_digest
+from counsel.lazy_dataclass import dataclass
 from counsel.skills.discover import list_skills, room, standing
-from counsel.skills.journal import Deed, Journal, new_id, restore
-from counsel.skills.record import Listing, Skill
+from counsel.skills.drift import drifted, folder_digest
+from counsel.skills.model import Listing, Skill
 from counsel.skills.show import named
+from counsel.skills.undo_log import Deed, Journal, new_id, restore
 
 Kind: TypeAlias = Literal["link", "copy"]
 # `beside`: nothing is in the place, but an agent has another skill of that name elsewhere

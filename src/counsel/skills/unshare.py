@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from counsel.errors import Conflict, NotFound
-from counsel.skills.copies import folder_digest
 from counsel.skills.discover import standing
-from counsel.skills.journal import Deed, Journal, restore
+from counsel.skills.drift import folder_digest
 from counsel.skills.share import Sharing, Step, known_agents
+from counsel.skills.undo_log import Deed, Journal, restore
 
 
 def unshare_skill(

@@ -19,7 +19,7 @@ from counsel.errors import (
     TimedOut,
     UpstreamError,
 )
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.models.transport import Transport
 from counsel.models.wires import WIRES
 from counsel.types import (
@@ -42,7 +42,7 @@ from counsel.types import (
 from fake import FakeAPI
 
 KEY = "sk-secret-0123456789abcdef"
-SHIPPED = rows.shipped()
+SHIPPED = catalog_rows.shipped()
 # xAI searches on the Responses wire: that way to it is a provider of its own here.
 PROVIDERS = [
     *SHIPPED.providers.values(),

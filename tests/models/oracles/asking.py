@@ -40,7 +40,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 from pydantic_ai.tools import ToolDefinition
 
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.models.transport import Transport
 from counsel.types import (
     EFFORTS,
@@ -104,7 +104,7 @@ def searching(model: Model, provider: Provider) -> tuple[Model, Provider]:
 
 
 def questions() -> Iterator[Question]:
-    shipped = rows.shipped()
+    shipped = catalog_rows.shipped()
     for model in shipped.models.values():
         provider = shipped.providers[model.provider]
         if provider.name == "local":

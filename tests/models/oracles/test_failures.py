@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from counsel.errors import CounselError
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.types import Call, Turn
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
@@ -31,7 +31,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 async def test_kinds(asking: ModuleType, provider: str, kind: str) -> None:
     code, name = KINDS[kind]
-    shipped = rows.shipped()
+    shipped = catalog_rows.shipped()
     call = Call((Turn("user", "hello"),))
     asked = asking.Question(kind, shipped.models[MODELS[provider]], shipped.providers[provider], call)
     async with asking.both_ways() as both:

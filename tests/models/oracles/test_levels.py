@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counsel.models import rows
+from counsel.models import catalog_rows
 from counsel.types import EFFORTS, Call, Knobs, Turn
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
@@ -21,8 +21,8 @@ LISTED = {(model, level) for line in TABLE for model in line["models"] for level
 # pydantic-ai asks X.AI and Mistral through SDKs of their own, which are not here.
 @pytest.mark.parametrize("name", ["openai", "anthropic", "google", "deepseek", "openrouter"])
 async def test_levels(asking: ModuleType, name: str) -> None:
-    provider = rows.shipped().providers[name]
-    models = [model for model in rows.shipped().models.values() if model.provider == name]
+    provider = catalog_rows.shipped().providers[name]
+    models = [model for model in catalog_rows.shipped().models.values() if model.provider == name]
     differ: set[tuple[str, str]] = set()
     async with asking.both_ways() as both:
         for model in models:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counsel.agents.base import Place
 from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
-from counsel.agents.serverform import Home, filled, there
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.agents.definitions import Place
+from counsel.agents.server_format import Home, filled, there
+from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
-from counsel.skills.shelf import Shelf
+from counsel.skills.scanner import Shelf
 
 _HANDED = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counsel.agents.base import Place
-from counsel.skills.record import Root
-from counsel.skills.shelf import SKILL_FILE, Shelf, real_path
+from counsel.agents.definitions import Place
+from counsel.skills.model import Root
+from counsel.skills.scanner import SKILL_FILE, Shelf, real_path
 
 _FOLDER_SOURCES = ("directory", "file")  # no set: what is looked up may be any JSON
 

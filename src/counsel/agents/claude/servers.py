@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place
-from counsel.agents.jsonservers import TYPES, read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch, Unreadable, there
+from counsel.agents.definitions import Place
+from counsel.agents.json_server_format import TYPES, read_entry, write_entry
+from counsel.agents.server_format import Entry, Format, Home, Server, Switch, Unreadable, there
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.configfiles.write.safewrite import Reader, Target
 
 _OWN = {"timeout": "timeout"}
 # What the client writes around the first thing that it keeps about a project (golden/claude/stdio-local).

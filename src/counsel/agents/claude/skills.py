@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from counsel import reach
-from counsel.agents.base import Place
 from counsel.agents.claude.plugins import plugin_roots
+from counsel.agents.definitions import Place
 from counsel.skills.frontmatter import words
-from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import SKILL_FILE, Found, Shape, Shelf, SkillFile
-from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+from counsel.skills.model import Root, Skill
+from counsel.skills.scanner import SKILL_FILE, Found, Shape, Shelf, SkillFile
+from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 AGENT = "claude"
 LARGEST = 1_000_000  # bytes; a larger SKILL.md is not loaded

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from counsel.agents.base import Place
 from counsel.agents.codex.plugins import Plugin, enabled_plugins, manifest_file
-from counsel.agents.serverform import Home
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.agents.definitions import Place
+from counsel.agents.server_format import Home
+from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
-from counsel.skills.shelf import Shelf
+from counsel.skills.scanner import Shelf
 
 
 def homes(place: Place, reader: Reader, config: dict[str, Any]) -> Iterator[Home]:

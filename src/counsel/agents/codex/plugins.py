@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counsel.agents.base import Place
-from counsel.skills.record import Root
-from counsel.skills.shelf import Shelf
+from counsel.agents.definitions import Place
+from counsel.skills.model import Root
+from counsel.skills.scanner import Shelf
 
 MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 

@@ -23,11 +23,11 @@ from typing import Any
 
 from counsel import __version__, reach
 from counsel.agents import driver, failures, images
-from counsel.agents.base import AGENTS, place
 from counsel.agents.codex import exec as exec_
+from counsel.agents.definitions import AGENTS, place
+from counsel.agents.detect import Installed, first_set, inside, read_json
 from counsel.agents.driver import Ask, Busy, NotSpoken, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
-from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.caller import Caller
 from counsel.configfiles.document import parse

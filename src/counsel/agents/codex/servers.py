@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place, Scope
+from counsel.agents.definitions import Place, Scope
 from counsel.agents.references import Untranslatable
-from counsel.agents.serverform import (
+from counsel.agents.server_format import (
     Entry,
     Format,
     Home,
@@ -34,7 +34,7 @@ from counsel.agents.serverform import (
 )
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Edit, Put, lookup
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.configfiles.write.safewrite import Reader, Target
 
 _KNOWN = frozenset(
     [

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from counsel import reach
-from counsel.agents.base import Place
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
+from counsel.agents.definitions import Place
 from counsel.configfiles import document
 from counsel.errors import ConfigInvalid
-from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, real_path, settings_text
-from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+from counsel.skills.model import Root, Skill
+from counsel.skills.scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
+from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 AGENT = "codex"
 ADMIN = Path("/etc/codex/skills")

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from counsel import reach
 from counsel.agents import driver, failures, images, prompt
-from counsel.agents.base import AGENTS, place
+from counsel.agents.definitions import AGENTS, place
+from counsel.agents.detect import Installed, first_set, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
-from counsel.agents.installed import Installed, first_set, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller

@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place
-from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, has_key
-from counsel.configfiles.safewrite import Target
+from counsel.agents.definitions import Place
+from counsel.agents.json_server_format import read_entry, write_entry
+from counsel.agents.server_format import Entry, Format, Home, Server, has_key
+from counsel.configfiles.write.safewrite import Target
 
 _OWN = {"include_tools": "enabledTools"}
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from counsel.agents.base import Place
-from counsel.skills.record import Root, Scope, Skill
-from counsel.skills.shelf import Found, Shape, Shelf
-from counsel.skills.yamlite import Dialect, Mapping, Node, Scalar, YamlError, parse
+from counsel.agents.definitions import Place
+from counsel.skills.model import Root, Scope, Skill
+from counsel.skills.scanner import Found, Shape, Shelf
+from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 AGENT = "cursor"
 FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in several, the first is used

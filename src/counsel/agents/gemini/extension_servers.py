@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.base import Place
-from counsel.agents.serverform import Home, filled
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.agents.definitions import Place
+from counsel.agents.server_format import Home, filled
+from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 
 

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from counsel import reach
-from counsel.agents import driver, failures, images, local_servers, prompt, startfolder, trust
-from counsel.agents.base import AGENTS, place
+from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
+from counsel.agents.definitions import AGENTS, place
+from counsel.agents.detect import Installed, first_set, inside, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
-from counsel.agents.gemini import record
+from counsel.agents.gemini import session_file
 from counsel.agents.gemini.servers import FORMAT
-from counsel.agents.installed import Installed, first_set, inside, read_json
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
@@ -85,7 +85,7 @@ def command(ask: Ask) -> Command:
     if ask.session:
         argv += ["--resume", ask.session]
     for folder in ask.other_folders:
-        argv += ["--include-directories", str(startfolder.link(ask.place, folder))]
+        argv += ["--include-directories", str(start_folder.link(ask.place, folder))]
     words = ask.prompt
     if pictures := images.paths(ask):
         words = f"{words}\n\n{prompt.images_block(pictures)}"
@@ -208,7 +208,7 @@ class Reader(driver.Reader):
             return []
         home = place(self.ask.env, self.ask.cwd).gemini_dir()
         said = ["".join(pieces) for pieces in self._said]
-        void = record.voids(said, record.messages(home, self._session, self._began))
+        void = session_file.voids(said, session_file.messages(home, self._session, self._began))
         if void is None:
             return []
         right = [text[length:] for text, length in zip(said, void, strict=True)]

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place, Scope
-from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server, Switch, has_key, there, with_script
+from counsel.agents.definitions import Place, Scope
+from counsel.agents.json_server_format import read_entry, write_entry
+from counsel.agents.server_format import Entry, Format, Home, Server, Switch, has_key, there, with_script
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.configfiles.write.safewrite import Reader, Target
 
 _OWN = {"timeout": "timeout", "include_tools": "includeTools", "exclude_tools": "excludeTools"}
 _BLOCKED = ("PYTHONPATH",)  # the client takes these out of a server's environment

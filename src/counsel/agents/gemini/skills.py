@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.base import AGENTS, Place, locate
-from counsel.agents.installed import inside
-from counsel.skills.record import Root, Skill
-from counsel.skills.shelf import Found, Shape, Shelf, SkillFile, real_path, settings_text
-from counsel.skills.yamlite import Dialect, Mapping, Scalar, YamlError, parse
+from counsel.agents.definitions import AGENTS, Place, locate
+from counsel.agents.detect import inside
+from counsel.skills.model import Root, Skill
+from counsel.skills.scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
+from counsel.skills.yaml.reader import Dialect, Mapping, Scalar, YamlError, parse
 
 AGENT = "gemini"
 TWO_LEVELS = Shape(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from counsel.agents import acp, driver, failures, images, local_servers
-from counsel.agents.base import AGENTS, Place, place
+from counsel.agents.definitions import AGENTS, Place, place
+from counsel.agents.detect import Installed, first_set, read_json
 from counsel.agents.driver import Ask
-from counsel.agents.installed import Installed, first_set, read_json
 from counsel.agents.opencode.servers import FORMAT, folder
 from counsel.agents.process import Command
 from counsel.agents.sandbox import Level

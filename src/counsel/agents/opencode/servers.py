@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place, Scope
-from counsel.agents.jsonservers import with_token
+from counsel.agents.definitions import Place, Scope
+from counsel.agents.json_server_format import with_token
 from counsel.agents.references import REFERENCE, Syntax, Untranslatable
-from counsel.agents.serverform import (
+from counsel.agents.server_format import (
     Entry,
     Format,
     Home,
@@ -36,7 +36,7 @@ from counsel.agents.serverform import (
 )
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import Edit, Put, lookup
-from counsel.configfiles.safewrite import Reader, Target
+from counsel.configfiles.write.safewrite import Reader, Target
 
 _OWN_REFERENCE = re.compile(r"\{(env|file):([^}]+)\}")
 _NAMES = ("opencode.jsonc", "opencode.json")  # the stronger first

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.base import Place
-from counsel.agents.jsonservers import read_entry, write_entry
-from counsel.agents.serverform import Entry, Format, Home, Server
-from counsel.configfiles.safewrite import Target
+from counsel.agents.definitions import Place
+from counsel.agents.json_server_format import read_entry, write_entry
+from counsel.agents.server_format import Entry, Format, Home, Server
+from counsel.configfiles.write.safewrite import Target
 
 
 def _write_text(text: str) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
+from counsel.models.wires.call_settings import given, joined, options, settle
 from counsel.models.wires.openai_chat import parsed_arguments
-from counsel.models.wires.wishes import given, joined, options, settle
+from counsel.text import is_blank
 from counsel.types import (
     Call,
     Endpoint,
@@ -30,7 +31,6 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
-from counsel.unicode import is_blank
 
 VERSION = "2026-10-21"
 # The newest version refuses `temperature` outright; models that still take it take it under the old one.

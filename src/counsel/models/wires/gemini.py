@@ -11,8 +11,9 @@ from urllib.parse import quote
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
-from counsel.models.wires.wishes import Wishes, given, joined, options, settle
-from counsel.textbuffer import TextBuffer
+from counsel.models.wires.call_settings import Wishes, given, joined, options, settle
+from counsel.text import is_blank
+from counsel.text_buffer import TextBuffer
 from counsel.types import (
     Call,
     Endpoint,
@@ -32,7 +33,6 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
-from counsel.unicode import is_blank
 
 OUR_ID = "gemini_call_"  # older models name no ids: ours stay with us
 # Gemini 3 refuses a call of its own that comes back without its signature, unless this stands there.

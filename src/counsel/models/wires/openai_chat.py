@@ -7,14 +7,15 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counsel import jsontext
+from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
+from counsel.models.wires.call_settings import Wishes, given, joined, options, settle
 from counsel.models.wires.think_tags import ThinkTags
-from counsel.models.wires.wishes import Wishes, given, joined, options, settle
 from counsel.pieces import missing
-from counsel.textbuffer import TextBuffer
+from counsel.text import is_blank
+from counsel.text_buffer import TextBuffer
 from counsel.types import (
     Call,
     Endpoint,
@@ -33,7 +34,6 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
-from counsel.unicode import is_blank
 
 
 class OpenAIChat:
@@ -145,7 +145,7 @@ def source_name(title: str | None, url: str) -> str:
 def parsed_arguments(raw: str | None) -> Json:
     """A model can be cut off inside its arguments or write no JSON: the tool then says what is missing."""
     try:
-        read = jsontext.loads(raw or "{}")
+        read = strict_json.loads(raw or "{}")
     except ValueError:
         return {}
     return read if isinstance(read, dict) else {}

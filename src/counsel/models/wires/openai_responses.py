@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.failures import Complained
+from counsel.models.wires.call_settings import given, joined, options, settle
 from counsel.models.wires.openai_chat import bearer, parsed_arguments, source_name, told_cost
-from counsel.models.wires.wishes import given, joined, options, settle
 from counsel.pieces import missing
+from counsel.text import is_blank
 from counsel.types import (
     Call,
     Endpoint,
@@ -32,7 +33,6 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
-from counsel.unicode import is_blank
 
 
 class OpenAIResponses:

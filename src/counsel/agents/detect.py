@@ -1,0 +1,73 @@
+"""Is an agent here, which version, can it answer? Found by looking at files: no agent is started."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counsel.agents.definitions import Agent, locate
+from counsel.lazy_dataclass import dataclass
+from counsel.skills.comments import without_comments
+
+if TYPE_CHECKING:  # skills are listed without it
+    from counsel.caller import Caller
+
+_VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:[-+.][\w.]+)?)").fullmatch
+_ABOVE = 4  # folders above the program in which its package.json may stand
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """`logged_in` None: it cannot be told without asking the agent (a system keychain)."""
+
+    path: Path | None = None
+    version: str | None = None
+    logged_in: bool | None = False
+    reason: str = ""  # why it cannot be used, or how it is logged in
+
+    @property
+    def usable(self) -> bool:
+        """Certain enough for `auto`: an agent that may hang at a login is not tried unasked."""
+        return self.path is not None and self.logged_in is True
+
+
+def version(program: Path) -> str | None:
+    """From the package.json that it was installed with, or from its path (`…/versions/2.1.325`)."""
+    real = program.resolve()
+    for folder in list(real.parents)[:_ABOVE]:
+        if found := read_json(folder / "package.json").get("version"):
+            return str(found)
+    return next((found[1] for part in reversed(real.parts) if (found := _VERSION(part))), None)
+
+
+def describe(agent: Agent, caller: Caller, login: tuple[bool | None, str]) -> Installed:
+    program = locate(agent, caller.env)
+    if program is None:
+        return Installed(reason=f"not installed: {agent.install}")
+    logged_in, how = login
+    reason = how if logged_in is not False else f"not logged in: {agent.login}"
+    return Installed(program, version(program), logged_in, reason)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object, with comments or without; {} when it is not there, not readable or not an object."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        found = json.loads(without_comments(text) if "//" in text or "/*" in text else text)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def inside(value: Any, *keys: str) -> Any:
+    """What stands below these keys; None where something else stands on the way: a person may have typed it."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def first_set(env: Mapping[str, str], *names: str) -> str | None:
+    return next((name for name in names if env.get(name)), None)

@@ -1,0 +1,152 @@
+"""A client of a session's askModel socket, standard library only: copy it or import it.
+
+    client = AskClient(path)                       # the `socket` that `counsel ask-service` printed
+    answer = client.ask("codex", "Is this lock needed?", session_tag="review", on_partial=print)
+
+Safe to use from many threads: each question has a connection of its own. A service that is being restarted is waited
+for, with growing pauses; a question whose connection broke is asked again, since the service stopped the first.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from typing import Any
+
+from counsel.lazy_dataclass import dataclass
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Answer:
+    text: str
+    session_tag: str | None = None
+    continuation_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class AskError(Exception):
+    """The service's own failure; `code` is one of counsel's error codes, `details` its fields."""
+
+    def __init__(self, message: str, code: str = "INTERNAL", details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.details = details or {}
+
+
+class AskClient:
+    """`timeout` bounds a question with all that is tried for it; `patience` how long a missing service is waited for."""
+
+    def __init__(
+        self, path: str, *, timeout: float = 600.0, patience: float = 10.0, attempts: int = 3
+    ) -> None:
+        self.path = path
+        self.timeout = timeout
+        self.patience = patience
+        self.attempts = attempts
+
+    def ask(
+        self,
+        model: str,
+        prompt: str,
+        *,
+        session_tag: str | None = None,
+        on_partial: Callable[[str, int], None] | None = None,
+        on_restart: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Answer:
+        """The answer, or `AskError`. `on_partial` gets each piece and its place: what stood behind that place is void.
+
+        `on_restart` is told why something became void, and who speaks now; an empty piece follows.
+        """
+        request = {
+            "requestId": f"askmodel_{uuid.uuid4().hex}",
+            "model": model,
+            "prompt": prompt,
+            "sessionTag": session_tag,
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "stream": on_partial is not None,
+        }
+        until = time.monotonic() + self.timeout
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return self._try(request, until, on_partial, on_restart)
+            except TimeoutError:
+                raise AskError(f"No answer within {self.timeout:g} s.", "TIMEOUT") from None
+            except OSError as error:
+                if attempt == self.attempts:
+                    words = f"The askModel service at {self.path} cannot be reached: {error}."
+                    raise AskError(words, "PROVIDER_UNAVAILABLE") from error
+        raise AssertionError("attempts must be at least 1")
+
+    def _try(
+        self,
+        request: dict[str, Any],
+        until: float,
+        on_partial: Callable[[str, int], None] | None,
+        on_restart: Callable[[dict[str, Any]], None] | None,
+    ) -> Answer:
+        with self._connected(until) as connection:
+            connection.settimeout(_left(until))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            for line in _lines(connection, until):
+                if line.get("requestId") != request["requestId"]:
+                    if line.get("requestId") is None and line.get("error"):  # it could not read our line
+                        raise AskError(line["error"], line.get("code", "INTERNAL"), line.get("details"))
+                elif "partial" in line:
+                    if on_restart is not None and "restarted" in line:
+                        on_restart(line["restarted"])
+                    if on_partial is not None:
+                        on_partial(line["partial"], line.get("offset", 0))
+                elif line.get("error") is not None:
+                    raise AskError(line["error"], line.get("code", "INTERNAL"), line.get("details"))
+                else:
+                    return Answer(
+                        line["text"],
+                        line.get("sessionTag"),
+                        line.get("continuationId"),
+                        line.get("metadata") or {},
+                    )
+        raise ConnectionResetError("it hung up before its answer")
+
+    def _connected(self, until: float) -> socket.socket:
+        pause, patience = _FIRST_PAUSE, min(until, time.monotonic() + self.patience)
+        while True:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.connect(self.path)
+            except OSError:
+                connection.close()
+                if time.monotonic() + pause > patience:
+                    raise
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many do not come at once
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return connection
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _lines(connection: socket.socket, until: float) -> Iterator[dict[str, Any]]:
+    kept = bytearray()
+    while True:
+        connection.settimeout(_left(until))
+        data = connection.recv(_CHUNK)
+        if not data:
+            return
+        kept += data
+        if b"\n" in data:
+            *whole, rest = bytes(kept).split(b"\n")
+            kept = bytearray(rest)
+            yield from (json.loads(line) for line in whole if line.strip())

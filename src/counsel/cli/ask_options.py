@@ -1,0 +1,211 @@
+"""What `ask` and `consensus` have in common: their options, the prompt from stdin, the job's course."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from counsel.cli import output
+from counsel.cli.live_output import Telling
+from counsel.errors import CounselError
+from counsel.requests import Engine
+from counsel.types import EFFORTS, Json
+
+Decorated = Callable[..., Any]
+
+_OPTIONS = (
+    click.option(
+        "-f", "--file", "files", multiple=True, metavar="FILE", help="A file to send; FILE{10:50} for lines."
+    ),
+    click.option(
+        "-i", "--image", "images", multiple=True, metavar="IMAGE", help="An image file or data URL to send."
+    ),
+    click.option(
+        "-c",
+        "--continue",
+        "continuation_id",
+        metavar="ID",
+        help="Go on with a conversation, or name a new one.",
+    ),
+    click.option("--effort", type=click.Choice(EFFORTS), help="How much a thinking model thinks."),
+    click.option("--temperature", type=click.FloatRange(0, 1), help="0 is focused, 1 is creative."),
+    click.option("--verbosity", type=click.Choice(["low", "medium", "high"]), help="How long the answer is."),
+    click.option("--web", is_flag=True, help="Let the model search the web."),
+    click.option(
+        "--tool",
+        "tools",
+        multiple=True,
+        metavar="SERVER",
+        help="An MCP server of your agents that the model may use, if COUNSEL_SHARED_TOOLS allows it.",
+    ),
+    click.option("--background", is_flag=True, help="Return at once; `counsel jobs ID` has the answer."),
+    click.option("--export", metavar="DIR", help="Write the conversation into a folder under DIR."),
+    click.option(
+        "--cwd",
+        type=click.Path(exists=True, file_okay=False),
+        metavar="DIR",
+        help="The folder that relative paths start from.",
+    ),
+)
+
+
+def models_like(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    """For shell completion: whom one can ask."""
+    from counsel import settings
+    from counsel.agents.definitions import ASKABLE
+    from counsel.models.catalog import Catalog
+
+    rows = Catalog.load(settings.load()).models()
+    names = [name for row in rows if row.available for name in (row.model.id, *row.model.aliases)]
+    return [name for name in ("auto", *ASKABLE, *names) if name.startswith(begun)]
+
+
+def options(command: Decorated) -> Decorated:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def common(given: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a request from the options above."""
+    return {
+        "files": tuple(given["files"]),
+        "images": tuple(given["images"]),
+        "continuation_id": given["continuation_id"],
+        "temperature": given["temperature"],
+        "reasoning_effort": given["effort"],
+        "verbosity": given["verbosity"],
+        "use_websearch": given["web"],
+        "tools": tuple(given["tools"]),
+        "export": str(Path(given["export"]).absolute()) if given["export"] else False,
+    }
+
+
+def export_roots(given: dict[str, Any]) -> tuple[Path, ...]:
+    """A folder that a person names on the command line may be written to."""
+    if not given["export"]:
+        return ()
+    folder = Path(given["export"]).absolute()
+    with contextlib.suppress(OSError):  # what is wrong with it, the export itself says
+        folder.mkdir(parents=True, exist_ok=True)
+    return (folder,)
+
+
+def full_prompt(prompt: str | None) -> str:
+    """The prompt; with `-` or none, stdin; with both, stdin stands below it as context."""
+    piped = _piped() if prompt != "-" else _read()
+    if prompt in {None, "-"}:
+        if not piped or not piped.strip():
+            raise click.UsageError('There is no prompt. Say it: counsel ask "…", or pipe it in.')
+        return piped
+    if not str(prompt).strip():
+        raise click.UsageError("The prompt is empty. Say what you want to know.")
+    return f"{prompt}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped and piped.strip() else str(prompt)
+
+
+def _piped() -> str | None:
+    """What was piped or redirected in. A terminal, a closed stdin and /dev/null hold nothing."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return None
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
+        return None
+    if stat.S_ISFIFO(mode) and not select.select([sys.stdin], [], [], 1.0)[0]:
+        output.words("reading standard input; close it (or add </dev/null) to go on")
+    return _read()
+
+
+def _read() -> str:
+    """All of stdin, but for one that is too large, or has no end."""
+    from counsel import settings, size_limits  # few questions come with it
+    from counsel.engine.context.decoding import decode
+
+    most = settings.load().max_prompt_bytes
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        held = os.fstat(sys.stdin.fileno())
+        raise size_limits.too_large(
+            "Standard input", held.st_size if stat.S_ISREG(held.st_mode) else None, most
+        )
+    return decode(data, "Standard input")[0]
+
+
+@contextlib.asynccontextmanager
+async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
+    """A job that stops with this command: Ctrl-C reaches the model."""
+    try:
+        yield submitted
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(engine.cancel(submitted), 2)
+        raise
+
+
+async def tell(engine: Engine, job_id: str, *, stream: bool) -> Json:
+    """The job's answer on stdout, live where a person watches; its result."""
+    telling = Telling(stream=stream)
+    await telling.hear(engine.follow(job_id))
+    try:
+        result = await engine.wait(job_id)
+    except CounselError as error:
+        telling.arrived(error.fields.get("partial"), job_id)
+        raise
+    telling.end(result["content"])
+    return result
+
+
+def footer(result: Json) -> str:
+    """One line about an answer: who, tokens, cost, time, how to go on."""
+    about = result.get("metadata", {})
+    used = about.get("usage", {})
+    parts = [
+        _who(about),
+        f"{used.get('input_tokens', 0):,} → {used.get('output_tokens', 0):,} tokens",
+        cost(about.get("cost_usd")),
+        f"{about['response_time_ms'] / 1000:.1f} s" if "response_time_ms" in about else "",
+        f"-c {result['continuation']['id']}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _who(about: Json) -> str:
+    """`openai/gpt-5`; an agent is its own provider."""
+    if "model" not in about:
+        return ""
+    model, provider = about["model"], about["provider"]
+    own = model == provider or model.startswith((f"{provider}/", f"{provider}:"))
+    return str(model) if own else f"{provider}/{model}"
+
+
+def cost(usd: float | None) -> str:
+    if usd is None:
+        return ""
+    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
+
+
+def notes(result: Json) -> None:
+    """What a person must know beside the answer."""
+    about = result.get("metadata", {})
+    for warning in about.get("warnings", []):
+        output.words(f"warning: {warning}")
+    for passed in about.get("passed_over", []):
+        output.words(f"passed over {passed['model']}: {passed['error']}")
+    for notice in about.get("notices", []):
+        if notice["kind"] == "source":
+            output.words(f"source: {notice['text']} {notice['url']}")
+    if left := about.get("settings_left_out"):
+        output.words(f"not sent, because the model does not take it: {', '.join(left)}")
+    if about.get("finish_reason") == "length":
+        output.words("the answer was cut at the model's output limit")
+    if "export" in result:
+        output.words(f"exported to {result['export']}")

@@ -1,0 +1,393 @@
+"""What is set up, what is wrong, and what to do about it. Looks only: nothing is changed, no key is shown.
+
+A check is a function in `CHECKS`: it takes the caller and yields findings. A check that breaks becomes a finding
+itself, so one bad thing never hides the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import socket
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from counsel import __version__, logs
+from counsel import settings as settings_
+from counsel.agents import registry
+from counsel.agents.definitions import AGENTS
+from counsel.agents.detect import Installed
+from counsel.caller import Caller
+from counsel.engine.store.sqlite import backups, files, recovery, schema
+from counsel.errors import AuthenticationFailed, CounselError, RateLimited
+from counsel.front import run_paths
+from counsel.lazy_dataclass import dataclass
+from counsel.reach import exists, isdir
+from counsel.types import Endpoint, Json, Limits
+
+if TYPE_CHECKING:
+    from counsel.models.catalog import Catalog, ProviderRow
+    from counsel.models.transport import Transport
+
+Level: TypeAlias = Literal["ok", "warn", "problem"]
+DEPENDENCIES = ("aiohttp", "click", "genai-prices", "mcp", "pillow", "rich", "starlette", "uvicorn")
+OLDEST_PYTHON = (3, 11)
+DATABASE = "counsel.db"
+DATABASE_SECONDS = 10.0
+ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
+# Where a key is proved when the list of models is open to everybody.
+KEY_PATHS = {"openrouter": "/key"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    area: str
+    level: Level
+    what: str
+    todo: str = ""
+
+    def as_dict(self) -> Json:
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def examine(caller: Caller, *, online: bool = False) -> list[Finding]:
+    """Every finding, in the order of the checks."""
+    logs.protect(caller.settings)
+    found = [finding for name, check in CHECKS.items() for finding in _careful(name, check, caller)]
+    return found + (asyncio.run(reach(caller)) if online else [])
+
+
+def worst(findings: list[Finding]) -> Level:
+    levels = {finding.level for finding in findings}
+    return "problem" if "problem" in levels else "warn" if "warn" in levels else "ok"
+
+
+def _careful(name: str, check: Callable[[Caller], Iterator[Finding]], caller: Caller) -> Iterator[Finding]:
+    try:
+        yield from check(caller)
+    except Exception as error:  # noqa: BLE001 — see the module's first lines
+        words = logs.redact(f"the check failed: {type(error).__name__}: {error}")
+        yield Finding(name, "problem", words, "Please report this.")
+
+
+# ── the program and its folder ───────────────────────────────────────────────────────────────────────
+
+
+def versions(_caller: Caller) -> Iterator[Finding]:
+    python = platform.python_version()
+    yield Finding(
+        "versions",
+        "ok",
+        f"counsel {__version__}, Python {python}, {sys.platform}, SQLite {sqlite3.sqlite_version}",
+    )
+    if sys.version_info < OLDEST_PYTHON:
+        yield Finding("versions", "problem", f"Python {python} is too old", "Install Python 3.11 or newer.")
+    known, missing = [], []
+    for name in DEPENDENCIES:
+        try:
+            known.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    yield Finding("versions", "ok", ", ".join(known))
+    if missing:
+        yield Finding("versions", "problem", f"missing: {', '.join(missing)}", "Install counsel again.")
+
+
+def settings(caller: Caller) -> Iterator[Finding]:
+    """What differs from the defaults, with where it was set."""
+    loaded = caller.settings
+    for row in settings_.rows():
+        if (source := loaded.source(row.name)) != "default":
+            value = "set" if row.metadata["secret"] else _value(getattr(loaded, row.name))
+            yield Finding("settings", "ok", f"{row.name} = {value} ({source})")
+    for problem in loaded.problems:
+        yield Finding("settings", "problem", problem, "Mend it; docs/settings.md lists what can be set.")
+
+
+def _value(value: object) -> str:
+    shown = ", ".join(value) if isinstance(value, tuple) else str(value)
+    return logs.redact(shown)
+
+
+def home(caller: Caller) -> Iterator[Finding]:
+    folder = caller.settings.home
+    if not exists(folder):
+        parent = next(above for above in folder.parents if exists(above))
+        if os.access(parent, os.W_OK):
+            yield Finding("home", "ok", f"{folder} (made at first use)")
+        else:
+            yield Finding(
+                "home",
+                "problem",
+                f"{folder} cannot be made",
+                "Set COUNSEL_HOME to a folder that can be written.",
+            )
+        return
+    if not isdir(folder):
+        yield Finding("home", "problem", f"{folder} is not a folder", "Move it away, or set COUNSEL_HOME.")
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        todo = "Nothing is kept: no conversations, no jobs, no logs. Set COUNSEL_HOME to a folder that can be written."
+        yield Finding("home", "problem", f"{folder} cannot be written", todo)
+    else:
+        yield Finding("home", "ok", str(folder))
+    yield from _modes(folder)
+
+
+def _modes(folder: Path) -> Iterator[Finding]:
+    """Behind a private folder nobody sees how open its files are; behind an open one each counts."""
+    entries = list(home_entries(folder))
+    foreign = next((path for path, about in entries if about.st_uid != os.geteuid()), None)
+    if foreign:
+        todo = f"sudo chown -R {os.geteuid()} '{folder}'"
+        yield Finding("home", "problem", f"{foreign} belongs to another user", todo)
+    loose = [(path, about.st_mode) for path, about in entries if stat.S_IMODE(about.st_mode) & 0o077]
+    if not loose or loose[0][0] != folder:
+        return
+    for path, mode in loose[:20]:
+        todo = f"chmod {'700' if stat.S_ISDIR(mode) else '600'} '{path}'"
+        yield Finding("home", "problem", f"{path} is open to others (mode {stat.S_IMODE(mode):o})", todo)
+
+
+def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The folder, then all inside; what a running daemon takes away meanwhile is left out."""
+    for path in (folder, *sorted(folder.rglob("*"))):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISLNK((about := path.lstat()).st_mode):
+                yield path, about
+
+
+def database(caller: Caller) -> Iterator[Finding]:
+    from counsel.cli.doctor_repair import journal_facts  # noqa: PLC0415 — which uses this module
+
+    path = caller.settings.home / DATABASE
+    if not exists(path):
+        yield Finding("database", "ok", "none yet (made at the first question)")
+        if copies := backups.listed(path):
+            todo = "`counsel doctor --repair` restores it."
+            yield Finding("database", "warn", f"there is a backup, though: {copies[0]}", todo)
+    else:
+        yield _soundness(path)
+    yield from journal_facts(path, caller.settings.max_database_bytes)
+
+
+def _soundness(path: Path) -> Finding:
+    todo = "`counsel doctor --repair` moves it aside and makes a new one from what can be read and the newest backup."
+    try:
+        with _connected(path) as connection:
+            version = schema.climbed(connection, path)
+            damage = recovery.tables(connection, version) if files.size(path) else "it is empty"
+            sound = connection.execute("PRAGMA quick_check(5)").fetchall()
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error):
+            return Finding("database", "warn", f"{path} was not checked within {DATABASE_SECONDS:.0f} s")
+        return Finding("database", "problem", f"{path}: {error}", "Check the disk and the file's mode.")
+    except sqlite3.DatabaseError as error:
+        return Finding("database", "problem", f"{path} is damaged: {error}", todo)
+    except CounselError as error:
+        return Finding("database", "problem", error.message, error.hint or "")
+    if damage or sound != [("ok",)]:
+        return Finding("database", "problem", f"{path} is damaged: {damage or sound[0][0]}", todo)
+    return Finding("database", "ok", f"{path} is sound: schema {version}")
+
+
+@contextlib.contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A read-only connection that gives up in time."""
+    ends = time.monotonic() + DATABASE_SECONDS
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
+        yield connection
+
+
+def _socket(folder: Path) -> Path:
+    """Asking `place` makes the run folder where there is none: then there is no daemon either."""
+    made = exists(folder / "run") or (exists(folder) and not os.access(folder, os.W_OK))
+    return Path(run_paths.socket(str(folder))) if made else folder / "run" / "daemon.sock"
+
+
+def daemon(caller: Caller) -> Iterator[Finding]:
+    """A socket that answers is a daemon; one that refuses is what a killed one left behind, and harmless."""
+    path = _socket(caller.settings.home)
+    if not exists(path):
+        yield Finding("daemon", "ok", "not running (it starts with the first agent window)")
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            yield Finding("daemon", "ok", "not running (the last one was ended from outside)")
+        except OSError as error:
+            todo = "`counsel daemon stop` ends it; the next window starts another."
+            yield Finding("daemon", "problem", f"{path} does not answer: {error.strerror or error}", todo)
+        else:
+            yield Finding("daemon", "ok", f"running ({path})")
+
+
+def daemon_runs(caller: Caller) -> bool:
+    return any(finding.what.startswith("running (") for finding in daemon(caller))
+
+
+# ── who can be asked ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _catalog(caller: Caller) -> Catalog:
+    from counsel.models.catalog import Catalog  # noqa: PLC0415 — the other checks work without it
+
+    return Catalog.load(caller.settings)
+
+
+def catalog(caller: Caller) -> Iterator[Finding]:
+    found = _catalog(caller)
+    models = found.models()
+    available = sum(row.available for row in models)
+    yield Finding("models", "ok", f"{len(models)} known, {available} can be asked now")
+    for problem in found.problems:
+        todo = f"Correct it in {caller.settings.home / 'config.toml'} or the environment; the rest works."
+        yield Finding("models", "problem", logs.redact(problem), todo)
+    yield from _order(found, caller)
+
+
+def _order(found: Catalog, caller: Caller) -> Iterator[Finding]:
+    """Entries of the user's order for `auto` that mean nobody."""
+    from counsel.models import auto  # noqa: PLC0415 — see above
+
+    order = caller.settings.auto_order
+    for entry in auto.explain(found, auto.Needs(), order) if order else ():
+        if entry.model is None:
+            where = caller.settings.source("auto_order")
+            todo = "`counsel models` lists the names; auto passes it over."
+            yield Finding("models", "warn", f"auto_order has {entry.name}: {entry.reason} ({where})", todo)
+
+
+def providers(caller: Caller) -> Iterator[Finding]:
+    rows = _catalog(caller).providers()
+    yield from map(_provider, rows)
+    if not any(row.available and row.provider.key_required for row in rows):
+        todo = "Set one of the variables above, e.g. OPENAI_API_KEY; `counsel demo` works without."
+        yield Finding("providers", "warn", "no provider has a key", todo)
+
+
+def _provider(row: ProviderRow) -> Finding:
+    label = row.provider.label
+    if not row.available:
+        return Finding("providers", "ok", f"{label}: not set up", row.reason)
+    where = (
+        ""
+        if row.base_url_source == "default"
+        else f", address {logs.redact(row.base_url)} ({row.base_url_source})"
+    )
+    if not row.key_well_formed:
+        todo = (
+            f"Compare it with the one at {row.provider.key_url}." if row.provider.key_url else "Compare it."
+        )
+        return Finding(
+            "providers", "warn", f"{label}: {row.key_source} does not look like one of its keys{where}", todo
+        )
+    key = f"key from {row.key_source}" if row.key_source else "no key needed"
+    return Finding("providers", "ok", f"{label}: {key}{where}")
+
+
+def agents(caller: Caller) -> Iterator[Finding]:
+    for driver in registry.drivers().values():
+        label, found = driver.agent.label, driver.probe(caller)
+        if found.path is None:
+            yield Finding("agents", "ok", f"{label}: no `{driver.agent.command}` on the PATH", found.reason)
+        elif found.logged_in is False:
+            yield Finding("agents", "warn", f"{label}: {_program(found)}", found.reason)
+        else:
+            yield Finding("agents", "ok", f"{label}: {_program(found)} ({found.reason})")
+
+
+def registered(caller: Caller) -> Iterator[Finding]:
+    """counsel in the agents' own files, and what of those cannot be read."""
+    from counsel.servers import Servers  # noqa: PLC0415 — the other checks work without it
+    from counsel.servers.listing import problem_words  # noqa: PLC0415
+    from counsel.servers.self_entry import is_ours  # noqa: PLC0415
+
+    seen = Servers.here(caller.cwd, caller.env).listing()
+    ours = [found for found in seen.servers if is_ours(found.server) and found.shadowed_by is None]
+    labels = dict.fromkeys(AGENTS[found.agent].label for found in ours)
+    if labels:
+        yield Finding("setup", "ok", f"counsel is registered with {', '.join(labels)}")
+    else:
+        yield Finding("setup", "ok", "counsel is registered with no agent", "`counsel setup` registers it.")
+    for found in ours:
+        program = Path(found.server.command)
+        if program.is_absolute() and not exists(program):
+            what = f"{AGENTS[found.agent].label} cannot start counsel: {program} is not there"
+            yield Finding("setup", "problem", what, "`counsel setup` renews the entry.")
+    for problem in seen.problems:
+        todo = "Correct it by hand; its agent may refuse to start with it."
+        yield Finding("setup", "warn", logs.redact(problem_words(problem)), todo)
+
+
+def _program(found: Installed) -> str:
+    return f"{found.path} {found.version or ''}".strip()
+
+
+CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
+    "versions": versions,
+    "settings": settings,
+    "home": home,
+    "database": database,
+    "daemon": daemon,
+    "models": catalog,
+    "providers": providers,
+    "agents": agents,
+    "setup": registered,
+}
+
+
+# ── --online ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def reach(caller: Caller) -> list[Finding]:
+    """Ask every provider that is set up for its models, all at once: is it there, does it take the key?"""
+    from counsel.models.transport import Transport  # noqa: PLC0415 — aiohttp is for --online only
+
+    found = _catalog(caller)
+    ready = [found.endpoint(row.provider.name) for row in found.providers() if row.available]
+    if not ready:
+        return [Finding("online", "ok", "nobody to reach: no provider is set up")]
+    transport = Transport()
+    try:
+        return list(await asyncio.gather(*(_reach(transport, endpoint) for endpoint in ready)))
+    finally:
+        await transport.close()
+
+
+async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
+    provider = endpoint.provider
+    began = time.monotonic()
+    try:
+        await transport.get_json(endpoint, _path(endpoint), ONLINE)
+    except AuthenticationFailed as error:
+        todo = (
+            f"Get a new key at {provider.key_url}." if provider.key_url else error.hint or "Set another key."
+        )
+        return Finding("online", "problem", f"{provider.label}: the key is not accepted", todo)
+    except RateLimited:
+        return Finding(
+            "online", "warn", f"{provider.label}: reached, and it limits this key now", "Wait a while."
+        )
+    except CounselError as error:
+        todo = error.hint or "Check the network and the provider's address."
+        return Finding("online", "problem", f"{provider.label}: {logs.redact(error.message)}", todo)
+    taken = ", key accepted" if endpoint.key else ""
+    return Finding("online", "ok", f"{provider.label}: reached in {time.monotonic() - began:.1f} s{taken}")
+
+
+def _path(endpoint: Endpoint) -> str:
+    from counsel.models.wires import WIRES  # noqa: PLC0415 — for --online only
+
+    return KEY_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path

@@ -1,0 +1,120 @@
+"""What `counsel servers …` says."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from counsel.agents.definitions import AGENTS
+from counsel.cli import output
+from counsel.cli.servers_options import EVERY_SCOPE
+from counsel.servers.listing import Found, Listing, problem_words
+from counsel.servers.service import Applied, Servers
+
+if TYPE_CHECKING:
+    from counsel.servers.planning import Plan
+
+
+def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> None:
+    """A column for each of these clients and for each that has a server."""
+    columns = [name for name in AGENTS if name in clients or any(one.agent == name for one in found.servers)]
+    groups: dict[str, list[Found]] = defaultdict(list)
+    for one in found.servers:
+        groups[one.scope].append(one)
+    if not found.servers:
+        output.words("No agent has an MCP server here.")
+    for scope in EVERY_SCOPE:
+        if groups[scope]:
+            output.line(f"{scope.capitalize()}")
+            output.table(
+                ["server", *columns, "what", "notes"], _matrix(groups[scope], columns, reveal=reveal)
+            )
+            for path in dict.fromkeys(str(one.home.target.path) for one in groups[scope]):
+                output.line(f"  {path}")
+            output.line()
+    _print_problems(found)
+
+
+def _matrix(rows: list[Found], columns: list[str], *, reveal: bool) -> list[list[str]]:
+    by_name: dict[str, list[Found]] = defaultdict(list)
+    for one in rows:
+        by_name[one.server.name].append(one)
+    return [_row(name, same, columns, reveal=reveal) for name, same in by_name.items()]
+
+
+def _row(name: str, same: list[Found], columns: list[str], *, reveal: bool) -> list[str]:
+    used = next((one for one in same if one.shadowed_by is None), same[0])
+    first = used.as_dict(reveal=reveal)
+    what = first["url"] or " ".join([first["command"] or "", *first["args"]])
+    cells = [" ".join(_cell(one) for one in same if one.agent == agent) for agent in columns]
+    notes = [f"differs: {', '.join(used.drift)}"] if used.drift else []
+    notes += [f"{one.agent}: shadowed by {one.shadowed_by}" for one in same if one.shadowed_by]
+    return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
+
+
+def _cell(one: Found) -> str:
+    return "on" if one.server.enabled else "off"
+
+
+def _print_problems(found: Listing) -> None:
+    for problem in found.problems:
+        output.words(f"problem: {problem_words(problem)}")
+
+
+def print_applied(done: Applied, *, as_json: bool) -> None:
+    if as_json:
+        output.document(done.as_dict())
+        return
+    print_diffs(done.plan, dry_run=done.dry_run)
+    for result in done.plan.results:
+        words = f"would be {result.action}" if done.dry_run else result.action
+        output.line(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
+        for warning in result.warnings:
+            output.words(f"  note: {warning}")
+    if done.left_out:
+        absent = ", ".join(AGENTS[name].label for name in done.left_out)
+        output.words(f"left out, not found here: {absent} (name one with --agent to add it all the same)")
+    if done.id:
+        output.words(f"counsel servers undo {done.id} takes this back")
+
+
+def print_diffs(plan: Plan, *, dry_run: bool) -> None:
+    if dry_run:
+        for one in plan.diffs():
+            output.answer(one["diff"])
+
+
+def print_history(here: Servers, *, as_json: bool) -> None:
+    known = here.history()
+    if as_json:
+        output.document({"operations": [one.as_dict() for one in known]})
+        return
+    for one in known:
+        output.line(f"{one.id}  {one.what}  {', '.join(str(entry.target.path) for entry in one.entries)}")
+
+
+def print_places(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        output.line(f"{row['name']}: {AGENTS[row['agent']].label}, {row['scope']} ({row['path']})")
+        for key, value in row.items():
+            if key not in {"name", "agent", "scope", "path", "writable"} and value not in (None, [], {}):
+                output.line(f"  {key}: {_plain(value)}")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return " ".join(map(_word, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_word(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _word(value: Any) -> str:
+    """In quotes where it would be taken for several words, or for none."""
+    if isinstance(value, str) and value and value.isprintable() and not any(map(value.__contains__, " \"',")):
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,175 @@
+"""Does each agent really connect to counsel? The agents themselves are asked, each in its own words.
+
+Claude Code and Gemini CLI connect when they list their servers; Codex tells through its app-server. The
+entries of the others are started as these clients would start them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+
+from counsel import reach, untrusted
+from counsel.agents import start_folder, trust
+from counsel.agents.definitions import place
+from counsel.cli.setup_plan import Step
+from counsel.mcp.tools import TOOLS
+from counsel.servers import check as servers_check
+from counsel.servers.self_entry import NAME
+from counsel.servers.service import Servers
+from counsel.types import Json
+
+SECONDS = 60.0
+_Verdict: TypeAlias = tuple[bool, str]
+_TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+_ELSEWHERE = (
+    "Gemini CLI connects, but not in this folder: it disables every MCP server where it does not trust the folder. "
+    "Start `gemini` here once and trust it."
+)
+_AGAIN = "`{}` says more; `counsel servers check counsel` starts the entry itself."
+
+
+async def check(steps: list[Step], env: Mapping[str, str], seconds: float = SECONDS) -> None:
+    """Fill in `connected` and `said` of every step that has an entry; all agents at once."""
+    await asyncio.gather(*(_one(step, env, seconds) for step in steps if has_entry(step)))
+
+
+def has_entry(step: Step) -> bool:
+    return (bool(step.program) or "ask" not in step.agent.can) and step.action in {
+        "added",
+        "updated",
+        "unchanged",
+    }
+
+
+async def _one(step: Step, env: Mapping[str, str], seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            step.connected, step.said = await _ASKED.get(step.agent.name, _started)(step, env)
+    except TimeoutError:
+        step.connected = False
+        step.said = f"{step.agent.label} did not tell within {seconds:g} s whether it connects."
+    except (OSError, ValueError) as error:
+        step.connected = False
+        step.said = f"{step.agent.label} could not be asked whether it connects: {error}."
+
+
+async def _claude(step: Step, env: Mapping[str, str]) -> _Verdict:
+    line = _line(await _listed(step, env))
+    if "Connected" in line:
+        return True, "Claude Code connects."
+    return False, f"Claude Code says: {line or 'nothing of counsel'}. {_AGAIN.format('claude mcp list')}"
+
+
+async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
+    line = _line(await _listed(step, {**env, **_TRUSTED}))
+    if line.endswith("- Connected"):
+        return True, "Gemini CLI connects." if _gemini_trusts_this_folder(env) else _ELSEWHERE
+    return False, f"Gemini CLI says: {line or 'nothing of counsel'}. {_AGAIN.format('gemini mcp list')}"
+
+
+def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
+    return trust.by("gemini", place(env, reach.current_folder())) is True
+
+
+async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
+    found = await _codex_status(step, env)
+    missing = set(TOOLS) - set(found.get("tools") or {})
+    if not missing:
+        return True, f"Codex connects and sees {len(TOOLS)} tools."
+    why = str(found.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[0]
+    return False, f"Codex says: {why[:300]}. {_AGAIN.format('codex mcp get counsel')}"
+
+
+async def _started(step: Step, env: Mapping[str, str]) -> _Verdict:
+    """The entry, started as the client would start it."""
+    servers, label = Servers.here(env=env), step.agent.label
+    (found, *_rest) = servers.find(NAME, [step.agent.name], "user")
+    checked = await servers_check.check_one(found, servers.place, SECONDS)
+    if checked.status == "ok":
+        return (
+            True,
+            f"{label}'s entry starts and answers; {label} itself was not asked: its settings show the server.",
+        )
+    words = f"{label}'s entry does not answer: {checked.error}. `counsel servers check counsel` says more."
+    return False, words
+
+
+_ASKED: dict[str, Callable[[Step, Mapping[str, str]], Awaitable[_Verdict]]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "gemini": _gemini,
+}
+
+
+def _line(said: str) -> str:
+    """What a listing says of counsel: `counsel: … - ✔ Connected`, `✓ counsel: … - Connected`."""
+    lines = (line.strip() for line in said.splitlines())
+    return next((line for line in lines if line.lstrip("✓✔✗✘○… ").startswith(f"{NAME}:")), "")
+
+
+async def _listed(step: Step, env: Mapping[str, str]) -> str:
+    process = await _start(step, env, "mcp", "list")
+    try:
+        said, _ = await process.communicate()
+    finally:
+        await _end(process)
+    return said.decode(errors="replace")
+
+
+async def _codex_status(step: Step, env: Mapping[str, str]) -> Json:
+    process = await _start(step, env, "app-server", stderr=asyncio.subprocess.DEVNULL)
+    assert process.stdin is not None  # noqa: S101 - asked for below
+    assert process.stdout is not None  # noqa: S101
+    asked = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": NAME, "version": "1"}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "mcpServerStatus/list", "params": {}},
+    )
+    try:
+        process.stdin.write("".join(json.dumps(line) + "\n" for line in asked).encode())
+        while line := await process.stdout.readline():
+            answer = json.loads(line)
+            if answer.get("id") == 2:
+                rows = (answer.get("result") or {}).get("data") or []
+                refused = {
+                    "toolsError": (answer.get("error") or {}).get("message") or "it has no such server"
+                }
+                return next((dict(row) for row in rows if row.get("name") == NAME), refused)
+    finally:
+        await _end(process)
+    raise ValueError("it ended")
+
+
+async def _start(
+    step: Step,
+    env: Mapping[str, str],
+    *args: str,
+    stderr: int = asyncio.subprocess.STDOUT,
+) -> asyncio.subprocess.Process:
+    """In an empty folder: to answer, an agent starts all servers of the user, and where it works they would import
+    what lies there."""
+    empty = str(start_folder.empty(place(env, reach.current_folder()), step.agent.name))
+    return await asyncio.create_subprocess_exec(
+        str(step.program),
+        *args,
+        env=untrusted.elsewhere(env, empty),
+        cwd=empty,
+        stdin=asyncio.subprocess.PIPE if args[0] == "app-server" else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
+        limit=1 << 24,
+        start_new_session=True,
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """With everything that it started: a client that hangs must not stay."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -1,0 +1,248 @@
+"""Where the members of a JSON text stand and what they mean, at the speed of the standard library's C scanner.
+
+The whole text is checked; of large objects only the places of their members are kept.
+"""
+
+import gc
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
+from typing import Any, NoReturn
+
+from counsel.configfiles.document import malformed
+from counsel.configfiles.json.plain import Plain, skip
+from counsel.configfiles.json.sparse import Span, Sparse
+from counsel.configfiles.json.style import Digits
+from counsel.configfiles.write.content import Spliced
+from counsel.records import Record
+
+_LARGE = 1 << 18  # characters: from here on it pays to keep only places
+
+
+class Slot(Record):
+    """A member of an object or an item of an array."""
+
+    start: int
+    value_start: int
+    end: int
+    comma: int | None  # the comma after it, a trailing one included
+    key: str | None
+    value: Any
+
+
+class Container(Record):
+    start: int  # of its opening bracket
+    close: int  # of its closing bracket
+    slots: tuple[Slot, ...]
+
+    @property
+    def value(self) -> dict[str | None, Any]:
+        return {slot.key: slot.value for slot in self.slots}
+
+    def member(self, key: str) -> Slot | None:
+        """The last of that name: where keys repeat, every client reads the last."""
+        return next((slot for slot in reversed(self.slots) if slot.key == key), None)
+
+
+class Known(Record):
+    """A text that was read before. What stands in both texts at the same place means the same."""
+
+    slots: dict[str | None, Slot]
+    start: int  # what differs, in the text before
+    end: int
+    shift: int  # by how much what follows it has moved
+
+    def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
+        """The value of a member that starts here in the new text, and where it ends, if it is known."""
+        slot = self.slots.get(key)
+        if slot is None or not isinstance(slot.value, Mapping | list):
+            return None  # what is not in brackets may go on in the new text
+        if slot.end <= self.start and slot.value_start == start:
+            return slot.value, slot.end
+        if slot.value_start >= self.end and slot.value_start + self.shift == start:
+            return slot.value, slot.end + self.shift
+        return None
+
+
+class Patch(Record):
+    """A text with one span changed."""
+
+    before: str
+    start: int
+    end: int
+    new: str
+
+    def text(self) -> str:
+        return "".join((self.before[: self.start], self.new, self.before[self.end :]))
+
+    def encoded(self, before: bytes) -> Spliced:
+        """The new text's bytes, from those of the text before."""
+        start, end = self.start, self.end
+        if len(before) != len(self.before):  # not ASCII alone
+            start, end = (len(self.before[:at].encode()) for at in (start, end))
+        return Spliced(before, start, end, self.new.encode())
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Reading a large file makes a million objects and no garbage: collecting meanwhile triples the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+    decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant, **hooks)
+    scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
+    return scan
+
+
+# A C scanner for whole values. The second keeps integers beyond Python's 4,300 digits as they are written.
+_SCAN = _scanner()
+_SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else Digits(digits))
+
+
+def _scan(text: str, start: int) -> tuple[Any, int]:
+    try:
+        return _SCAN(text, start)
+    except StopIteration as stop:
+        raise JSONDecodeError("a value is missing or misspelt", text, stop.value) from None
+    except JSONDecodeError:
+        raise
+    except RecursionError:
+        raise JSONDecodeError("nested too deeply", text, start) from None
+    except ValueError as error:
+        if "digits" not in str(error):
+            raise JSONDecodeError(str(error), text, start) from None
+        return _SCAN_HUGE(text, start)
+
+
+def whole(plain: Plain, known: Known | None = None) -> Container | None:
+    """The whole document: every value is read once, and the members' places are known from the same pass."""
+    text = plain.text
+    start = skip(text, 0)
+    if start == len(text):
+        return None
+    if text[start] != "{":
+        raise malformed("The file must hold a JSON object", text, start)
+    try:
+        found = container(plain, start, known, sparse=len(text) > _LARGE)
+    except JSONDecodeError as error:
+        raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
+    if (end := skip(text, found.close + 1)) != len(text):
+        raise malformed("This is not valid JSON: there is more text after the end", text, end)
+    return found
+
+
+def value_of(text: str) -> Any:
+    """What a text means that is one object and nothing else."""
+    try:
+        value, end = _sparse(text, 0) if len(text) > _LARGE else _scan(text, 0)
+    except JSONDecodeError as error:
+        raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
+    if end != len(text):
+        raise malformed("This is not valid JSON: there is more text after the end", text, end)
+    return value
+
+
+def inner(plain: Plain, slot: Slot, wanted: set[str]) -> Container:
+    """An object that is a member. Of a large one only the wanted members, and so many of the last ones that, whichever
+    of the wanted go, what is then the last is among them."""
+    if not isinstance(slot.value, Sparse) or slot.value.text is not plain.text:
+        return container(plain, slot.value_start)  # the places are those of a text that was edited since
+    spans = slot.value.spans
+    last = list(spans)[-len(wanted) - 1 :]
+    starts = sorted({spans[key][0] for key in (*last, *wanted) if key in spans})
+    slots = tuple(_slot(plain, at, named=True, known=None, sparse=True) for at in starts)
+    return Container(slot.value_start, slot.end - 1, slots)
+
+
+def container(plain: Plain, start: int, known: Known | None = None, *, sparse: bool = False) -> Container:
+    text = plain.text
+    slots: list[Slot] = []
+    closing = "}" if text[start] == "{" else "]"
+    at = skip(text, start + 1)
+    while text[at : at + 1] != closing or slots:
+        slot = _slot(plain, at, named=closing == "}", known=known, sparse=sparse)
+        slots.append(slot)
+        at = skip(text, slot.end)
+        if text[at : at + 1] == closing:
+            break
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError(f"expecting ',' or '{closing}'", text, at)
+        at = skip(text, at + 1)
+    return Container(start, at, tuple(slots))
+
+
+def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse: bool) -> Slot:
+    text, key, value_start = plain.text, None, start
+    if named:
+        key, value_start = _key(text, start)
+    value, end = (known.at(key, value_start) if known else None) or (
+        _sparse(text, value_start) if sparse else _scan(text, value_start)
+    )
+    after = skip(text, end)
+    comma = after if text[after : after + 1] == "," else None
+    if comma is None and plain.trailing:
+        comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
+    return Slot(start, value_start, end, comma, key, value)
+
+
+# From the end of a member to the value of the next, whose name has no escapes.
+_NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*')
+
+
+def _sparse(text: str, start: int) -> tuple[Any, int]:
+    """A thousand members and more: what is as it should be passes through C alone."""
+    at = skip(text, start + 1)
+    if text[start : start + 1] != "{" or text[at : at + 1] != '"':
+        return _scan(text, start)
+    scan, following = _SCAN, _NEXT.match
+    key, place = _key(text, at)
+    spans: dict[str, Span] = {}
+    members = 0
+    while True:
+        try:
+            end = scan(text, place)[1]
+        except (StopIteration, ValueError, RecursionError):
+            end = _scan(text, place)[1]  # says what is wrong, or reads what is huge
+        spans[key] = at, end
+        members += 1
+        if found := following(text, end):
+            key, at, place = found[1], found.start(1) - 1, found.end()
+            continue
+        end = skip(text, end)
+        if text[end : end + 1] == "}":
+            break
+        if text[end : end + 1] != ",":
+            raise JSONDecodeError("expecting ',' or '}'", text, end)
+        at = skip(text, end + 1)
+        key, place = _key(text, at)
+    if end - start < _LARGE or members > len(spans):  # where names repeat, all of them must be seen
+        return _scan(text, start)
+    return Sparse(text, spans, _member), end + 1
+
+
+def _member(text: str, start: int) -> Any:
+    return _scan(text, _key(text, start)[1])[0]
+
+
+def _key(text: str, start: int) -> tuple[str, int]:
+    """A member's name, and where its value starts."""
+    if text[start : start + 1] != '"':
+        raise JSONDecodeError("expecting a name in double quotes", text, start)
+    key, end = scanstring(text, start + 1)
+    colon = skip(text, end)
+    if text[colon : colon + 1] != ":":
+        raise JSONDecodeError("expecting ':'", text, colon)
+    return key, skip(text, colon + 1)

@@ -1,0 +1,345 @@
+"""TOML by spans: the tables and keys of one path are changed, every other byte stays.
+
+tomlkit is not used: it moves keys into a new table when its neighbours are dotted keys, writes LF into CRLF files,
+stumbles over a byte-order mark and drops the comments of an array it replaces (0.15, facts measured 2026-11-15).
+`tomllib` reads the text before and after (`tomlread.py`); `Document.edited` compares.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeGuard
+
+from counsel.configfiles.document import Document
+from counsel.configfiles.edits import (
+    MISSING,
+    AddItem,
+    Drop,
+    DropItem,
+    Edit,
+    Path,
+    Put,
+    Rename,
+    alike,
+    intended,
+    lookup,
+)
+from counsel.configfiles.toml import inline
+from counsel.configfiles.toml.format import (
+    block,
+    dotted,
+    element,
+    indent_of,
+    key_text,
+    pair,
+    put_items,
+    render,
+    respliced,
+)
+from counsel.configfiles.toml.read import meaning
+from counsel.configfiles.toml.scan import Place, Statement, Value, key_spans, scan
+
+_BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
+
+
+class TomlDocument(Document):
+    prunes_empty_parents = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(meaning(text))
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    def spliced(self, edits: Sequence[Edit]) -> Self:
+        text, value, rest = self.text, self.value, list(edits)
+        while rest:
+            now = _Text(text, value)
+            if tables := now.new_tables(rest):
+                text, done = now.with_tables(tables), len(tables)
+            elif drops := now.whole_drops(rest):
+                text, done = now.without(drops), len(drops)
+            else:
+                text, done = now.applied(rest[0]), 1
+            value, rest = intended(value, rest[:done]), rest[done:]
+        return type(self)(text)
+
+
+class _Text:
+    """One text and its statements, for one edit."""
+
+    def __init__(self, text: str, value: Any) -> None:
+        self.text = text
+        self.value = value
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.statements = scan(text)
+        self.taking: dict[Path, bool] = {}
+        self.ends: dict[int, int] = {}  # of the sections
+        for statement in self.statements:
+            self.ends[statement.section] = statement.end
+
+    def applied(self, edit: Edit) -> str:
+        match edit:
+            case Drop():
+                return self._removed([edit.path])
+            case Put():
+                return self._put(edit.path, edit.value)
+            case AddItem() | DropItem():
+                return self._with_items(edit)
+            case Rename():
+                return self._renamed(edit.path, key_text(edit.to))
+
+    def _put(self, path: Path, value: Any) -> str:
+        old = lookup(self.value, path)
+        if old is MISSING:
+            return self._added(path, value)
+        if (span := self._leaf(path)) is not None:
+            if span.kind == "array" and isinstance(value, list):
+                return put_items(self.text, span, old, value)
+            return self.text[: span.start] + render(value) + self.text[span.end :]
+        if old == value == {} and any(one.place == path for one in self.statements):
+            return self.text
+        smaller = intended(self.value, [Drop(path)])
+        return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001
+
+    def _with_items(self, edit: AddItem | DropItem) -> str:
+        """Elements of `[[path]]` come and go as tables, so that the others stay as they are; else a list is put."""
+        path, old = edit.path, lookup(self.value, edit.path)
+        new = lookup(intended(self.value, [edit]), path)
+        if not any(one.kind == "array" and one.place[:-1] == path for one in self.statements):
+            return self._put(path, new) if new is not old else self.text
+        if isinstance(edit, DropItem) and new:
+            return self._removed([(*path, at) for at, item in enumerate(old) if alike(item, edit.value)])
+        if isinstance(edit, AddItem) and isinstance(edit.value, Mapping):
+            return self._with_text(element(path, edit.value, self.newline), self._block_place(path))
+        return self._put(path, new)
+
+    def _renamed(self, path: Path, to: str) -> str:
+        """The one key of every header, pair and inline member that names the last part of `path`."""
+        spans: list[tuple[int, int]] = []
+        for one in self.statements:
+            above = len(one.place) - len(one.keys) if one.kind == "pair" else 0
+            if one.place[: len(path)] == path and len(path) > above:
+                spans.append(key_spans(self.text, one)[len(path) - 1 - above])
+            elif one.value is not None and path[: len(one.place)] == one.place:
+                spans += inline.names(self.text, one.value, path[len(one.place) :])
+        return respliced(self.text, [(*span, to) for span in spans])
+
+    def _leaf(self, path: Path) -> Value | None:
+        """The value of a `key = value` at exactly this path, inline tables looked into."""
+        for statement in self.statements:
+            if statement.value is not None and path[: len(statement.place)] == statement.place:
+                return inline.inside(statement.value, path[len(statement.place) :])
+        return None
+
+    def _inline_home(self, path: Path) -> tuple[Value, Path] | None:
+        """The deepest inline table on the way to `path`, and what of the path is left inside it."""
+        for statement in self.statements:
+            if statement.value is not None and path[: len(statement.place)] == statement.place:
+                return inline.home(statement.value, path[len(statement.place) :])
+        return None
+
+    # ── removing ─────────────────────────────────────────────────────────────────────────────────────
+
+    def whole_drops(self, edits: Sequence[Edit]) -> list[Drop]:
+        """The first of the edits, as many as take out whole lines."""
+        drops = itertools.takewhile(lambda edit: isinstance(edit, Drop) and not self._is_inside(edit), edits)
+        return [edit for edit in drops if isinstance(edit, Drop)]
+
+    def _is_inside(self, edit: Drop) -> bool:
+        return self._inline_home(edit.path[:-1]) is not None
+
+    def without(self, drops: Sequence[Drop]) -> str:
+        return self._removed([drop.path for drop in drops])
+
+    def _removed(self, places: Sequence[Place]) -> str:
+        cuts = self._removals(places)
+        text = respliced(self.text, cuts)
+        if not self.text.endswith("\n") and any(end == len(self.text) for _, end, _ in cuts):
+            text = text.removesuffix("\n").removesuffix("\r")  # a file without a final line break stays so
+        return text
+
+    def _removals(self, places: Sequence[Place]) -> list[tuple[int, int, str]]:
+        cuts: list[tuple[int, int, str]] = []
+        blocks: list[tuple[int, int]] = []
+        dead: set[int] = set()  # sections that go as a whole
+        gone, sizes = set(places), {len(place) for place in places}
+        for number, statement in enumerate(self.statements):
+            goes = any(statement.place[:size] in gone for size in sizes)
+            if statement.kind != "pair" and goes:
+                dead.add(number)
+                blocks.append((statement.start, self.ends[number]))
+            elif statement.section in dead:
+                continue
+            elif goes:
+                cuts.append(self._line_cut(statement))
+            elif statement.value is not None and statement.value.kind == "inline":
+                for place in places:
+                    if place[: len(statement.place)] == statement.place:
+                        cuts += inline.cuts(self.text, statement.value, place[len(statement.place) :])
+        return cuts + [(*self._with_blank_line(start, end), "") for start, end in self._joined(blocks)]
+
+    def _joined(self, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Blocks with nothing but blank lines between them, as one."""
+        joined: list[tuple[int, int]] = []
+        for start, end in blocks:
+            if joined and not self.text[joined[-1][1] : start].strip():
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((start, end))
+        return joined
+
+    def _with_blank_line(self, start: int, end: int) -> tuple[int, int]:
+        """A block, and the blank line above it that came with it (below it, at the top of the file)."""
+        above = self._blank_line_above(start)
+        if above == start and start <= 1:
+            rest = _BLANK_LINE_BELOW.match(self.text, end)
+            return start, rest.end() if rest else end
+        return above, end
+
+    def _blank_line_above(self, start: int) -> int:
+        before = self.text[:start]
+        for ending in ("\r\n", "\n"):
+            line = before.removesuffix(ending)
+            if line != before and (not line or line.endswith("\n")):
+                return len(line)
+        return start
+
+    def _line_cut(self, statement: Statement) -> tuple[int, int, str]:
+        """The line goes; a comment at its end stays, on a line of its own."""
+        rest = self.text[statement.stop : statement.end]
+        if "#" in rest:
+            return statement.start, statement.stop + rest.index("#"), ""
+        return statement.start, statement.end, ""
+
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────
+
+    def new_tables(self, edits: Sequence[Edit]) -> list[Put]:
+        """The first of the edits, as many as bring tables side by side: two hundred servers are one insertion."""
+        found: dict[Path, Put] = {}
+        for edit in edits:
+            if not self._is_new_table(edit) or edit.path in found:
+                break
+            if found and edit.path[:-1] != next(iter(found))[:-1]:
+                break
+            found[edit.path] = edit
+        return list(found.values())
+
+    def _is_new_table(self, edit: Edit) -> TypeGuard[Put]:
+        parent, key = edit.path[:-1], edit.path[-1:]
+        held = lookup(self.value, parent)
+        wanted = isinstance(edit, Put) and isinstance(edit.value, Mapping)
+        return wanted and isinstance(held, Mapping) and key[0] not in held and self._takes_blocks(parent)
+
+    def _takes_blocks(self, parent: Path) -> bool:
+        if parent not in self.taking:
+            near = self._dotted_neighbour(parent)
+            headed = near is None or self._has_headers(parent)
+            self.taking[parent] = headed and self._inline_home(parent) is None
+        return self.taking[parent]
+
+    def with_tables(self, puts: Sequence[Put]) -> str:
+        blocks = [block(put.path, put.value, self.newline) for put in puts]
+        return self._with_text(self.newline.join(blocks), self._block_place(puts[0].path[:-1]))
+
+    def _added(self, path: Path, value: Any) -> str:
+        depth = len(path) - 1
+        while lookup(self.value, path[:depth]) is MISSING:
+            depth -= 1
+        for key in reversed(path[depth + 1 :]):
+            value = {key: value}
+        parent, key = path[:depth], path[depth]
+        if not isinstance(lookup(self.value, parent), Mapping):
+            return self._put(parent, {key: value})
+        if home := self._inline_home(parent):
+            return inline.with_member(self.text, home[0], (*home[1], key), value)
+        near = self._dotted_neighbour(parent)
+        if near and not (isinstance(value, Mapping) and self._has_headers(parent)):
+            keys = near.keys[: len(near.keys) - (len(near.place) - len(parent))]
+            return self._with_lines(near, dotted((*keys, key), value))
+        if isinstance(value, Mapping):
+            return self._with_block((*parent, key), value)
+        return self._with_pair(parent, key, value)
+
+    def _dotted_neighbour(self, parent: Path) -> Statement | None:
+        """The last `a.b.c = …` that made `parent` out of dots.
+
+        Such a table may not get a header of its own, and readers differ on headers below it: dots it stays.
+        """
+        dotted = [
+            one for one in self.statements if parent and one.kind == "pair" and _is_dotted_below(one, parent)
+        ]
+        return dotted[-1] if dotted else None
+
+    def _has_headers(self, parent: Path) -> bool:
+        return any(one.kind != "pair" and one.place[: len(parent)] == parent for one in self.statements)
+
+    def _with_pair(self, parent: Path, key: str, value: Any) -> str:
+        section = self._section_of(parent) if parent else -1
+        if section is None:
+            return self._with_block(parent, {key: value})
+        held = [one for one in self.statements if one.section == section]
+        if held:
+            return self._with_lines(held[-1], [pair((key,), value)])
+        start = 1 if self.text.startswith("\ufeff") else 0
+        return self.text[:start] + pair((key,), value) + self.newline + self.text[start:]
+
+    def _section_of(self, place: Path) -> int | None:
+        for number, statement in enumerate(self.statements):
+            if statement.kind == "table" and statement.place == place:
+                return number
+        return None
+
+    def _with_lines(self, after: Statement, lines: list[str]) -> str:
+        indent = indent_of(self.text, after.start) if after.kind == "pair" else ""
+        if self.text[: after.end].endswith("\n"):
+            new = "".join(f"{indent}{line}{self.newline}" for line in lines)
+            return self.text[: after.end] + new + self.text[after.end :]
+        return self.text + "".join(f"{self.newline}{indent}{line}" for line in lines)
+
+    def _with_block(self, place: Path, value: Mapping[str, Any]) -> str:
+        return self._with_text(block(place, value, self.newline), self._block_place(place[:-1]))
+
+    def _with_text(self, new: str, at: int) -> str:
+        head, tail = self.text[:at], self.text[at:]
+        if not head.strip("\ufeff \t\r\n"):
+            return head + new + tail
+        if head.endswith("\n"):
+            return head + self.newline + new + tail
+        return head + self.newline * 2 + new.removesuffix(self.newline) + tail
+
+    def _block_place(self, parent: Path) -> int:
+        """After the last table of the same family, else after the section that holds it, else at the end."""
+        family = [
+            statement for statement in self.statements if parent and statement.place[: len(parent)] == parent
+        ]
+        headed = [one for one in family if one.kind != "pair"]
+        if headed:
+            last = max(headed, key=lambda one: one.start).section
+            return self._past_comments(self.ends[last])
+        if family:
+            return self._past_comments(self.ends[family[-1].section])
+        return _end_of_words(self.text)
+
+    def _past_comments(self, at: int) -> int:
+        """Comment lines that follow directly belong above, unless they run into a header."""
+        found = re.compile(r"(?:[ \t]*#[^\n]*(?:\n|\Z))*").match(self.text, at)
+        end = found.end() if found else at
+        return at if re.compile(r"[ \t]*\[").match(self.text, end) else end
+
+
+def _is_dotted_below(pair: Statement, parent: Path) -> bool:
+    return pair.place[: len(parent)] == parent and len(pair.place) - len(pair.keys) < len(parent)
+
+
+def _end_of_words(text: str) -> int:
+    """After the last line that says something."""
+    end = len(text.rstrip(" \t\r\n"))
+    if not text[:end].strip("\ufeff"):
+        return end
+    line_end = text.find("\n", end)
+    return len(text) if line_end < 0 else line_end + 1

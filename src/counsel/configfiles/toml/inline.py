@@ -1,0 +1,87 @@
+"""Inline tables of a TOML text: where their members stand, and how one comes and goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counsel.configfiles.edits import Path
+from counsel.configfiles.toml.format import as_array, dropped, pair, put_after
+from counsel.configfiles.toml.scan import Member, Place, Value, spans_at
+
+
+def inside(value: Value, rest: Path) -> Value | None:
+    """The value at exactly `rest` inside an inline table."""
+    if not rest:
+        return value
+    nested = (
+        inside(member.value, rest[len(member.keys) :])
+        for member in value.members
+        if rest[: len(member.keys)] == member.keys
+    )
+    return next((found for found in nested if found is not None), None)
+
+
+def names(text: str, value: Value, rest: Path) -> list[tuple[int, int]]:
+    """Where the members below this table name the last part of `rest`."""
+    found: list[tuple[int, int]] = []
+    for member in value.members:
+        if len(member.keys) >= len(rest) and member.keys[: len(rest)] == rest:
+            found.append(spans_at(text, member.start)[len(rest) - 1])
+        elif rest[: len(member.keys)] == member.keys:
+            found += names(text, member.value, rest[len(member.keys) :])
+    return found
+
+
+def home(value: Value, rest: Path) -> tuple[Value, Path] | None:
+    if value.kind != "inline":
+        return None
+    for member in value.members:
+        if rest[: len(member.keys)] == member.keys:
+            return home(member.value, rest[len(member.keys) :])
+    return value, rest
+
+
+def cuts(text: str, value: Value, rest: Place) -> list[tuple[int, int, str]]:
+    gone = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
+    if gone:
+        return _member_cuts(text, value, gone)
+    for member in value.members:
+        if rest[: len(member.keys)] == member.keys:
+            return cuts(text, member.value, rest[len(member.keys) :])
+    return []
+
+
+def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, int, str]]:
+    members = value.members
+    if _over_lines(text, value):
+        return dropped(text, as_array(value), gone)
+    if len(gone) == len(members):
+        before = text[value.start + 1 : members[0].start]
+        after = text[members[-1].value.end : value.end - 1]
+        return [(value.start + 1, value.end - 1, before if before == after else "")]
+    found = []
+    for index in gone:
+        if any(later not in gone for later in range(index, len(members))):
+            found.append((members[index].start, members[index + 1].start, ""))
+        else:
+            previous = members[index - 1]
+            found.append((previous.value.end, members[index].value.end, ""))
+    return found
+
+
+def with_member(text: str, table: Value, keys: Path, value: Any) -> str:
+    shown = pair(keys, value)
+    if _over_lines(text, table):
+        return put_after(text, as_array(table), [shown])
+    if not table.members:
+        blank = text[table.start + 1 : table.end - 1]
+        return text[: table.start + 1] + blank + shown + text[table.start + 1 :]
+    last: Member = table.members[-1]
+    return f"{text[: last.value.end]}, {shown}{text[last.value.end :]}"
+
+
+def _over_lines(text: str, table: Value) -> bool:
+    """Whether line breaks stand between the members, as TOML 1.1 allows."""
+    ends = [table.start, *(member.value.end for member in table.members)]
+    starts = [*(member.start for member in table.members), table.end]
+    return any("\n" in text[end:start] for end, start in zip(ends, starts, strict=True))

@@ -1,0 +1,69 @@
+"""What a TOML text means, as `tomllib` reads it; and TOML 1.1, which Codex reads, too."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from counsel.configfiles.document import malformed
+from counsel.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from counsel.configfiles.toml.toml11 import Older
+
+_AT = r"\(at (?:line (\d+), column (\d+)|end of document)\)"
+
+
+class _Float(float):
+    """`nan` equals itself here: an untouched `nan` must not look like a change."""
+
+    def __eq__(self, other: object) -> bool:
+        both_nan = isinstance(other, float) and math.isnan(self) and math.isnan(other)
+        return both_nan or super().__eq__(other)
+
+    __hash__ = float.__hash__
+
+
+def meaning(text: str) -> dict[str, Any]:
+    bare = text.removeprefix("\ufeff")
+    try:
+        return _loaded(bare)
+    except tomllib.TOMLDecodeError as error:
+        words = str(error)
+    from counsel.configfiles.toml.toml11 import Older  # noqa: PLC0415 - few need it
+
+    older = Older(bare)
+    if older.text == bare:
+        raise _malformed(words, text)
+    try:
+        return _loaded(older.text)
+    except tomllib.TOMLDecodeError as error:
+        raise _malformed(str(error), bare, older) from None
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=_Float)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python's own limit
+        found = re.search(r"[0-9_]{4300,}", text)
+        what = "This is not usable TOML: a number is too long"
+        raise malformed(what, text, found.start() if found else 0) from None
+    except RecursionError:
+        raise ConfigInvalid("This is not usable TOML: it is nested too deeply") from None
+
+
+def _malformed(words: str, text: str, older: Older | None = None) -> ConfigInvalid:
+    found = re.search(_AT, words)
+    what = f"This is not valid TOML: {re.sub(_AT, '', words).strip()}"
+    if found is None or found[1] is None:
+        return malformed(what, text, len(text))
+    line, column = int(found[1]), int(found[2])
+    if older is not None:
+        lines = older.text.split("\n")
+        offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+        return malformed(what, text, older.origin(offset))
+    return ConfigInvalid(f"{what} (line {line}, column {column})", line=line, column=column)

@@ -1,0 +1,89 @@
+"""TOML 1.1 said in TOML 1.0, which is all that `tomllib` reads.
+
+Codex reads 1.1 (measured, 0.166): inline tables over several lines, with comments and a last comma; `\\e` and `\\xHH`;
+times without seconds.
+"""
+
+import re
+
+from counsel.configfiles.toml.scan import BLANK, STRING
+
+_TOKEN = re.compile(
+    rf"(?P<string>{STRING.pattern})|(?P<comment>#[^\n]*)|(?P<break>\r?\n)|(?P<mark>[\[\]{{}},])"
+    r"|(?P<time>(?<![\w:.+-])(?:\d{4}-\d\d-\d\d[Tt ])?\d\d:\d\d(?![:\d]))",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:(e)|x([0-9A-Fa-f]{2})|.)", re.DOTALL)
+
+
+class Older:
+    """The text in TOML 1.0, and where its characters stand in the original."""
+
+    def __init__(self, text: str) -> None:
+        self.original = text
+        self.splices: list[tuple[int, int, str]] = []
+        self._open: list[int] = []  # the brackets around
+        self._comma = -1  # the last one in an inline table
+        for token in _TOKEN.finditer(text):
+            self._take(token)
+        self.splices.sort()
+        pieces, at = list[str](), 0
+        for start, end, new in self.splices:
+            pieces += (text[at:start], new)
+            at = end
+        self.text = "".join((*pieces, text[at:]))
+
+    def origin(self, offset: int) -> int:
+        """Where the character at `offset` stands in the original."""
+        grown = 0
+        for start, end, new in self.splices:
+            if start + grown >= offset:
+                break
+            grown += len(new) - (end - start)
+        return max(0, offset - grown)
+
+    def _take(self, token: re.Match[str]) -> None:
+        if token["mark"]:
+            self._bracket(token[0], token.start())
+        elif token["time"]:
+            self.splices.append((token.end(), token.end(), ":00"))
+        elif token["string"]:
+            if token[0][0] == '"':
+                self._escapes(token)
+        elif self._inline() and not self._within_pair(*token.span()):
+            self.splices.append((*token.span(), " " * len(token[0])))
+
+    def _inline(self) -> bool:
+        return bool(self._open) and self.original[self._open[-1]] == "{"
+
+    def _within_pair(self, start: int, end: int) -> bool:
+        """Whether it stands beside a dot or an equals sign, where no line may end."""
+        while self.original[start - 1] in " \t":
+            start -= 1
+        return self.original[start - 1] in "=." or self.original.startswith(("=", "."), self._blank(end))
+
+    def _bracket(self, mark: str, at: int) -> None:
+        if mark in "[{":
+            self._open.append(at)
+        elif mark == ",":
+            self._comma = at if self._inline() else self._comma
+        else:
+            if mark == "}" and self._inline() and self._is_last(self._comma, at):
+                self.splices.append((self._comma, self._comma + 1, " "))
+            del self._open[-1:]
+
+    def _is_last(self, comma: int, end: int) -> bool:
+        """Whether the comma stands after the last member: not alone, and with nothing but blanks to the end."""
+        start = self._open[-1]
+        after_member = start < comma and self._blank(start + 1) < comma
+        return after_member and self._blank(comma + 1) == end and not self._within_pair(comma, end)
+
+    def _blank(self, at: int) -> int:
+        found = BLANK.match(self.original, at)
+        return found.end() if found else at
+
+    def _escapes(self, token: re.Match[str]) -> None:
+        for found in _ESCAPE.finditer(token[0]):
+            if code := "1b" if found[1] else found[2]:
+                start, end = (token.start() + at for at in found.span())
+                self.splices.append((start, end, f"\\u00{code}"))

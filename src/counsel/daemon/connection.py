@@ -1,0 +1,228 @@
+"""One connection on the daemon's socket: a stdio front that carries an agent's MCP, or a program that uses the engine.
+
+Lines of JSON. A line that starts with `@` is between the front and us; all others are MCP, passed through as they are.
+
+    front → daemon   @{"hello": {role, version, agent, cwd, env, initialize}}   first, and once
+                     @{"initialize": params}       the client shook hands (the front has answered)
+                     @{"key": k, "waited": s}      names the call in the next line, also when it is sent again, and the
+                                                   seconds that its client has waited
+                     @{"handover": true}           a newer release is here: write everything down and end
+    daemon → front   @{"hello": {version, pid}}    or @{"refused": why}
+                     @{"job": id, "id": n}         request n became this job
+                     @{"done": n, "answered": b}   the next line answers request n; or nothing will: it was cancelled
+                     @{"leaving": why}             we end, and it is no accident: no need to start another at once
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counsel import __version__
+from counsel.daemon.rpc_server import Desk, caller_from_json
+from counsel.front.bounded_lines import TooLong
+from counsel.front.json_messages import LARGEST_MESSAGE, encode, parse, quoted
+from counsel.front.protocol import RpcError, is_request
+from counsel.mcp.identity import Visitor
+from counsel.mcp.jsonlines import LinePipe, McpLines
+from counsel.mcp.session import Session
+from counsel.mcp.tool_call import Leaving
+from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.daemon.server import House
+
+log = logging.getLogger("counsel.daemon")
+
+HELLO_WITHIN = 10.0  # seconds
+LARGEST_HELLO = 4 * 1024 * 1024  # bytes: it has the caller's environment
+LONGEST_KEY = 200  # characters
+MOST_WAITED = 86_400  # seconds
+
+
+class Visit:
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.role = ""
+        self.pipe = LinePipe(
+            self._line, self._lost, on_made=self._connected, on_too_long=self._too_long, is_server=True
+        )
+        self.pipe.splitter.allow(LARGEST_HELLO)
+        self._mcp: McpLines | None = None
+        self._desk: Desk | None = None
+        self._key: str | None = None
+        self._waited = 0.0
+        self._hello: Json = {}
+        self._leaving: asyncio.Task[None] | None = None
+        self._impatience: asyncio.TimerHandle | None = None
+
+    def about(self) -> Json:
+        """For `counsel daemon status`: who, and nothing of what it said."""
+        client = self._mcp.session.talk.client if self._mcp else self.role
+        return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
+
+    def _connected(self) -> None:
+        """Before a line is read: whose it is, and whether there is room."""
+        assert self.pipe.transport is not None  # noqa: S101 - it has just been made
+        if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
+            self._refuse("this daemon belongs to another user")
+        elif not self.house.enter(self):
+            self.pipe.write(_note({"refused": "too many connections: close a window or raise `ulimit -n`"}))
+            self.pipe.close()
+        else:
+            loop = asyncio.get_running_loop()
+            self._impatience = loop.call_later(
+                HELLO_WITHIN, self.give_up, f"no hello came within {HELLO_WITHIN:g} s"
+            )
+
+    def give_up(self, why: str) -> None:
+        """A connection that has not said hello goes."""
+        if not self.role:
+            self._refuse(why)
+
+    def _too_long(self, line: TooLong) -> None:
+        if self._mcp is not None:
+            self._mcp.refuse(line)
+        else:  # a program waits for an answer that has a number, and the number is lost
+            self._refuse(line.words if self.role else f"a hello may have at most {LARGEST_HELLO:,} bytes")
+
+    def _line(self, data: bytes) -> None:
+        try:
+            self._take(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._refuse(f"a line could not be understood: {type(error).__name__} {quoted(str(error))}")
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for an answer of ours."""
+        return bool((self._mcp and self._mcp.busy) or (self._desk and self._desk.busy))
+
+    def _take(self, data: bytes) -> None:
+        if self.house.retired and self._is_new(data):
+            return  # its front sends it to the next daemon, as soon as we have hung up
+        if data.startswith(b"@"):
+            self._control(parse(data[1:]))
+        elif self._mcp is not None:
+            key, self._key = self._key, None
+            self._mcp.line(data, key, self._waited if key else 0.0)
+        elif self._desk is not None:
+            self._desk.line(data)
+        else:
+            self._refuse("the first line must be a hello")
+
+    def _is_new(self, data: bytes) -> bool:
+        """Whether a line asks for something that is not already on its way here."""
+        if data.startswith(b"@"):
+            return False
+        if self._desk is not None:
+            return not self._desk.concerns_own_job(data)
+        try:
+            message = parse(data)
+        except ValueError:
+            return False
+        return isinstance(message, list) or (isinstance(message, dict) and is_request(message))
+
+    def _control(self, message: Json) -> None:
+        if "hello" in message:
+            if self.role:
+                raise ValueError("a second hello")
+            self._greet(message["hello"])
+        elif not self.role:
+            self._refuse("the first line must be a hello")
+        elif "key" in message:
+            self._key, self._waited = _key(message["key"]), _seconds(message.get("waited"))
+        elif "initialize" in message and self._mcp is not None:
+            _shake(self._mcp.session, message["initialize"])
+        elif "handover" in message:
+            self.house.end("handover")
+        else:
+            raise ValueError("an unknown note")
+
+    def _greet(self, hello: Json) -> None:
+        role = str(hello.get("role"))[:20]
+        if role == "mcp":
+            self._mcp = self._open_mcp(hello)
+        else:
+            if hello.get("caller"):
+                self.house.engine.meet(caller_from_json(hello["caller"]))
+            house = self.house
+            self._desk = Desk(house.engine, self.pipe.write, house.status, house.end, self.pipe.drain)
+        self.role, self._hello = role, {name: hello.get(name) for name in ("agent", "version")}
+        self.pipe.splitter.allow(LARGEST_MESSAGE)
+        if self._impatience is not None:
+            self._impatience.cancel()
+        self.house.greeted(self)
+        self.pipe.write(_note({"hello": {"version": __version__, "pid": os.getpid()}}))
+
+    def _open_mcp(self, hello: Json) -> McpLines:
+        env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.house.home)}
+        visitor = Visitor(env=env, cwd=Path(str(hello.get("cwd") or "/")), agent=hello.get("agent"))
+        if self.pipe.transport is not None:
+            visitor.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
+        session = Session(self.house.engine, visitor)
+        self.house.engine.meet(visitor.caller("stdio"))
+        lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_note)
+        if hello.get("initialize"):
+            _shake(session, hello["initialize"])
+        return lines
+
+    def _refuse(self, why: str) -> None:
+        self.pipe.refuse(_note({"refused": why}))
+
+    def _lost(self) -> None:
+        if self._impatience is not None:
+            self._impatience.cancel()
+        self._leaving = self._leaving or asyncio.ensure_future(self.close("gone"))
+
+    async def close(self, why: Leaving) -> None:
+        if self._mcp is not None:
+            self.pipe.write(_note({"leaving": why}))
+            await self._mcp.close(why)
+        if self._desk is not None:
+            await self._desk.close(why)
+        self.pipe.close()
+        self.house.leave(self)
+
+
+def _note(message: Json) -> bytes:
+    return b"@" + encode(message)
+
+
+def _key(given: Any) -> str:
+    if not isinstance(given, str) or len(given) > LONGEST_KEY:
+        raise ValueError(f"a key is a text of at most {LONGEST_KEY} characters")
+    return given
+
+
+def _seconds(given: Any) -> float:
+    """An older front does not say it."""
+    return float(given) if isinstance(given, int | float) and 0 <= given < MOST_WAITED else 0.0
+
+
+def _shake(session: Session, params: Json) -> None:
+    """The front has answered `initialize`, with a refusal if it was one; here it is only known."""
+    with suppress(RpcError):
+        session.talk.initialize(params)
+
+
+def peer_pid(connection: Any) -> int | None:
+    """The process at the other end, where the kernel says it with the user (Linux)."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[0]) or None
+
+
+def peer_uid(connection: Any) -> int:
+    """Who is at the other end of a unix socket."""
+    if hasattr(socket, "SO_PEERCRED"):
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", credentials)[1])
+    # macOS and the BSDs: struct xucred {version, uid, …} at SOL_LOCAL (0), LOCAL_PEERCRED (1)
+    return int(struct.unpack_from("2I", connection.getsockopt(0, 1, 76))[1])

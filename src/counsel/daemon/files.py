@@ -1,0 +1,159 @@
+"""The files that make a process the daemon of its COUNSEL_HOME: the lock and the socket.
+
+Only the process that holds the lock at the lock's path touches the socket's path. Whoever loses the lock, because the
+home was deleted, moved or restored under it, touches neither any more: they are the next daemon's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from counsel import __version__, locks
+from counsel.front import run_paths
+
+log = logging.getLogger("counsel.daemon")
+
+State: TypeAlias = Literal["ours", "deaf", "lost"]
+BACKLOG = 512
+LEASE_PATIENCE = 10.0  # seconds for the daemon before us to finish
+TOUCH = 3600.0  # seconds: what cleans /tmp goes by a file's age
+
+
+class Occupied(Exception):
+    """Another daemon serves this COUNSEL_HOME."""
+
+
+class DaemonFiles:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = run_paths.run_folder(str(home))
+        self.socket = run_paths.socket(str(home))
+        self._lock: int | None = None
+        self._bound: locks.Identity | None = None
+        self._touched = time.monotonic()
+        self._home = locks.Pinned(home)
+
+    @property
+    def _lock_path(self) -> str:
+        return f"{self.folder}/daemon.lock"
+
+    # ── becoming the daemon ──
+
+    def take(self) -> None:
+        """Take the lock, or raise `Occupied`. The kernel lets go of it however this process ends."""
+        until = time.monotonic() + LEASE_PATIENCE
+        while not self._take():
+            if _answers(self.socket):
+                raise Occupied
+            if time.monotonic() > until:
+                raise TimeoutError(_occupied(self._lock_path))
+            time.sleep(0.02)  # the one before us is finishing what it writes
+
+    def _take(self) -> bool:
+        lock = locks.take(self._lock_path)
+        if lock is None:
+            return False
+        self.release()
+        self._lock = lock
+        locks.sign(lock, json.dumps({"pid": os.getpid(), "version": __version__}))
+        return True
+
+    def listen(self) -> socket.socket:
+        if self._home.is_there():
+            run_paths.socket(str(self.home))  # its folder in /tmp may have been cleaned away
+        _sweep(self.socket)
+        listener, self._bound = bind(self.socket)
+        return listener
+
+    # ── being it ──
+
+    def state(self) -> State:
+        """`deaf`: the socket is gone or another. `lost`: so is the lock, or the home. Raises `OSError` when that cannot be told."""
+        if self._lock is None or not locks.is_at(self._lock, self._lock_path) or not self._home.is_there():
+            return "lost"
+        self._touch()
+        return "ours" if locks.identity(self.socket) == self._bound else "deaf"
+
+    def regain(self) -> bool:
+        """Make the lock again after somebody deleted it. False when the home is another, or another daemon has the lock."""
+        if not self._home.is_there():
+            return False
+        run_paths.run_folder(str(self.home))
+        run_paths.socket(str(self.home))
+        return self._take()
+
+    def _touch(self) -> None:
+        if time.monotonic() - self._touched > TOUCH:
+            self._touched = time.monotonic()
+            for path in (self._lock_path, self.socket, self.folder, str(Path(self.socket).parent)):
+                with contextlib.suppress(OSError):
+                    os.utime(path)
+
+    # ── leaving ──
+
+    def remove_socket(self) -> None:
+        """First of all, so that no door comes to a daemon that is leaving."""
+        with contextlib.suppress(OSError):
+            if self.state() != "ours":
+                return
+            Path(self.socket).unlink()
+            if Path(self.socket).parent != Path(self.folder):  # in /tmp, and it held nothing else
+                Path(self.socket).parent.rmdir()
+
+    def release(self) -> None:
+        """The file stays: a lock that is deleted could be held twice."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def bind(path: str) -> tuple[socket.socket, locks.Identity | None]:
+    """A listening socket and which file it is. Bound under another name, then renamed: nobody ever sees a socket that
+    does not listen, or not ours alone. The caller holds the lock on `path`.
+    """
+    fresh = f"{path}.{os.getpid()}"
+    Path(fresh).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(fresh)
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    bound = locks.identity(fresh)  # the kernel gives nobody else this number while the socket is open
+    Path(fresh).replace(path)
+    return listener, bound
+
+
+def _sweep(path: str) -> None:
+    """What daemons left behind that were killed between bind and rename. We hold the lock: none of them lives."""
+    for left in Path(path).parent.glob(f"{Path(path).name}.*"):
+        if left.suffix[1:].isdigit():
+            with contextlib.suppress(OSError):
+                left.unlink()
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except BlockingIOError:  # its queue is full, so it has one
+            return True
+        except OSError:
+            return False
+    return True
+
+
+def _occupied(path: str) -> str:
+    pid = locks.holder(path)
+    who = f"process {pid}" if pid else "another process"
+    todo = f"`kill -CONT {pid}` wakes it up if it is suspended, `kill {pid}` ends it" if pid else "end it"
+    return f"{who} holds {path} and does not answer: {todo}"

@@ -1,0 +1,321 @@
+"""The daemon's engine for programs: `await connect()` gives an `Engine` that survives the daemon's death.
+
+Every method can be asked again: a submitted call has a key, and waiting or following takes up where it was. So when
+the daemon dies, or a newer release replaces it, the client reaches the next one and asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from counsel import __version__, errors, pending_calls, resource_errors, size_limits
+from counsel.caller import Caller
+from counsel.daemon import rpc_server
+from counsel.engine.jobs.event_queue import EventQueue
+from counsel.errors import CounselError, FileTooLarge, Internal
+from counsel.front.json_messages import LARGEST_MESSAGE, encode, too_large
+from counsel.front.launcher import RETRY, STATED, Link, older
+from counsel.mcp.jsonlines import LinePipe
+from counsel.requests import JobEvent, Request
+from counsel.types import Json
+
+PATIENCE = 20.0  # seconds for a daemon to start, and to say hello
+REASONED = 3.0  # seconds of starts that fail and say why, where nothing has been asked yet
+LIMIT = 300.0  # seconds for a question that has lost its daemon to reach the next one
+LARGEST_ANSWER = 256 * 1024 * 1024  # bytes of one line from the daemon
+
+
+async def connect(caller: Caller | None = None) -> RemoteEngine:
+    """The daemon of this caller's COUNSEL_HOME; it is started if none runs."""
+    engine = RemoteEngine(os.environ if caller is None else caller.env, caller)
+    await engine.open()
+    return engine
+
+
+async def find(env: Mapping[str, str] | None = None) -> RemoteEngine | None:
+    """The daemon if one runs."""
+    engine = RemoteEngine(os.environ if env is None else env)
+    return engine if await engine.open(start=False) else None
+
+
+class _Lost(Exception):
+    pass
+
+
+class RemoteEngine:
+    def __init__(self, env: Mapping[str, str], caller: Caller | None = None) -> None:
+        self._link = Link(env)
+        self._caller = caller  # each daemon meets it: a job can only go on with its caller's keys
+        self._pipe: LinePipe | None = None
+        self._hello: asyncio.Future[Json] | None = None
+        self._waiting: dict[int, EventQueue] = {}
+        self._submitted: dict[
+            str, Json
+        ] = {}  # jobs that we wait for: the next daemon is asked to go on with them
+        self._begun: set[str] = set()  # those of them that a daemon has named
+        self._kept: set[str] = set()  # those of which a note says that they go on without us
+        self._promised: set[str] = set()  # and those of which our caller was told so
+        self._lost_at = 0.0  # since when a question has been without its daemon
+        self._number = 0
+        self._opening = asyncio.Lock()
+
+    # ── the connection ──
+
+    async def open(self, *, start: bool = True) -> bool:
+        async with self._opening:
+            while self._pipe is None:
+                connection = await self._reach(start=start)
+                if connection is None:
+                    return False
+                await self._greet(connection, replace=start)
+        return True
+
+    async def _reach(self, *, start: bool) -> Any:
+        link = self._link
+        if not start:
+            try:
+                return link.existing()
+            except OSError as error:
+                raise _unreachable(str(error)) from error
+        began, limit, stated = time.monotonic(), PATIENCE, REASONED
+        if self._lost_at:
+            began, limit, stated = self._lost_at, LIMIT, STATED
+        while (connection := link.attempt()) is None:
+            if link.problem:
+                self._keep_jobs()
+            if link.hopeless(began, limit, stated):
+                link.release()
+                raise self._give_up(link.problem or "it has not started yet") from link.error
+            await asyncio.sleep(link.pause())
+        return connection
+
+    def _keep_jobs(self) -> None:
+        """Another engine on this home would give up an interrupted call whose caller does not come back in a minute."""
+        for job in self._submitted.keys() - self._kept - self._promised:
+            if pending_calls.note(self._link.home, job):
+                self._kept.add(job)
+
+    def _unkeep(self, job: str) -> None:
+        self._submitted.pop(job, None)
+        self._begun.discard(job)
+        if job in self._kept:
+            self._kept.discard(job)
+            pending_calls.take(self._link.home, job)
+
+    def _give_up(self, why: str) -> CounselError:
+        self._keep_jobs()
+        jobs, sure = sorted(self._kept), self._kept <= self._begun
+        self._promised |= self._kept
+        self._kept.clear()
+        if lack := resource_errors.failure(self._link.error, "The daemon cannot be reached", starting=True):
+            return lack
+        if not jobs:
+            return _unreachable(why, f"See {self._link.words}.")
+        maybe = "" if sure else "If it had begun, "
+        return _unreachable(
+            why, f"{maybe}{', '.join(jobs)} goes on as soon as a daemon runs: `counsel jobs` shows it."
+        )
+
+    async def _greet(self, connection: Any, *, replace: bool) -> None:
+        """Say hello. An older release hands over and ends; the next turn finds or starts ours."""
+        pipe = LinePipe(self._line, self._lost)
+        pipe.splitter.allow(LARGEST_ANSWER)
+        self._hello = asyncio.get_running_loop().create_future()
+        await asyncio.get_running_loop().create_unix_connection(lambda: pipe, sock=connection)
+        caller = rpc_server.caller_to_json(self._caller) if self._caller else None
+        pipe.write(b"@" + encode({"hello": {"role": "engine", "version": __version__, "caller": caller}}))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                hello = await self._hello
+        except _Lost:
+            return
+        except TimeoutError:
+            pipe.close()
+            raise self._give_up(self._link.silent()) from None
+        if replace and older(str(hello.get("version"))):
+            await self._replace(pipe)
+        else:
+            self._pipe = pipe
+            self._link.greeted()
+
+    async def _replace(self, pipe: LinePipe) -> None:
+        self._hello = asyncio.get_running_loop().create_future()  # it fails when the daemon has gone
+        while not self._link.take_lock():  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(RETRY)
+        pipe.write(b"@" + encode({"handover": True}))
+        await asyncio.wait({self._hello})
+        self._hello.exception()
+
+    def _line(self, data: bytes) -> None:
+        message = json.loads(data.removeprefix(b"@"))
+        if not data.startswith(b"@"):
+            if message["id"] in self._waiting:
+                event = message.get("event")
+                self._waiting[message["id"]].put(_event(event) if event else message)
+        elif self._hello is not None and not self._hello.done():
+            if "hello" in message:
+                self._hello.set_result(message["hello"])
+            else:
+                self._hello.set_exception(Internal(f"The daemon refused: {message.get('refused')}."))
+
+    def _lost(self) -> None:
+        self._pipe = None
+        self._link.lost()
+        if self._waiting and not self._lost_at:
+            self._lost_at = time.monotonic()
+        if self._hello is not None and not self._hello.done():
+            self._hello.set_exception(_Lost())
+        for queue in self._waiting.values():
+            queue.put({"lost": True})
+
+    async def close(self) -> None:
+        for job in list(self._kept):  # nobody waits for these any more, and nothing was promised about them
+            self._unkeep(job)
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def meet(self, caller: Caller) -> None:
+        """The next daemon meets this caller first; the present one when it submits."""
+        self._caller = caller
+
+    # ── questions ──
+
+    async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | Json]:
+        await self.open()
+        assert self._pipe is not None  # noqa: S101 - `open` made it
+        self._number += 1
+        number, pipe = self._number, self._pipe
+        line = encode({"id": number, "method": method, "params": params})
+        if len(line) > LARGEST_MESSAGE:
+            raise FileTooLarge(f"This request is too large: {too_large()}.", hint="Send less at once.")
+        queue = self._waiting[number] = EventQueue()
+        ended = False
+        pipe.write(line)
+        try:
+            while not ended:
+                message = await queue.get()
+                if isinstance(message, JobEvent):
+                    yield message
+                    continue
+                ended = True
+                if "lost" in message:
+                    self._check_time()
+                    raise _Lost
+                self._lost_at = 0.0
+                self._link.answered()
+                if "error" in message:
+                    raise errors.from_dict(message["error"])
+                yield message
+        finally:
+            del self._waiting[number]
+            if not ended:
+                pipe.write(encode({"id": number, "method": "drop"}))
+
+    def _check_time(self) -> None:
+        """Daemons that come and die, one after the other, are no use either."""
+        if self._lost_at and time.monotonic() - self._lost_at > LIMIT:
+            raise self._give_up("it ended again and again")
+
+    async def _ask(self, method: str, **params: Any) -> Any:
+        while True:
+            try:
+                async for message in self._messages(method, params):
+                    if not isinstance(message, JobEvent):
+                        return message["result"]
+            except _Lost:
+                await self._reclaim(params.get("job_id") or params.get("any_id"))
+
+    async def _reclaim(self, job_id: str | None) -> None:
+        """A synchronous job goes on in the next daemon when its caller comes back with its key."""
+        if job_id in self._submitted:
+            await self._ask("submit", **self._submitted[job_id])
+
+    async def submit(
+        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
+    ) -> str:
+        size_limits.check(
+            request, caller.settings
+        )  # the daemon would refuse it, too, after all of it had come there
+        self.meet(caller)
+        key = key or secrets.token_urlsafe(16)
+        shown = {"request": rpc_server.request_to_json(request), "caller": rpc_server.caller_to_json(caller)}
+        params = {"background": background, "key": key, **shown}
+        if background:
+            return str(await self._ask("submit", **params))
+        await self.open()  # from here on a daemon may have begun it
+        self._submitted[pending_calls.job_id(key)] = params
+        try:
+            job = str(await self._ask("submit", **params))
+        except BaseException:
+            self._unkeep(pending_calls.job_id(key))
+            raise
+        self._submitted[job] = params
+        self._begun.add(job)
+        return job
+
+    async def wait(self, job_id: str) -> Json:
+        try:
+            result: Json = await self._ask("wait", job_id=job_id)
+        finally:  # it has ended, or nobody waits for it: no later daemon is asked to go on with it
+            self._unkeep(job_id)
+        return result
+
+    async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+        while True:
+            try:
+                async for message in self._messages("follow", {"job_id": job_id, "after": after}):
+                    if isinstance(message, JobEvent):
+                        after = message.seq
+                        yield message
+            except _Lost:
+                await self._reclaim(job_id)
+            else:
+                return
+
+    async def accepted(self, job_id: str) -> Json:
+        result: Json = await self._ask("accepted", job_id=job_id)
+        return result
+
+    async def detach(self, job_id: str) -> None:
+        await self._ask("detach", job_id=job_id)
+        self._unkeep(job_id)
+
+    async def cancel(self, any_id: str) -> Json:
+        result: Json = await self._ask("cancel", any_id=any_id)
+        return result
+
+    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+        result: Json = await self._ask("status", any_id=any_id, full_history=full_history)
+        return result
+
+    async def recent(self, limit: int = 10) -> Json:
+        result: Json = await self._ask("recent", limit=limit)
+        return result
+
+    # ── the daemon itself ──
+
+    async def daemon_status(self) -> Json:
+        result: Json = await self._ask("daemon_status")
+        return result
+
+    async def daemon_stop(self) -> None:
+        """Ask it to write everything down and end; returns when it has let go of this connection."""
+        self._hello = asyncio.get_running_loop().create_future()
+        await self._ask("daemon_stop")
+        await asyncio.wait({self._hello})
+        self._hello.exception()
+
+
+def _event(shown: Json) -> JobEvent:
+    """A daemon of a newer release may tell more than we know."""
+    return JobEvent(shown["seq"], shown["at"], shown["kind"], shown.get("slot", ""), shown.get("data", {}))
+
+
+def _unreachable(why: str, hint: str = "`counsel doctor` may say more.") -> Internal:
+    return Internal(f"The daemon cannot be reached: {why}.", hint=hint)

@@ -1,0 +1,235 @@
+"""The engine served to programs on the daemon's socket. `client.RemoteEngine` is the other end.
+
+One line per request, `{"id", "method", "params"}`; one per answer, `{"id", "result"}` or `{"id", "error"}`; while a job
+is followed, `{"id", "event"}`. `{"id", "method": "drop"}` says that nobody waits for an answer any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from counsel.caller import Caller
+from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
+from counsel.front import environment
+from counsel.front.json_messages import encode, parse, quoted
+from counsel.mcp.identity import Visitor
+from counsel.mcp.tool_call import Leaving
+from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
+from counsel.types import Json
+
+log = logging.getLogger("counsel.daemon")
+MOST_AT_ONCE = 10_000  # questions of one program: a service asks two for each of its own
+_HINT = "Its log says where: `counsel doctor` shows the file. Are both of one release?"
+
+
+# ── what travels ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def request_to_json(request: Request) -> Json:
+    return {"kind": type(request).__name__, **asdict(request)}
+
+
+def request_from_json(shown: Json) -> Request:
+    kinds: dict[str, type[ChatRequest | ConsensusRequest]] = {
+        "ChatRequest": ChatRequest,
+        "ConsensusRequest": ConsensusRequest,
+    }
+    given: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in shown.items()}
+    return kinds[given.pop("kind")](**given)
+
+
+def caller_to_json(caller: Caller) -> Json:
+    return {
+        "client": caller.client,
+        "agent": caller.agent,
+        "cwd": str(caller.cwd),
+        "roots": [str(root) for root in caller.roots],
+        "chain": list(caller.chain),
+        # The daemon reads COUNSEL_HOME/.env itself: sent along, counsel's own keys would look like the caller's there.
+        "env": environment.travelling(caller.own_env),
+    }
+
+
+def caller_from_json(shown: Json) -> Caller:
+    visitor = Visitor(
+        env=shown["env"],
+        cwd=Path(shown["cwd"]),
+        agent=shown["agent"],
+        roots=tuple(Path(root) for root in shown["roots"]),
+    )
+    return replace(visitor.caller(shown["client"]), cwd=visitor.cwd, chain=tuple(shown["chain"]))
+
+
+_ANY_ID: dict[str, type] = {"any_id": str}
+_JOB: dict[str, type] = {"job_id": str}
+_PARAMS: dict[str, dict[str, type]] = {
+    "submit": {"request": dict, "caller": dict, "background": bool, "key": str},
+    "wait": _JOB,
+    "follow": {**_JOB, "after": int},
+    "accepted": _JOB,
+    "detach": _JOB,
+    "cancel": _ANY_ID,
+    "status": {**_ANY_ID, "full_history": bool},
+    "recent": {"limit": int},
+    "daemon_status": {},
+    "daemon_stop": {},
+}
+_LARGEST_NUMBER = 2**62  # SQLite's own are of 64 bits
+
+
+def _check(method: str, params: Json) -> None:
+    if method not in _PARAMS:
+        raise InvalidArgument(f"There is no method {quoted(method)!r}.", hint=_HINT)
+    for name, kind in _PARAMS[method].items():
+        value: Any = params.get(name)
+        if not isinstance(value, kind) or (isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER):
+            raise InvalidArgument(f"{method}: {name} must be of type {kind.__name__}.", hint=_HINT)
+
+
+# ── inside the daemon ────────────────────────────────────────────────────────────────────────────────
+
+
+class Desk:
+    """Serves one program. Synchronous calls that it leaves behind are stopped; background jobs go on."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        write: Callable[[bytes], None],
+        status: Callable[[], Json],
+        end: Callable[[str], None],
+        drain: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.engine = engine
+        self._write = write
+        self._drain = drain
+        self._status = status
+        self._end = end
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that have not ended
+        self._methods: dict[str, Callable[[int, Json], Awaitable[Any]]] = {
+            "submit": self._submit,
+            "wait": self._wait,
+            "follow": self._follow,
+            "accepted": lambda _, params: engine.accepted(params["job_id"]),
+            "detach": self._detach,
+            "cancel": self._cancel,
+            "status": lambda _, params: engine.status(params["any_id"], full_history=params["full_history"]),
+            "recent": lambda _, params: engine.recent(params["limit"]),
+            "daemon_status": self._daemon_status,
+            "daemon_stop": self._daemon_stop,
+        }
+
+    @property
+    def busy(self) -> bool:
+        """Whether the program waits for something, or is about to wait for a job that it has submitted."""
+        return bool(self._tasks or self._awaited)
+
+    def concerns_own_job(self, data: bytes) -> bool:
+        message = parse(data)
+        job = (message.get("params") or {}).get("job_id")
+        return message.get("method") in {"drop", "cancel"} or job in self._awaited
+
+    def line(self, data: bytes) -> None:
+        message = parse(data)
+        number, method, params = message["id"], message["method"], message.get("params") or {}
+        if not isinstance(number, int) or not isinstance(method, str) or not isinstance(params, dict):
+            raise TypeError("a question has a number, a method and params")
+        if method == "drop":
+            if number in self._tasks:
+                self._tasks[number].cancel()
+            return
+        if isinstance(number, bool) or number.bit_length() > 64:
+            raise ValueError("a number has 64 bits")
+        if number in self._tasks:
+            raise ValueError("this number is being answered already")
+        if len(self._tasks) >= MOST_AT_ONCE:
+            busy = RateLimited(f"{MOST_AT_ONCE:,} questions are being answered.", hint="Wait for an answer.")
+            self._write(encode({"id": number, "error": busy.as_dict()}))
+            return
+        task = asyncio.ensure_future(self._answer(number, method, params))
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+
+    async def _answer(self, number: int, method: str, params: Json) -> None:
+        try:
+            _check(method, params)
+            result = await self._methods[method](number, params)
+        except CounselError as error:
+            self._write(encode({"id": number, "error": error.as_dict()}))
+        except Exception as error:  # whoever asked waits for an answer, also for this one
+            log.exception("%s failed", quoted(method))
+            broken = Internal(f"The daemon failed at {quoted(method)} ({type(error).__name__}).", hint=_HINT)
+            self._write(encode({"id": number, "error": broken.as_dict()}))
+        else:
+            self._write(encode({"id": number, "result": result}))
+
+    async def _submit(self, _: int, params: Json) -> str:
+        try:
+            request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidArgument(f"This is no request ({type(error).__name__}).", hint=_HINT) from error
+        background: bool = params["background"]
+        submitting = asyncio.ensure_future(
+            self.engine.submit(request, caller, background=background, key=params["key"])
+        )
+        try:
+            job = await asyncio.shield(submitting)
+        finally:  # whoever leaves in this moment leaves a job that can be stopped
+            if not background:
+                self._awaited[await submitting] = caller
+        return job
+
+    async def _wait(self, _: int, params: Json) -> Json:
+        job: str = params["job_id"]
+        try:
+            result = await self.engine.wait(job)
+        except CounselError:
+            self._awaited.pop(job, None)
+            raise
+        self._awaited.pop(job, None)
+        return result
+
+    async def _cancel(self, _: int, params: Json) -> Json:
+        result = await self.engine.cancel(params["any_id"])
+        self._awaited.pop(params["any_id"], None)
+        return result
+
+    async def _detach(self, _: int, params: Json) -> None:
+        await self.engine.detach(params["job_id"])
+        self._awaited.pop(params["job_id"], None)
+
+    async def _follow(self, number: int, params: Json) -> None:
+        async for event in self.engine.follow(params["job_id"], params["after"]):
+            self._write(encode({"id": number, "event": asdict(event)}))
+            if self._drain is not None:
+                await self._drain()
+
+    async def _daemon_status(self, _: int, __: Json) -> Json:
+        return self._status()
+
+    async def _daemon_stop(self, _: int, __: Json) -> Json:
+        asyncio.get_running_loop().call_soon(self._end, "stop")
+        return {"stopped": True}
+
+    async def close(self, why: Leaving) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        if why != "handover":
+            await self._abandon()
+
+    async def _abandon(self) -> None:
+        for job, caller in self._awaited.items():
+            if not caller.settings.keep_abandoned:
+                with suppress(CounselError):
+                    await self.engine.cancel(job)

@@ -1,0 +1,284 @@
+"""What the daemon is from the inside: its files, its visitors, and when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from counsel import __version__, logs, private, resource_errors, settings
+from counsel.daemon.connection import Visit
+from counsel.daemon.connection_limit import Waiting, most_connections
+from counsel.daemon.files import BACKLOG, DaemonFiles, Occupied
+from counsel.errors import CounselError
+from counsel.front import run_paths
+from counsel.lazy_import import imported
+from counsel.requests import LocalEngine
+from counsel.types import Json
+
+log = logging.getLogger("counsel.daemon")
+
+OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
+GARBAGE = 10_000  # objects between looks for cycles; a call leaves none
+LOOK = 1.0  # seconds between looks at the files that make this process the daemon: four `stat`
+
+
+def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
+    home = Path(run_paths.home(os.environ))
+    gc.set_threshold(GARBAGE)
+    private.process()
+    logs.setup(settings.load(), stderr=False)
+    try:
+        files = DaemonFiles(home)
+        files.take()
+        asyncio.run(_serve(files, ready, open_engine or default_engine))
+    except Occupied:
+        ready()
+    except (CounselError, OSError) as error:  # whoever started us shows the last line
+        log.exception("the daemon cannot start")
+        with contextlib.suppress(OSError):  # a full disk: the number tells it
+            sys.stderr.write(f"{error}\n")
+            sys.stderr.flush()
+        return (error.errno if isinstance(error, OSError) else None) or 1
+    return 0
+
+
+async def default_engine(home: Path) -> LocalEngine:
+    engine: LocalEngine = await import_module("counsel.engine.engine").open_engine(home)
+    return engine
+
+
+async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: OpenEngine) -> None:
+    engine = await open_engine(files.home)
+    house = House(engine, files)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, house.end, "signal")
+    await house.listen()
+    log.info("daemon %s listens: pid %s", __version__, os.getpid())
+    ready()
+    ahead = asyncio.create_task(_import_ahead())
+    try:
+        why = await house.over()
+        log.info("daemon ends: %s", why)
+    finally:
+        ahead.cancel()
+        await house.close()
+        await engine.close(keep=True)  # an orderly end interrupts calls, it does not cancel them
+        files.release()
+
+
+async def _import_ahead() -> None:
+    """What the first call to a provider needs: 130 ms that nobody has to wait for before."""
+    try:
+        await imported(("aiohttp",))
+    except ImportError:
+        log.exception("providers cannot be asked")
+    gc.freeze()  # what was imported stays as long as the daemon
+
+
+class Refusals:
+    """When no more files may be opened, whoever comes is told so, through one that was kept for it.
+
+    Else a door would be connected by the kernel, hear nothing, and take the daemon for suspended.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._spare: int | None = None
+        self._keep()
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        found = resource_errors.cause(context.get("exception"))
+        if found is None or "accept" not in str(context.get("message")):
+            loop.default_exception_handler(context)
+            return
+        log.error("a connection was refused: %s", found[0])
+        self._refuse(b"@" + json.dumps({"refused": f"{found[0]}: {found[1]}"}).encode() + b"\n")
+
+    def close(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _refuse(self, words: bytes) -> None:
+        self.close()
+        with contextlib.suppress(OSError):
+            for _ in range(BACKLOG):
+                connection, _ = self._listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.sendall(words)
+        self._keep()
+
+    def _keep(self) -> None:
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+class House:
+    """The engine and everybody who visits it."""
+
+    def __init__(self, engine: LocalEngine, files: DaemonFiles) -> None:
+        self.engine = engine
+        self.files = files
+        self.home = files.home
+        self.retired = False  # the home is no longer ours: no new calls, and nothing more is written there
+        self.visits: set[Visit] = set()
+        self._silent: Waiting[Visit] = Waiting()  # they have not said hello
+        self._most = most_connections()
+        self.started = time.time()
+        self._idle_after = settings.load().daemon_idle_seconds
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._watch: asyncio.TimerHandle | None = None
+        self._look: asyncio.Task[None] | None = None
+        self._server: asyncio.Server | None = None
+        self._refusals: Refusals | None = None
+        self._repairs = 0  # looks in a row that found something missing
+        self._rounds: asyncio.Task[None] | None = None
+        self._wait_for_idleness()
+
+    async def over(self) -> str:
+        return await self._over
+
+    def end(self, why: str) -> None:
+        if not self._over.done():
+            self._over.set_result(why)
+
+    def enter(self, visit: Visit) -> bool:
+        """Whether there is room, if need be that of the connection which has been silent for longest."""
+        if len(self.visits) >= self._most:
+            oldest = self._silent.oldest()
+            if oldest is None:
+                return False
+            self._silent.discard(oldest)
+            self.visits.discard(oldest)
+            oldest.give_up("a newer connection needed the room")
+        self.visits.add(visit)
+        self._silent.add(visit)
+        return True
+
+    def greeted(self, visit: Visit) -> None:
+        self._silent.discard(visit)
+
+    def leave(self, visit: Visit) -> None:
+        self.visits.discard(visit)
+        self._silent.discard(visit)
+        if not self.visits:
+            self._wait_for_idleness()
+
+    def _wait_for_idleness(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = asyncio.get_running_loop().call_later(self._idle_after, self._begin_look)
+
+    def _begin_look(self) -> None:
+        self._look = asyncio.ensure_future(self._end_if_idle())
+
+    async def _end_if_idle(self) -> None:
+        if self.visits:
+            return
+        if await self._busy():
+            self._wait_for_idleness()
+        else:
+            self.end("idle")
+
+    async def _busy(self) -> bool:
+        try:
+            return await self.engine.busy()
+        except Exception:  # a damaged database is no reason to stay for ever
+            log.exception("the database cannot be asked for jobs")
+            return False
+
+    # ── our files ──
+
+    async def listen(self) -> None:
+        before, listener = self._server, self.files.listen()
+        loop = asyncio.get_running_loop()
+        if self._refusals is not None:
+            self._refusals.close()
+        self._refusals = Refusals(listener)
+        loop.set_exception_handler(self._refusals.handle)
+        self._server = await loop.create_unix_server(lambda: Visit(self).pipe, sock=listener)
+        if before is not None:
+            before.close()
+        self._rounds = self._rounds or asyncio.ensure_future(self._watch_files())
+
+    async def _watch_files(self) -> None:
+        while not self._over.done():
+            await asyncio.sleep(LOOK)
+            try:
+                await self._look_at_files()
+            except OSError as error:  # it cannot be told, or not be mended now
+                log.warning("the daemon's files: %s", error)
+            except Exception:
+                log.exception("looking at the daemon's files failed")
+
+    async def _look_at_files(self) -> None:
+        if self.retired:
+            await self._dismiss()
+            return
+        state = self.files.state()
+        self._repairs = 0 if state == "ours" else self._repairs + 1
+        if not self.engine.home_is_ours():
+            self._retire()
+        elif self._repairs > 1:  # not at the first look: somebody may be in the middle of `rm -r`
+            await self._mend()
+
+    async def _mend(self) -> None:
+        """The home is ours, but a file of ours was deleted: it is made again, unless another daemon was quicker."""
+        if self.files.state() == "lost" and not self.files.regain():
+            self._retire()
+            return
+        log.warning("%s was deleted and is made again", self.files.socket)
+        await self.listen()
+        self._repairs = 0
+
+    def _retire(self) -> None:
+        """Another daemon serves this path from now on. Calls that run here are answered; nothing else is begun."""
+        log.warning(
+            "%s was deleted, moved or replaced: this daemon ends when its calls are answered", self.home
+        )
+        self.retired = True
+        logs.leave_file()
+        if self._server is not None:
+            self._server.close()
+        self.files.release()
+
+    async def _dismiss(self) -> None:
+        for visit in [visit for visit in self.visits if not visit.busy]:
+            await visit.close("handover")
+        if not self.visits:
+            self.end("the home is another")
+
+    def status(self) -> Json:
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "version": __version__,
+            "home": str(self.home),
+            "socket": self.files.socket,
+            "clients": [visit.about() for visit in self.visits if visit.role == "mcp"],
+            "started_at": self.started,
+        }
+
+    async def close(self) -> None:
+        """Calls that are being answered are left to the next daemon: their fronts send them again."""
+        self.files.remove_socket()
+        if self._server is not None:
+            self._server.close()
+        for timer in (self._watch, self._rounds):
+            if timer is not None:
+                timer.cancel()
+        for visit in list(self.visits):
+            await visit.close("handover")

@@ -1,0 +1,340 @@
+"""One job's dealings with models: each call once, its text live, its outcome remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import field, replace
+from typing import Any
+
+from counsel import resource_errors
+from counsel.engine import results
+from counsel.engine.consult import empty_answers
+from counsel.engine.consult.limiter import Gate
+from counsel.engine.consult.routes import Route
+from counsel.engine.context import tokens
+from counsel.engine.history import call_log, ledger
+from counsel.engine.jobs.events import Live
+from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.store.sqlite import jobs
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import Cancelled, CounselError, Internal, TimedOut
+from counsel.lazy_dataclass import dataclass
+from counsel.models import answer_limit
+from counsel.text import Mender
+from counsel.text_buffer import TextBuffer
+from counsel.types import (
+    Call,
+    Event,
+    Finished,
+    Json,
+    Notice,
+    Text,
+    Thinking,
+    ToolRan,
+    ToolUse,
+    Usage,
+    UsageReport,
+    Withdrawn,
+)
+
+log = logging.getLogger("counsel.consult")
+MOST_NOTICES = 500  # kept of one answer: sources, retries, warnings
+MOST_TOOLS = 2_000  # tool calls kept of one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a job. `key` names it in the memo, `slot` on the screen."""
+
+    key: str
+    slot: str
+    phase: str
+    limit: float | None = None  # seconds
+    last: bool = False  # the job ends with this call: its end remembers it
+    hint: str = "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when they are over
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished call that the job's end writes down, with its line of the ledger."""
+
+    step: Step
+    reply: Reply
+    entry: ledger.Entry
+
+
+@dataclass(slots=True)
+class Fold:
+    """What a stream of events amounts to. `said` is the buffer that the listeners' text is kept in, too."""
+
+    said: TextBuffer = field(default_factory=TextBuffer)
+    size: int = 0  # bytes of `said`
+    began: float = field(default_factory=time.monotonic)
+    unbilled: int = 0  # four for a token: what came since usage was last reported
+    usage: Usage = field(default_factory=Usage)
+    notices: list[Json] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    tools: list[Json] = field(default_factory=list)
+    finished: Finished | None = None
+    mender: Mender = field(default_factory=Mender)
+
+    def report(self, usage: Usage) -> None:
+        self.usage, self.unbilled = usage, 0
+
+    def without(self, void: str) -> int:
+        """How many characters stand when what was said last is taken back, mended as it was when it came."""
+        self.mender = Mender()
+        return len(self.said.text().removesuffix(Mender().feed(void)))
+
+    def notice(self, notice: Notice) -> None:
+        if notice.kind == "left_out":
+            self.left_out.append(notice.data.get("setting", notice.text))
+        elif len(self.notices) < MOST_NOTICES or notice.data.get("incomplete"):
+            self.notices.append({"kind": notice.kind, "text": notice.text, **notice.data})
+
+    @property
+    def cut(self) -> bool:
+        return any(notice.get("incomplete") for notice in self.notices)
+
+
+class Consultation:
+    """Bound to one job and its fence; `ask` is the only way from the engine to a model."""
+
+    def __init__(self, job: Job, fence: jobs.Fence, database: Database, live: Live, gate: Gate) -> None:
+        self.job = job
+        self.fence = fence
+        self.live = live
+        self._database = database
+        self._gate = gate
+        self._marked = False
+        self.spent: dict[
+            str, Json
+        ] = {}  # by slot: what its last failure used, also of one that was cancelled from outside
+        self._most = job.caller.settings.max_answer_bytes
+        self.unrecorded: list[Answer] = []
+
+    async def ask(self, step: Step, route: Route, call: Call) -> Reply:
+        """Ask a model, or recall what it said before a crash."""
+        slot, limit = step.slot, step.limit
+        if reply := self.remembered(step.key):
+            return self.recall(step, reply)
+        fold = Fold(self.live.begin(slot, step.phase))
+        call_log.asked(self.job, route, call)
+        try:
+            if full := self._gate.full(self.job.caller, route.provider):
+                self.live.wait(slot, "slot", full)
+            place = self._gate.place(self.job.caller, route.provider, route.name)
+            async with place, asyncio.timeout(limit):
+                self.live.go_on(slot)
+                self._mark_attempt()
+                await self._listen(slot, route, self._events(route, call), fold)
+        except (CounselError, asyncio.CancelledError) as error:
+            self._failed(error, route, call, step, fold)
+            raise
+        except BaseException as error:
+            raise self._failed(error, route, call, step, fold) from error
+        reply = self._reply(route, call, fold)
+        call_log.answered(self.job, route, reply)
+        entry = ledger.entry(self.job, route, fold.began, reply.usage)
+        if step.last:
+            self.unrecorded.append(Answer(step, reply, entry))
+        else:
+            self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
+        self.live.settle(slot, "completed", **_told(reply))
+        return reply
+
+    def remembered(self, key: str) -> Reply | None:
+        """What an earlier attempt was answered. Read each time: the process that lost the job may have written it just now."""
+        return jobs.reply(self._database, self.job.id, key) if self.job.attempt > 1 else None
+
+    def hand_on(self) -> None:
+        """The job was lost in its last moment: what was answered is there for whoever has it now."""
+        for answer in self.unrecorded:
+            step = answer.step
+            self._database.soon(jobs.remember(self.fence, step.key, step.slot, answer.reply, answer.entry))
+
+    def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
+        if not self.job.task.tools:
+            return route.answer(call)
+        from counsel.engine.tools import loop  # with the rooms of the agents' files: few calls need them
+
+        return loop.answer(route, call, self.job.task.tools, self.job.caller)
+
+    def progress(self, completed: int) -> None:
+        """How many models of the round are done, for whoever asks meanwhile."""
+        self._database.soon(jobs.progress(self.fence, completed))
+
+    def _mark_attempt(self) -> None:
+        """Once per attempt after the first: a job that kills its process every time is given up some day."""
+        if self.job.attempt > 1 and not self._marked:
+            self._marked = True
+            self._database.soon(jobs.trying(self.fence))
+
+    def recall(self, step: Step, reply: Reply) -> Reply:
+        """An answer that was there already: shown like any other, asked for by nobody."""
+        self.live.begin(step.slot, step.phase)
+        self.live.text(step.slot, reply.text)
+        self.live.settle(step.slot, "completed", **_told(reply))
+        return reply
+
+    async def _listen(self, slot: str, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
+        handlers: dict[type, Callable[[Any], None]] = {
+            Text: lambda event: self._hear(slot, event.delta, fold),
+            Withdrawn: lambda event: self._withdraw(slot, route, event, fold),
+            Thinking: lambda event: self._think(slot, event.delta, fold),
+            UsageReport: lambda event: fold.report(event.usage),
+            Notice: lambda event: self._notice(slot, event, fold),
+            ToolUse: lambda event: self.live.emit("tool", slot, name=event.call.name),
+            ToolRan: lambda event: self._tool(slot, event, fold),
+            Finished: lambda event: setattr(fold, "finished", event),
+        }
+        try:
+            async for event in events:
+                handlers[type(event)](event)
+                if fold.size > self._most:
+                    self._cut(slot, route, fold)
+                    break
+        finally:
+            await _close(events)
+            if rest := fold.mender.rest():
+                self.live.text(slot, rest)
+        if fold.finished is None:
+            raise Internal(
+                "The answer ended without its end.", hint="This is a defect in counsel: please report it."
+            )
+        if failure := empty_answers.failure(route, fold.finished, fold.said.text()):
+            raise failure
+
+    def _hear(self, slot: str, delta: str, fold: Fold) -> None:
+        """A client in Rust refuses a whole message for half a character."""
+        if fold.mender.waits or not delta.isascii():
+            delta = fold.mender.feed(delta)
+        if not delta:
+            return
+        if fold.size + (count := answer_limit.size(delta)) > self._most:
+            delta = answer_limit.first_bytes(delta, self._most - fold.size)
+        fold.size += count
+        fold.unbilled += 2 * count - len(delta)  # as `tokens.estimate` counts
+        self.live.text(slot, delta)
+
+    def _cut(self, slot: str, route: Route, fold: Fold) -> None:
+        """The transport cuts one request's answer; an agent's, or that of many requests, is cut here."""
+        self._notice(slot, answer_limit.notice(route.name, self._most), fold)
+        fold.finished = Finished("length")
+
+    def _think(self, slot: str, delta: str, fold: Fold) -> None:
+        fold.unbilled += 2 * answer_limit.size(delta) - len(delta)
+        self.live.thinking(slot, delta)
+
+    def _withdraw(self, slot: str, route: Route, void: Withdrawn, fold: Fold) -> None:
+        kept = fold.without(void.text)
+        name = self.live.slots[slot].model if self.job.tool == "consensus" else route.name
+        self.live.restart(slot, "retried", void.why, after=name, keep=kept, model=name)
+        fold.size = answer_limit.size(fold.said.text())
+
+    def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
+        if notice.kind == "retry":
+            call_log.retries(self.job, notice)
+        fold.notice(notice)
+        self.live.emit("notice", slot, kind_of=notice.kind, text=notice.text)
+        if wait := notice.data.get("wait"):
+            at = time.time() + wait
+            moment = time.strftime("%H:%M:%S", time.localtime(at))
+            self.live.wait(
+                slot, "retry", f"the next try at {moment} ({notice.data.get('reason', 'it failed')})", at=at
+            )
+
+    def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
+        shown = {"server": ran.server, "tool": ran.tool, "ms": ran.ms, "ok": ran.ok}
+        if len(fold.tools) < MOST_TOOLS:
+            fold.tools.append(shown)
+        self.live.emit("tool", slot, name=ran.name, **shown)
+
+    def _failed(self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold) -> CounselError:
+        """Write it down. Not in `ask`: a failure that its own frame names stays, with the prompt, until it is collected."""
+        failure = self._failure(error, route, step, fold)
+        spent = _spent(route, call, fold)
+        if spent.total:
+            self.spent[step.slot] = {"usage": results.usage(spent), "cost_usd": spent.cost_usd}
+            failure.fields |= self.spent[step.slot]
+        lost = ledger.entry(self.job, route, fold.began, spent, code=failure.code)
+        self._database.soon(jobs.record(lost))
+        self.live.settle(step.slot, "failed", failure.as_dict())
+        call_log.failed(self.job, route, failure)
+        return failure
+
+    def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
+        partial = fold.said.text() or None
+        if isinstance(error, CounselError):
+            if partial:  # of all requests that the answer took; the error knows the last one's
+                error.fields["partial"] = partial
+            return error
+        if isinstance(error, TimeoutError):
+            return TimedOut(
+                f"{route.name} did not finish within {step.limit or 0:.0f} s.",
+                hint=step.hint,
+                provider=route.provider,
+                model=route.name,
+                partial=partial,
+            )
+        if isinstance(error, asyncio.CancelledError):
+            return Cancelled("The call was cancelled.", provider=route.provider, partial=partial)
+        if lack := resource_errors.failure(error, f"{route.name} could not be asked"):
+            lack.fields |= {"provider": route.provider, **({"partial": partial} if partial else {})}
+            return lack
+        log.error("asking %s failed", route.name, exc_info=error)
+        return Internal(
+            f"Asking {route.name} failed inside counsel ({type(error).__name__}).", provider=route.provider
+        )
+
+    def _reply(self, route: Route, call: Call, fold: Fold) -> Reply:
+        finished = fold.finished or Finished()
+        return Reply(
+            text=fold.said.text(),
+            provider=route.provider,
+            model=route.name,
+            usage=_spent(route, call, fold) if fold.cut else _priced(route, fold.usage),
+            finish_reason=finished.reason,
+            ms=round((time.monotonic() - fold.began) * 1000),
+            vendor_model=finished.model,
+            left_out=tuple(name for name in dict.fromkeys(fold.left_out) if self.job.task.asked_for(name)),
+            notices=tuple(fold.notices),
+            session=finished.session,
+            tools=tuple(fold.tools),
+        )
+
+
+def _spent(route: Route, call: Call, fold: Fold) -> Usage:
+    """What a call used that failed or was cut. Vendors bill a stream that breaks off or is cancelled, but report its usage at
+    its end: what they had not reported by then is estimated. An agent's input is its own affair and is not guessed at.
+    """
+    reported = _priced(route, fold.usage) if fold.usage.total else Usage(cost_usd=0.0)
+    complete = fold.finished is not None and reported.total and not fold.cut
+    if complete or not fold.unbilled:
+        return reported
+    unheard = 0
+    if route.model is not None and not reported.input:
+        unheard = call.tokens or tokens.estimate_call(call, route.model)
+    guessed = Usage(input=unheard, output=-(-fold.unbilled // 4), estimated=True)
+    return reported + _priced(route, guessed)
+
+
+def _priced(route: Route, usage: Usage) -> Usage:
+    """With its price, also of a call that failed or was cancelled: what it had used is paid for."""
+    if usage.cost_usd is not None or usage == Usage():
+        return usage
+    return replace(usage, cost_usd=route.cost(usage))
+
+
+def _told(reply: Reply) -> Json:
+    return {"provider": reply.provider, "ms": reply.ms, "length": len(reply.text)}
+
+
+async def _close(events: AsyncIterator[Event]) -> None:
+    """Closing the generator closes the upstream connection."""
+    close: Callable[[], Awaitable[None]] | None = getattr(events, "aclose", None)
+    if close:
+        await close()

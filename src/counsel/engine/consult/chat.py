@@ -1,0 +1,200 @@
+"""One model, or with `auto` the first that can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from counsel.engine import results
+from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.call import Consultation, Step
+from counsel.engine.consult.routes import Route, Router
+from counsel.engine.context import conversation, tokens, unchanged_files
+from counsel.engine.context.conversation import History
+from counsel.engine.jobs import tags
+from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.outcome import Outcome
+from counsel.engine.store.sqlite import conversations
+from counsel.engine.store.sqlite.conversations import Message
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import (
+    AuthenticationFailed,
+    CounselError,
+    ModelNotFound,
+    NoAnswer,
+    Refused,
+    SelfConsultation,
+    Unavailable,
+)
+from counsel.models.auto import Needs
+from counsel.types import Json
+
+SLOT = "0"
+
+
+async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
+    job = talk.job
+    history = conversation.load(database, job)
+    job.task = unchanged_files.without_known(job.task, history.messages)
+    reply, passed_over = await _first_answer(
+        talk, routes(job, router, history, database), history, database, cache
+    )
+    about = results.metadata(reply)
+    if job.task.models[0].lower() == "auto" and reply.model in members(history):
+        note = {"kind": "member", "text": f"{reply.model} answers: it was part of the consensus before."}
+        about["notices"] = [*about.get("notices", []), note]
+    if passed_over:
+        about |= {"passed_over": passed_over, "cost_usd": _with_failures(reply, passed_over)}
+    return Outcome(
+        status="completed",
+        result=_result(job, reply, about),
+        messages=turn(job, reply.text, about),
+        completed=1,
+        provider=reply.provider,
+        model=reply.model,
+        session=(reply.provider, reply.session) if reply.session else None,
+        text=reply.text,
+    )
+
+
+def routes(job: Job, router: Router, history: History, database: Database) -> list[Route]:
+    """Whom to try: the one that was named; else the conversation's own, then who else can."""
+    name = job.task.models[0]
+    if name.lower() != "auto":
+        return [router.route(name, job.caller)]
+    kept = conversations.by_id(database, job.conversation)
+    names = [kept["model"]] if kept and kept["model"] else members(history)
+    own = [route for route in (_kept(name, job, router) for name in names) if route]
+    try:
+        others = router.auto(job.caller, needs(job, history))
+    except CounselError:
+        if not own:
+            raise
+        others = []
+    mine = {route.name for route in own}
+    return [*own, *(route for route in others if route.name not in mine)]
+
+
+def members(history: History) -> list[str]:
+    """Who answered last, when that was a consensus: a chat that names no model stays with one of them."""
+    last = next((message for message in reversed(history.messages) if message.role == "assistant"), None)
+    told = last.about.get("models", []) if last else []
+    return list(
+        dict.fromkeys(entry["model"] for entry in told if isinstance(entry, dict) and "model" in entry)
+    )
+
+
+def _kept(name: str | None, job: Job, router: Router) -> Route | None:
+    try:
+        return router.route(name, job.caller) if name else None
+    except (
+        ModelNotFound,
+        Unavailable,
+        SelfConsultation,
+    ):  # no key since, or it is the caller: others may answer
+        return None
+
+
+def needs(job: Job, history: History) -> Needs:
+    said = sum(tokens.estimate(message.text) for message in history.messages)
+    return Needs(
+        vision=bool(job.task.images) or history.has_images(),
+        web_search=job.task.use_websearch,
+        tokens=said + tokens.estimate(job.task.text),
+        tools=bool(job.task.tools),
+    )
+
+
+async def _first_answer(
+    talk: Consultation, candidates: list[Route], history: History, database: Database, cache: AnswerCache
+) -> tuple[Reply, list[Json]]:
+    passed_over: list[Json] = []
+    # whoever has answered in an earlier attempt is not asked behind others again
+    candidates = sorted(candidates, key=lambda route: talk.remembered(_step(talk.job, route).key) is None)
+    for number, route in enumerate(candidates, 1):
+        try:
+            call = await conversation.compose_async(talk.job, history, route, database)
+            if number < len(candidates):
+                call = replace(call, hurry=True)
+            step = _step(talk.job, route)
+            reply = await cache.through(talk, step, route, call)
+        except CounselError as error:
+            if number == len(candidates) or not _another_may_answer(error):
+                raise
+            passed_over.append(_passed_over(route, error))
+            _say(talk, route, error, candidates[number])
+        else:
+            return reply, passed_over
+    raise AssertionError("auto never gives an empty list")
+
+
+def _passed_over(route: Route, error: CounselError) -> Json:
+    shown: Json = {"model": route.name, "code": error.code, "error": error.message}
+    return shown | {name: error.fields[name] for name in ("usage", "cost_usd") if name in error.fields}
+
+
+def _with_failures(reply: Reply, passed_over: list[Json]) -> float | None:
+    """What the job cost: those who failed on the way are paid, too."""
+    costs = [reply.usage.cost_usd, *(failed["cost_usd"] for failed in passed_over if "cost_usd" in failed)]
+    return None if None in costs else round(sum(cost for cost in costs if cost), 10)
+
+
+def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) -> None:
+    if talk.live.slots[SLOT].length:
+        talk.live.restart(SLOT, "failed", error.message, after=next_.name, model=route.name, code=error.code)
+    else:
+        talk.live.emit("notice", SLOT, kind_of="passed_over", text=f"{route.name}: {error.message}")
+
+
+def _another_may_answer(error: CounselError) -> bool:
+    """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
+    its window may be full by now; what one refuses to say, or says nothing to, another may answer. Whoever says that it cannot go on is replaced in the middle of an answer, too; what any other
+    failure breaks off is kept as what had arrived.
+    """
+    if isinstance(error, Unavailable | AuthenticationFailed | Refused | NoAnswer):
+        return True
+    if error.fields.get("partial"):
+        return False
+    return error.fields.get("status", 0) >= 500 or error.fields.get("limit") == "connect"
+
+
+def _step(job: Job, route: Route) -> Step:
+    """One request has its limit from the transport; a loop with tools is many, and one limit is for all of them."""
+    key = f"answer:{route.name}"
+    if not job.task.tools or route.is_agent:
+        return Step(key, SLOT, "answer", last=True)
+    hint = "Ask a narrower question, share fewer tools, or raise REQUEST_TIMEOUT_MS."
+    return Step(key, SLOT, "answer", job.caller.settings.request_timeout_ms / 1000, last=True, hint=hint)
+
+
+def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
+    task = job.task
+    asked = task.prompt if task.prompt != task.text else None
+    sources: Json = {"sources": list(task.sources)} if task.sources else {}
+    sources |= {"settings": settings} if (settings := task.settings()) else {}
+    sources |= {unchanged_files.SENT: {part.key: part.sha for part in task.parts}} if task.parts else {}
+    return (
+        Message(
+            role="user",
+            text=task.text,
+            asked=asked,
+            images=task.images,
+            about=sources,
+            at=job.created,
+            job=job.id,
+        ),
+        Message(role="assistant", text=text, about=about, job=job.id),
+    )
+
+
+def _result(job: Job, reply: Reply, about: Json) -> Json:
+    shown: Json = {
+        "content": reply.text,
+        "continuation": {"id": job.conversation, "provider": reply.provider, "model": reply.model},
+        "metadata": about,
+        "job_id": job.id,
+    }
+    if job.task.tag:
+        shown["continuation"]["tag"] = tags.shown(job.task.tag)
+    if job.task.sources:
+        shown["metadata"]["files"] = list(job.task.sources)
+    return shown

@@ -1,0 +1,340 @@
+"""Several models at once, who then read each other's answers and refine their own.
+
+A model that fails or is slow never holds up or spoils the rest: it is left behind and named, with its reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from counsel import size_limits
+from counsel.engine import results
+from counsel.engine.consult import chat, packing, prompts
+from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.call import Consultation, Step
+from counsel.engine.consult.routes import Route, Router
+from counsel.engine.context import conversation, tokens, unchanged_files
+from counsel.engine.context.conversation import History
+from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.outcome import Outcome
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
+from counsel.lazy_dataclass import dataclass
+from counsel.types import Call, Json, Turn
+
+log = logging.getLogger("counsel.consensus")
+MAX_MODELS = 20
+_SHOWN = frozenset({"provider", "usage", "cost_usd", "response_time_ms", "finish_reason"})  # of each member
+GRACE = 120.0  # seconds that the last one gets once all others are done
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One model of the round; `label` tells two of the same model apart."""
+
+    slot: str
+    label: str
+    route: Route | None
+    refused: CounselError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    voice: Voice
+    phase: str
+    error: CounselError
+
+
+Ask = Callable[[Voice], Awaitable[Reply]]
+
+
+def labels(models: tuple[str, ...]) -> list[str]:
+    """`gpt-5`, `gpt-5#2` …"""
+    seen: Counter[str] = Counter()
+    named = []
+    for model in models:
+        seen[model] += 1
+        named.append(model if seen[model] == 1 else f"{model}#{seen[model]}")
+    return named
+
+
+async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
+    job = talk.job
+    history = conversation.load(database, job)
+    job.task = unchanged_files.without_known(job.task, history.messages)
+    round_ = Round(talk, cache, database, history)
+    voices = [_voice(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))]
+    for voice in voices:
+        talk.live.slots[voice.slot].model = voice.label
+    talk.live.emit("phase", phase="initial")
+    initial, failures = await round_.hold(voices, "initial", round_.first)
+    if not initial:
+        raise _nobody(failures)
+    refined: Mapping[str, Reply] = {}
+    if job.task.cross_feedback and len(initial) > 1:
+        talk.live.emit("phase", phase="refined")
+        heard = [voice for voice in voices if voice.slot in initial]
+        refined, lost = await round_.hold(
+            heard, "refined", lambda voice: round_.second(voice, heard, initial)
+        )
+        failures = [*failures, *lost]
+    return _outcome(job, voices, initial, refined, failures)
+
+
+def _named(job: Job) -> list[tuple[str, str]]:
+    return list(zip(labels(job.task.models), job.task.models, strict=True))
+
+
+def _voice(slot: int, label: str, model: str, router: Router, job: Job) -> Voice:
+    try:
+        return Voice(str(slot), label, router.route(model, job.caller))
+    except CounselError as error:
+        return Voice(str(slot), label, None, error)
+
+
+class Round:
+    def __init__(self, talk: Consultation, cache: AnswerCache, database: Database, history: History) -> None:
+        self._talk = talk
+        self._cache = cache
+        self._database = database
+        self._history = history
+        self._done = 0
+        self._limit = float(talk.job.caller.settings.model_limit_seconds)
+
+    async def hold(self, voices: list[Voice], phase: str, ask: Ask) -> tuple[dict[str, Reply], list[Failure]]:
+        """Ask all at once; the round closes when all are done, or the last have had their grace."""
+        self._done = 0
+        self._talk.progress(0)
+        tasks = {asyncio.create_task(self._counted(voice, phase, ask)): voice for voice in voices}
+        try:
+            await self._close(set(tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        replies: dict[str, Reply] = {}
+        failures: list[Failure] = []
+        for task, voice in tasks.items():
+            if task.cancelled():
+                late = _too_slow(voice, self._talk.live.slots[voice.slot].text())
+                late.fields |= self._talk.spent.get(voice.slot, {})
+                failures.append(Failure(voice, phase, late))
+            elif isinstance(outcome := task.result(), CounselError):
+                failures.append(Failure(voice, phase, outcome))
+            else:
+                replies[voice.slot] = outcome
+        return replies, failures
+
+    async def _close(self, pending: set[asyncio.Task[Reply | CounselError]]) -> None:
+        everyone = len(pending)
+        grace: float | None = None
+        while pending:
+            until = None if grace is None else max(0.0, grace - time.monotonic())
+            done, pending = await asyncio.wait(pending, timeout=until, return_when=asyncio.FIRST_COMPLETED)
+            if not done and grace is not None:
+                return
+            if everyone > 1 and len(pending) == 1 and grace is None:
+                grace = time.monotonic() + GRACE
+
+    async def _counted(self, voice: Voice, phase: str, ask: Ask) -> Reply | CounselError:
+        outcome = await _answered(voice, ask)
+        if isinstance(outcome, CounselError):
+            self._talk.live.refuse(voice.slot, phase, outcome.as_dict())
+        self._done += 1
+        self._talk.progress(self._done)
+        return outcome
+
+    async def first(self, voice: Voice) -> Reply:
+        return await self._ask(voice, "initial", await self._compose(voice))
+
+    async def second(self, voice: Voice, heard: list[Voice], initial: Mapping[str, Reply]) -> Reply:
+        """The question, the model's own answer, then the others' and the wish to refine."""
+        others = [(other.label, initial[other.slot].text) for other in heard if other is not voice]
+        size_limits.check_answers((text for _, text in others), self._talk.job.caller.settings)
+        wish = prompts.refine(others, self._talk.job.task.feedback_prompt)
+        own = initial[voice.slot]
+        call = await self._compose(voice)
+        call = replace(call, turns=(*call.turns, Turn("assistant", own.text), Turn("user", wish)))
+        if own.session:
+            call = replace(call, session=own.session)
+        if model := _route(voice).model:
+            call = replace(call, tokens=tokens.check_window(call, model))
+        return await self._ask(voice, "refined", call)
+
+    async def _compose(self, voice: Voice) -> Call:
+        return await conversation.compose_async(self._talk.job, self._history, _route(voice), self._database)
+
+    async def _ask(self, voice: Voice, phase: str, call: Call) -> Reply:
+        step = Step(f"{phase}:{voice.slot}", voice.slot, phase, self._limit)
+        return await self._cache.through(self._talk, step, _route(voice), call)
+
+
+async def _answered(voice: Voice, ask: Ask) -> Reply | CounselError:
+    if voice.refused:
+        return voice.refused
+    try:
+        return await ask(voice)
+    except CounselError as error:
+        return error
+    except Exception as error:  # a defect met by one model is that model's failure
+        log.exception("asking %s failed", voice.label)
+        return Internal(f"Asking {voice.label} failed inside counsel ({type(error).__name__}).")
+
+
+def _route(voice: Voice) -> Route:
+    if voice.route is None:
+        raise voice.refused or Internal(f"{voice.label} has no route.")
+    return voice.route
+
+
+def _too_slow(voice: Voice, partial: str) -> TimedOut:
+    return TimedOut(
+        f"{voice.label} was still answering {GRACE:.0f} s after all others were done.",
+        hint="Ask it alone, or lower its effort.",
+        model=voice.label,
+        partial=partial or None,
+    )
+
+
+def _nobody(failures: list[Failure]) -> CounselError:
+    told = "; ".join(f"{failure.voice.label}: {failure.error.message.rstrip('.')}" for failure in failures)
+    shown = [_failed(failure) for failure in failures]
+    if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
+        return failures[0].error
+    return UpstreamError(
+        f"All {len(failures)} models failed: {told}.",
+        hint="Mend the first, or ask other models.",
+        failed=shown,
+    )
+
+
+# ── the result ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _outcome(
+    job: Job,
+    voices: list[Voice],
+    initial: Mapping[str, Reply],
+    refined: Mapping[str, Reply],
+    failures: list[Failure],
+) -> Outcome:
+    answers = {
+        voice.slot: refined.get(voice.slot) or initial[voice.slot]
+        for voice in voices
+        if voice.slot in initial
+    }
+    lost = [failure for failure in failures if failure.phase == "initial"]
+    failed = [_failed(failure) for failure in failures]
+    text = packing.words(
+        {voice.label: answers[voice.slot].text for voice in voices if voice.slot in answers},
+        failed,
+        len(voices),
+    )
+    result: Json = {
+        "status": _verdict(voices, initial, failures),
+        "models_consulted": len(voices),
+        "successful_initial_responses": len(initial),
+        "failed_responses": len(lost),
+        "refined_responses": len(refined),
+        "content": text,
+        "phases": {
+            "initial": [_initial(voice, initial[voice.slot]) for voice in voices if voice.slot in initial],
+            "refined": _refined(voices, initial, refined, failures),
+            "failed": failed,
+        },
+        "continuation": {"id": job.conversation},
+        "settings": {
+            "enable_cross_feedback": job.task.cross_feedback,
+            "temperature": 0.2 if job.task.temperature is None else job.task.temperature,
+            "models_requested": list(job.task.models),
+        },
+        "metadata": results.totals(
+            [*initial.values(), *refined.values()], [failure.error.fields for failure in failures]
+        ),
+        "job_id": job.id,
+    }
+    return Outcome(
+        status="completed_with_errors" if failures else "completed",
+        result=result,
+        messages=chat.turn(job, text, {**result["metadata"], "models": _members(voices, answers)}),
+        completed=len(voices),
+        text=text,
+    )
+
+
+def _members(voices: list[Voice], answers: Mapping[str, Reply]) -> list[Json]:
+    """Who answered, for the conversation: a chat that goes on stays with one of them."""
+    return [
+        {
+            "model": voice.route.name if voice.route else voice.label,
+            **{
+                name: value for name, value in results.metadata(answers[voice.slot]).items() if name in _SHOWN
+            },
+        }
+        for voice in voices
+        if voice.slot in answers
+    ]
+
+
+def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[Failure]) -> str:
+    if len(initial) == 1 and len(voices) > 1:
+        return "no_consensus"
+    return "consensus_partial" if failures else "consensus_complete"
+
+
+def _initial(voice: Voice, reply: Reply) -> Json:
+    return {"model": voice.label, "status": "success", "response": reply.text, "metadata": _about(reply)}
+
+
+def _about(reply: Reply) -> Json:
+    shown = results.metadata(reply)
+    shown |= {
+        "input_tokens": reply.usage.input,
+        "output_tokens": reply.usage.output,
+        "response_time": reply.ms,
+    }
+    return shown
+
+
+def _refined(
+    voices: list[Voice], initial: Mapping[str, Reply], refined: Mapping[str, Reply], failures: list[Failure]
+) -> list[Json]:
+    lost = {failure.voice.slot: failure.error for failure in failures if failure.phase == "refined"}
+    shown: list[Json] = []
+    for voice in voices:
+        first, second = initial.get(voice.slot), refined.get(voice.slot)
+        if first and second:
+            shown.append(_both(voice, first, second))
+        elif first and voice.slot in lost:
+            entry: Json = {"model": voice.label, "status": "failed", "initial_response": first.text}
+            shown.append(entry | {"refined_response": None, "error": lost[voice.slot].as_dict()})
+    return shown
+
+
+def _both(voice: Voice, first: Reply, second: Reply) -> Json:
+    return {
+        "model": voice.label,
+        "status": "success",
+        "initial_response": first.text,
+        "refined_response": second.text,
+        "metadata": {
+            **results.metadata(second),
+            "total_response_time": first.ms + second.ms,
+            "total_input_tokens": first.usage.input + second.usage.input,
+            "total_output_tokens": first.usage.output + second.usage.output,
+        },
+    }
+
+
+def _failed(failure: Failure) -> Json:
+    return {
+        **failure.error.as_dict(),
+        "model": failure.voice.label,
+        "status": "failed",
+        "phase": failure.phase,
+    }

@@ -1,0 +1,75 @@
+"""Answers that are none: refused, blocked, empty. A vendor sends them with HTTP 200; here they are failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counsel.engine.consult.routes import Route
+from counsel.errors import ContentFiltered, CounselError, EmptyAnswer, UpstreamError
+from counsel.models.failures import scrubbed
+from counsel.text import is_blank
+from counsel.types import Finished
+
+_ASK_ANOTHER = "Rephrase the question, or ask another model."
+
+
+def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
+    """The failure that this end of an answer is; None for an answer."""
+    if finished.reason == "filtered":
+        return _filtered(route, finished)
+    if is_blank(text):
+        return _empty(route, finished)
+    return _broken(route, finished) if finished.reason == "broken" else None
+
+
+def _filtered(route: Route, finished: Finished) -> ContentFiltered:
+    fields = _fields(route, finished)
+    recommended = _words(finished, "recommended_model")
+    hint = f"{recommended} is recommended for it; or rephrase the question." if recommended else _ASK_ANOTHER
+    return ContentFiltered(
+        f"{route.name} did not answer: it was refused or blocked{_why(fields)}",
+        hint=hint,
+        recommended_model=recommended,
+        **fields,
+    )
+
+
+def _empty(route: Route, finished: Finished) -> EmptyAnswer:
+    fields = _fields(route, finished)
+    if finished.reason == "length":
+        return EmptyAnswer(
+            f"{route.name} reached its output limit before it said a word of its answer{_why(fields)}",
+            hint="Ask for less reasoning effort, ask for less at once, or ask another model.",
+            **fields,
+        )
+    return EmptyAnswer(
+        f"{route.name} gave an empty answer{_why(fields)}", hint="Ask again, or ask another model.", **fields
+    )
+
+
+def _broken(route: Route, finished: Finished) -> UpstreamError:
+    fields = _fields(route, finished)
+    return UpstreamError(
+        f"{route.name} broke off its answer{_why(fields)}", hint="Ask again, or ask another model.", **fields
+    )
+
+
+def _fields(route: Route, finished: Finished) -> dict[str, Any]:
+    return {
+        "provider": route.provider,
+        "model": route.name,
+        "finish_reason": finished.reason,
+        "vendor_reason": _words(finished, "reason"),
+        "vendor_text": _words(finished, "text"),
+    }
+
+
+def _words(finished: Finished, name: str) -> str | None:
+    said = finished.vendor.get(name)
+    return scrubbed(said, None) if said else None
+
+
+def _why(fields: dict[str, Any]) -> str:
+    reason, said = fields["vendor_reason"], fields["vendor_text"]
+    quoted = f": {said}" if said else "."
+    return f" ({reason}){quoted}" if reason else quoted

@@ -1,0 +1,97 @@
+"""How many calls run at once: in all, per provider, and fair between callers.
+
+A caller that queues a hundred calls does not keep another's single one waiting behind them: places go round the
+callers in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import field
+
+from counsel.caller import Caller
+from counsel.lazy_dataclass import dataclass
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    provider: str
+    total: int
+    share: int
+    admitted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Gate:
+    def __init__(self) -> None:
+        self.running: Counter[str] = Counter()  # by provider
+        self.calls: Counter[tuple[str, str]] = Counter()  # by provider and model
+        self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
+
+    @asynccontextmanager
+    async def place(self, caller: Caller, provider: str, model: str = "") -> AsyncIterator[None]:
+        await self._enter(caller, provider)
+        self.calls[provider, model] += 1
+        try:
+            yield
+        finally:
+            self.calls[provider, model] -= 1
+            self.running[provider] -= 1
+            self._admit()
+
+    def full(self, caller: Caller, provider: str) -> str:
+        """Why a call of this caller would have to wait now; "" when it would not."""
+        settings = caller.settings
+        if self.running[provider] >= settings.max_concurrent_per_provider:
+            return f"a free slot: {self.running[provider]} calls to {provider} run (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
+        if self._queues or self.running.total() >= settings.max_concurrent:
+            return f"a free slot: {self.running.total()} calls run (COUNSEL_MAX_CONCURRENT)"
+        return ""
+
+    async def _enter(self, caller: Caller, provider: str) -> None:
+        settings = caller.settings
+        waiter = _Waiter(provider, settings.max_concurrent, settings.max_concurrent_per_provider)
+        if not self._queues and self._fits(waiter):
+            self.running[provider] += 1
+            return
+        self._queues.setdefault(f"{caller.client} {caller.cwd}", deque()).append(waiter)
+        self._admit()
+        try:
+            await waiter.admitted
+        except asyncio.CancelledError:
+            if waiter.admitted.done() and not waiter.admitted.cancelled():
+                self.running[provider] -= 1
+                self._admit()
+            raise
+
+    def _fits(self, waiter: _Waiter) -> bool:
+        return self.running.total() < waiter.total and self.running[waiter.provider] < waiter.share
+
+    def _admit(self) -> None:
+        """Let in whoever fits, one per caller a round, until nobody does."""
+        progress = True
+        while progress:
+            progress = False
+            for name in list(self._queues):
+                progress |= self._admit_one(name)
+
+    def _admit_one(self, name: str) -> bool:
+        waiting = self._queues[name]
+        for waiter in list(waiting):
+            if waiter.admitted.cancelled():
+                waiting.remove(waiter)
+            elif self._fits(waiter):
+                waiting.remove(waiter)
+                self.running[waiter.provider] += 1
+                waiter.admitted.set_result(None)
+                self._queues.move_to_end(name)
+                break
+        else:
+            if not waiting:
+                del self._queues[name]
+            return False
+        if not waiting:
+            del self._queues[name]
+        return True

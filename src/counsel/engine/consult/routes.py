@@ -1,0 +1,157 @@
+"""From a name to someone who answers: a provider's model or an agent, as this caller may use it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import field
+
+from counsel import logs
+from counsel.agents import registry
+from counsel.caller import Caller
+from counsel.engine.consult import recursion
+from counsel.errors import ModelNotFound
+from counsel.lazy_dataclass import dataclass
+from counsel.models import auto as select
+from counsel.models import prices
+from counsel.models.catalog import Catalog, Target
+from counsel.models.transport import Transport
+from counsel.settings import Settings
+from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Text, Usage
+
+_MOST = 64  # callers whose catalog is kept ready, and routes in each
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    name: str  # what the caller reads: `gpt-5`, `codex`
+    provider: str
+    answer: Callable[[Call], AsyncIterator[Event]]
+    cost: Callable[[Usage], float | None]
+    model: Model | None = None  # None: an agent, which knows its own limits
+    account: str = ""  # tells callers apart who reach the provider with another key or address
+
+    @property
+    def is_agent(self) -> bool:
+        return self.model is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """One caller's catalog, and the routes to providers that were looked up in it."""
+
+    settings: Settings
+    catalog: Catalog
+    routes: dict[str, Route] = field(default_factory=dict)
+
+
+class Router:
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._books: OrderedDict[int, _Book] = OrderedDict()
+
+    def catalog(self, caller: Caller) -> Catalog:
+        return self._book(caller).catalog
+
+    def _book(self, caller: Caller) -> _Book:
+        settings = caller.settings
+        held = self._books.get(id(settings))
+        if held is None or held.settings is not settings:
+            held = self._books[id(settings)] = _Book(settings, Catalog.load(settings))
+            logs.tell(held.catalog.problems)
+            while len(self._books) > _MOST:
+                self._books.popitem(last=False)
+        return held
+
+    def route(self, name: str, caller: Caller) -> Route:
+        """The one that this name means. Raises `ModelNotFound`, `SelfConsultation`, or `Unavailable` with what to do."""
+        driver = registry.resolve(name)
+        recursion.check(caller, driver.agent if driver else None)
+        if driver:
+            return _to_agent(driver, caller)
+        book = self._book(caller)
+        if name not in book.routes:
+            if len(book.routes) > _MOST:
+                book.routes.clear()
+            book.routes[name] = self._to_model(book.catalog.resolve(name), caller)
+        return book.routes[name]
+
+    def auto(self, caller: Caller, needs: select.Needs) -> list[Route]:
+        """Everyone who could answer, best first. Never empty: raises when nobody can."""
+        recursion.check(caller)
+        catalog, order = self.catalog(caller), caller.settings.auto_order
+        found = select.candidates(catalog, needs, order)
+        if not found:
+            raise select.nothing_left(catalog, needs, order)
+        return [self._to_model(target, caller) for target in found]
+
+    def _to_model(self, target: Target, caller: Caller) -> Route:
+        model = target.model
+        limits = limits_of(caller.settings)
+        successor = self.catalog(caller).successor(model)
+        prices.warm(model)
+
+        def answer(call: Call) -> AsyncIterator[Event]:
+            if successor is None:
+                return self._stream(call, target, limits)
+            return self._stream_or_successor(call, target, successor, limits)
+
+        return Route(
+            model.id,
+            model.provider,
+            answer,
+            lambda usage: prices.cost(model, usage),
+            model,
+            _account(target.endpoint),
+        )
+
+    def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
+        way = target.searching() if call.knobs.web_search else target
+        return self.transport.stream(call, way.model, way.endpoint, limits)
+
+    async def _stream_or_successor(
+        self, call: Call, target: Target, successor: Target, limits: Limits
+    ) -> AsyncGenerator[Event]:
+        """A vendor that has retired a model answers 404 before anything else: its successor is asked, and it is said."""
+        spoke = False
+        try:
+            async with aclosing(self._stream(call, target, limits)) as events:
+                async for event in events:
+                    spoke = spoke or type(event) is Text
+                    yield event
+        except ModelNotFound:
+            if spoke:
+                raise
+            gone, now = target.model.id, successor.model.id
+            told = {"model": gone, "successor": now}
+            yield Notice("warning", f"The provider no longer has {gone}: {now} was asked instead.", told)
+        else:
+            return
+        async with aclosing(self._stream(call, successor, limits)) as events:
+            async for event in events:
+                yield event
+
+
+def _account(endpoint: Endpoint) -> str:
+    return hashlib.sha256(f"{endpoint.base_url} {endpoint.key}".encode()).hexdigest()
+
+
+def _to_agent(driver: registry.Driver, caller: Caller) -> Route:
+    limits = limits_of(caller.settings)
+    return Route(
+        driver.name, driver.agent.name, lambda call: driver.answer(call, caller, limits), lambda _: None
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    total = settings.request_timeout_ms / 1000
+    return Limits(
+        total=total,
+        connect=min(settings.connect_timeout_ms / 1000, total),
+        first_event=min(settings.first_event_timeout_ms / 1000, total),
+        idle=min(settings.idle_timeout_ms / 1000, total),
+        attempts=settings.max_attempts,
+        answer=settings.max_answer_bytes,
+    )

@@ -1,0 +1,158 @@
+"""From what a caller asks to what is sent: the prompt, the files' contents, the pictures.
+
+One bad file and nothing is sent; the error names every bad one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from counsel.caller import Caller
+from counsel.engine.context import files, images
+from counsel.engine.context.allowed_folders import Folders
+from counsel.engine.context.files import Source, TextFile
+from counsel.engine.jobs.model import Part
+from counsel.errors import CounselError, FileTooLarge, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+from counsel.requests import Question
+from counsel.types import Image
+
+MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any window holds
+T = TypeVar("T")
+_BEFORE = "\n\n<files>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """`prompt` carries the files' contents, for models; agents get `plain` and read `files` themselves."""
+
+    prompt: str
+    plain: str
+    images: tuple[Image, ...] = ()
+    files: tuple[Path, ...] = ()
+    ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50, 80-90`; empty: the whole file
+    sources: tuple[Source, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+
+async def build_async(question: Question, caller: Caller) -> Context:
+    if not (question.files or question.images):
+        return build(question, caller)
+    return await asyncio.to_thread(build, question, caller)
+
+
+def build(question: Question, caller: Caller) -> Context:
+    """Reads and checks everything that the question names. Raises `Refused`; then nothing may be sent."""
+    if not (question.files or question.images):
+        return Context(question.prompt, question.prompt)
+    _check_count("files", question.files, caller.settings.max_files)
+    _check_count("images", question.images, caller.settings.max_images)
+    folders = Folders.of(caller)
+    bad: list[CounselError] = []
+    reads = (partial(_text, name, folders) for name in question.files)
+    texts = list(_bounded(_unique(_good(reads, bad), _text_key)))
+    loads = (partial(images.load, name, number, folders) for number, name in enumerate(question.images, 1))
+    pictures = list(_unique(_good(loads, bad), _image_key))
+    if bad:
+        raise _all_of(bad)
+    ranges = _ranges(texts)
+    return Context(
+        prompt=_prompt(question.prompt, texts),
+        plain=question.prompt,
+        images=tuple(pictures),
+        files=tuple(ranges),
+        ranges=tuple(ranges.values()),
+        sources=(*(text.source for text in texts), *map(_image_source, pictures)),
+        parts=tuple(_parts(question.prompt, texts)),
+    )
+
+
+def _text(name: str, folders: Folders) -> TextFile:
+    return files.read(files.wanted(name, folders), folders)
+
+
+def _text_key(text: TextFile) -> object:
+    return text.key
+
+
+def _image_key(image: Image) -> object:
+    return hashlib.sha256(image.data).digest()
+
+
+def _good(loads: Iterator[Callable[[], T]], bad: list[CounselError]) -> Iterator[T]:
+    for load in loads:
+        try:
+            yield load()
+        except CounselError as error:
+            bad.append(error)
+
+
+def _unique(items: Iterator[T], key: Callable[[T], object]) -> Iterator[T]:
+    seen: set[object] = set()
+    for item in items:
+        if (name := key(item)) not in seen:
+            seen.add(name)
+            yield item
+
+
+def _all_of(bad: list[CounselError]) -> CounselError:
+    first = bad[0]
+    if len(bad) == 1:
+        return first
+    words = " ".join(f"({number}) {error}" for number, error in enumerate(bad, 1))
+    fields = {**first.fields, "files": [str(error.fields.get("file", "")) for error in bad]}
+    return type(first)(f"{len(bad)} files cannot be sent: {words}", **fields)
+
+
+def _check_count(what: str, given: tuple[str, ...], limit: int) -> None:
+    if len(given) > limit:
+        raise InvalidArgument(
+            f"{len(given)} {what} are too many; {limit} may be sent.",
+            hint=f"Send fewer, or raise COUNSEL_MAX_{what.upper()}.",
+        )
+
+
+def _bounded(texts: Iterator[TextFile]) -> Iterator[TextFile]:
+    """Stops at the file that is too much, before the rest is read."""
+    total = 0
+    for text in texts:
+        total += len(text.block)
+        if total > MAX_TOTAL:
+            raise FileTooLarge(
+                f"The files hold more than {MAX_TOTAL:,} characters together.",
+                hint="Send fewer files, or ranges of lines such as path{10:50}.",
+                file=text.source.name,
+            )
+        yield text
+
+
+def _prompt(prompt: str, texts: list[TextFile]) -> str:
+    if not texts:
+        return prompt
+    blocks = "\n".join(text.block for text in texts)
+    return f"{prompt}{_BEFORE}{blocks}\n</files>"
+
+
+def _parts(prompt: str, texts: list[TextFile]) -> Iterator[Part]:
+    at = len(prompt) + len(_BEFORE)
+    for text in texts:
+        end = at + len(text.block)
+        yield Part(f"{text.path}{{{text.lines}}}", text.sha, at, end)
+        at = end + 1
+
+
+def _ranges(texts: list[TextFile]) -> dict[Path, str]:
+    """The lines that were asked for of each file, for who reads it himself."""
+    asked: dict[Path, list[str]] = {}
+    for text in texts:
+        asked.setdefault(text.path, []).append(text.lines)
+    return {path: ", ".join(lines) if all(lines) else "" for path, lines in asked.items()}
+
+
+def _image_source(image: Image) -> Source:
+    return Source(name=image.name, path=image.path, size=len(image.data))

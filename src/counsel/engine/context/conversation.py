@@ -1,0 +1,118 @@
+"""From what is kept of a conversation to the turns that a model is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from counsel.engine.consult import prompts
+from counsel.engine.consult.routes import Route
+from counsel.engine.context import tokens
+from counsel.engine.context.images import fit
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.sqlite import conversations, jobs
+from counsel.engine.store.sqlite.conversations import Message
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import Internal, Refused
+from counsel.lazy_dataclass import dataclass
+from counsel.text import is_blank
+from counsel.types import Call, Image, Model, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A conversation up to the new question, with its pictures."""
+
+    messages: tuple[Message, ...]
+    pictures: dict[str, Image]
+
+    @property
+    def count(self) -> int:
+        return len(self.messages)
+
+    def has_images(self) -> bool:
+        return any(message.images for message in self.messages)
+
+
+def load(database: Database, job: Job) -> History:
+    held = tuple(conversations.messages(database, job.conversation)) if job.continues else ()
+    wanted = {sha for message in held for sha in message.images} | set(job.task.images)
+    found = jobs.blobs(database, wanted)
+    pictures = {sha: Image(media_type, data, name=sha[:12]) for sha, (media_type, data) in found.items()}
+    return History(held, pictures)
+
+
+async def compose_async(job: Job, history: History, route: Route, database: Database) -> Call:
+    """Scaling pictures takes time: it is done off the event loop."""
+    if history.pictures:
+        return await asyncio.to_thread(compose, job, history, route, database)
+    return compose(job, history, route, database)
+
+
+def compose(job: Job, history: History, route: Route, database: Database) -> Call:
+    """The call for one model. Raises `ContextLengthExceeded` or `InvalidArgument` before anything is sent."""
+    task = job.task
+    call = Call(
+        turns=(*_turns(history, route.model), _question(job, history, route)),
+        system=prompts.CONSULTED,
+        knobs=task.knobs,
+    )
+    if route.model is not None:
+        return replace(call, tokens=tokens.check_window(call, route.model))
+    return _for_agent(call, job, history, route, database)
+
+
+def _question(job: Job, history: History, route: Route) -> Turn:
+    images = _fitting(job.task.images, history, route.model)
+    if len(images) < len(job.task.images):
+        raise Internal(
+            "An image of this question is gone from the database.", hint="Ask again with the image."
+        )
+    if images and route.model and not route.model.vision:
+        raise Refused(
+            f"{route.name} cannot see images.",
+            hint="Ask a model that can (`counsel models` lists them), or leave the images out.",
+            model=route.name,
+        )
+    return Turn("user", job.task.text, images)
+
+
+def _turns(history: History, model: Model | None) -> list[Turn]:
+    sees = model is None or model.vision
+    return [
+        Turn(message.role, _readable(message), _fitting(message.images, history, model))
+        if sees or not message.images
+        else Turn(message.role, message.text + prompts.unseen(len(message.images)))
+        for message in history.messages
+    ]
+
+
+def _readable(message: Message) -> str:
+    """Older releases kept empty answers. No vendor takes one back, and many want the roles to alternate."""
+    return prompts.NO_ANSWER if message.role == "assistant" and is_blank(message.text) else message.text
+
+
+def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tuple[Image, ...]:
+    pictures = [history.pictures[sha] for sha in shas if sha in history.pictures]
+    return tuple(fit(picture, model) if model else picture for picture in pictures)
+
+
+def _for_agent(call: Call, job: Job, history: History, route: Route, database: Database) -> Call:
+    """An agent reads files itself and goes on with its own session, told what that session missed."""
+    kept = conversations.session(database, job.conversation, route.provider)
+    turns = list(call.turns)
+    turns[-1] = replace(turns[-1], text=job.task.prompt)
+    if kept and kept[1] < history.count:
+        unheard = [(message.role, message.text) for message in history.messages[kept[1] :]]
+        turns[-1] = replace(turns[-1], text=prompts.missed(unheard) + turns[-1].text)
+    return replace(
+        call,
+        turns=tuple(turns),
+        system=None,
+        cwd=job.caller.cwd,
+        files=tuple(Path(path) for path in job.task.files),
+        ranges=job.task.ranges,
+        session=kept[0] if kept else None,
+    )

@@ -1,0 +1,180 @@
+"""A text file as a model reads it: a header, then its lines with their numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from counsel.engine.context import ranges, secret_files
+from counsel.engine.context.allowed_folders import Folders, Opened
+from counsel.engine.context.decoding import decode, split_lines
+from counsel.engine.context.ranges import Part, Range, no_such_line
+from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+from counsel.types import Json
+
+_RANGE = re.compile(r"(.+)\{(\d{0,9}):(\d{0,9})\}", re.DOTALL).fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the result says about one file or image that was sent."""
+
+    name: str
+    path: Path | None
+    size: int
+    modified: str | None = None
+    lines: int | None = None  # of the whole file; None: not counted to its end
+    first: int | None = None
+    last: int | None = None
+    encoding: str = "utf-8"
+
+    def as_dict(self) -> Json:
+        shown = {
+            "name": self.name,
+            "size": self.size,
+            "modified": self.modified,
+            "lines": self.lines,
+            "range": None if self.first is None else f"{self.first}:{self.last}",
+            "encoding": None if self.encoding == "utf-8" else self.encoding,
+        }
+        return {key: value for key, value in shown.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A name as the caller wrote it, taken apart."""
+
+    name: str
+    path: Path
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    source: Source
+    path: Path
+    block: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.path, self.source.first, self.source.last)
+
+    @property
+    def sha(self) -> str:
+        """Of its lines, whatever its header says: touching a file does not change it."""
+        _, _, lines = self.block.partition("\n")
+        return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    @property
+    def lines(self) -> str:
+        """The range that was asked for; empty: the whole file."""
+        return "" if self.source.first is None else f"{self.source.first}-{self.source.last}"
+
+
+def wanted(name: str, folders: Folders) -> Wanted:
+    """`path`, or `path{10:50}`; a real file whose name ends in braces wins over a range."""
+    path = folders.locate(name)
+    found = _RANGE(name)
+    if not found or os.path.lexists(path):
+        return Wanted(name, path)
+    first, last = (int(text) if text else None for text in found.groups()[1:])
+    first = 1 if first == 0 else first
+    if (first is None and last is None) or last == 0 or (first and last and first > last):
+        raise InvalidArgument(
+            f"{name}: the range of lines is empty.",
+            hint="Write {10:50}, {10:} or {:50}; lines count from 1.",
+            file=name,
+        )
+    return Wanted(name, folders.locate(found[1]), first or 1, last)
+
+
+def read(want: Wanted, folders: Folders) -> TextFile:
+    limit = folders.caller.settings.max_file_bytes
+    with folders.open(want.name, want.path) as opened:
+        look = partial(_refuse_secrets, opened=opened, folders=folders)
+        if want.first and opened.size > limit:
+            part = ranges.read(opened, Range(want.first, want.last, limit), look)
+            size = opened.size
+        else:
+            data = _bounded(opened, limit)
+            part, size = _whole(data, want, look), len(data)
+    first = want.first or 1
+    last = first + len(part.lines) - 1
+    source = Source(
+        name=_shown_name(opened.path, folders),
+        path=opened.path,
+        size=size,
+        modified=datetime.fromtimestamp(opened.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        lines=part.count,
+        first=first if want.first else None,
+        last=last if want.first else None,
+        encoding=part.encoding,
+    )
+    return TextFile(source, opened.path, _block(source, part.lines, first, last))
+
+
+def _refuse_secrets(text: str, opened: Opened, folders: Folders) -> None:
+    if why := secret_files.by_content(text, opened.path, folders.home, folders.caller):
+        raise FileNotAllowed(
+            f"{opened.name} was not sent: {why}.", hint=secret_files.hint(opened.path), file=opened.name
+        )
+
+
+def _whole(data: bytes, want: Wanted, look: Callable[[str], None]) -> Part:
+    text, encoding = decode(data, want.name)
+    look(text)
+    lines = split_lines(text)
+    first, last = _clip(want, len(lines))
+    return Part(encoding, lines[first - 1 : last], len(lines))
+
+
+def _bounded(opened: Opened, limit: int) -> bytes:
+    data = b"" if opened.size > limit else opened.read(limit + 1)
+    if opened.size > limit or len(data) > limit:
+        raise FileTooLarge(
+            f"{opened.name} is larger than {limit:,} bytes.",
+            hint="Send the lines that matter (path{10:50}), or raise COUNSEL_MAX_FILE_BYTES.",
+            file=opened.name,
+            size=max(opened.size, len(data)),
+            limit=limit,
+        )
+    return data
+
+
+def _clip(want: Wanted, count: int) -> tuple[int, int]:
+    first = want.first or 1
+    if first > max(count, 1):
+        raise no_such_line(want.name, count)
+    return first, min(want.last or count, count)
+
+
+def _shown_name(path: Path, folders: Folders) -> str:
+    base = next((folder for folder in folders.working if path.is_relative_to(folder)), None)
+    return str(path.relative_to(base)) if base else str(path)
+
+
+def _block(source: Source, lines: list[str], first: int, last: int) -> str:
+    """Every line of content begins with its number, so no content can pretend to end the block."""
+    facts = {"path": source.name, "size": f"{source.size} bytes", "modified": source.modified}
+    if source.first is not None:
+        facts["lines"] = f"{first}-{last}" + (f" of {source.lines}" if source.lines else "")
+    if source.encoding != "utf-8":
+        facts["encoding"] = f"{source.encoding}, shown as UTF-8"
+    head = " ".join(f'{key}="{attribute(str(value))}"' for key, value in facts.items())
+    width = len(str(last))
+    body = "".join(f"{number:>{width}}| {line}\n" for number, line in enumerate(lines, first))
+    return f"<file {head}>\n{body or '(empty)' + chr(10)}</file>"
+
+
+def attribute(text: str) -> str:
+    """A file name may hold quotes, newlines or bytes that are no text; the header must not break on them."""
+    plain = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return html.escape(plain, quote=True)

@@ -1,0 +1,297 @@
+"""Pictures: found by content, bounded in bytes and pixels, made to fit the model that will see them.
+
+Pillow is imported at the first picture: it costs more than the rest of a start.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from counsel.engine.context import image_cost
+from counsel.engine.context.allowed_folders import Folders
+from counsel.errors import CounselError, FileTooLarge, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+from counsel.settings import Settings
+from counsel.types import Image, Model
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
+
+# What the first bytes say → media type and Pillow's name for it.
+_MAGIC: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png", "PNG"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg", "JPEG"),
+    (re.compile(rb"GIF8[79]a"), "image/gif", "GIF"),
+    (re.compile(rb"RIFF(?s:.{4})WEBP"), "image/webp", "WEBP"),
+    (re.compile(rb"BM"), "image/bmp", "BMP"),
+)
+_ALIASES = {"image/jpg": "image/jpeg", "image/x-ms-bmp": "image/bmp", "image/x-png": "image/png"}
+_SVG = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml|<!--|<!DOCTYPE svg|<svg)", re.IGNORECASE)
+_DATA_URL = re.compile(
+    r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w.+=-]+)*),(.*)", re.DOTALL | re.ASCII | re.IGNORECASE
+).fullmatch
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}+\s*+").fullmatch
+_BASE64_PICTURE = re.compile(  # PNG, JPEG, GIF, WEBP; the shortest picture has 35 bytes
+    r"\s*+(?:iVBORw0KGgo|/9j/|R0lGOD[dl]h|UklGR)[A-Za-z0-9+/\s]{32,}+={0,2}+\s*+"
+).fullmatch
+_LONGEST_PATH = 4096
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE).match
+
+
+def load(given: str, number: int, folders: Folders) -> Image:
+    """One entry of `images`: a path, a data URL, or a picture in base64 alone."""
+    if given[:5].lower() == "data:":
+        return checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders.caller.settings)
+    if _URL(given):
+        raise InvalidArgument(
+            f"{given[:200]} is an address; counsel fetches none, since it could be made to reach private servers.",
+            hint="Save the picture to a file inside your folder, or send a data URL.",
+            file=given[:200],
+        )
+    if _is_base64(given) and not _is_there(given, folders):
+        return checked(
+            *_from_base64(given, f"image {number} (base64)", folders.caller.settings), folders.caller.settings
+        )
+    limit = folders.caller.settings.max_image_bytes
+    with folders.open(given, folders.locate(given)) as opened:
+        data = b"" if opened.size > limit else opened.read(limit + 1)
+        if opened.size > limit or len(data) > limit:
+            raise _too_many_bytes(given, limit)
+    return replace(checked(data, given, folders.caller.settings), path=opened.path)
+
+
+def _is_base64(given: str) -> bool:
+    """Whether this is a picture's bytes in base64. A path may look like it, too: `/9j/` is how every JPEG begins."""
+    if not _BASE64_PICTURE(given):
+        return len(given) > _LONGEST_PATH and bool(_BASE64(given))
+    return True
+
+
+def _is_there(given: str, folders: Folders) -> bool:
+    if len(given) > _LONGEST_PATH:
+        return False
+    try:
+        return os.path.lexists(folders.locate(given))
+    except (CounselError, ValueError):
+        return False
+
+
+def _from_base64(given: str, name: str, settings: Settings) -> tuple[bytes, str]:
+    limit = settings.max_image_bytes
+    text = "".join(given.split())  # the `base64` command breaks its lines
+    if len(text) > (limit + 2) // 3 * 4:
+        raise _too_many_bytes(name, limit)
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        kind(data, name)
+    except (binascii.Error, ValueError, InvalidArgument):
+        raise InvalidArgument(
+            f"{name} is neither a file that exists nor a PNG, JPEG, GIF or WEBP picture in base64.",
+            hint="Send a path, data:image/png;base64,…, or the base64 of the whole picture.",
+            file=name,
+        ) from None
+    return data, name
+
+
+def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]:
+    found = _DATA_URL(given)
+    if not found or not found[2].lower().endswith(";base64"):
+        raise InvalidArgument(f"{name} is malformed.", hint="Write data:image/png;base64,…", file=name)
+    limit = folders.caller.settings.max_image_bytes
+    if len(found[3]) > (limit + 2) // 3 * 4:
+        raise _too_many_bytes(name, limit)
+    try:
+        data = base64.b64decode(found[3], validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidArgument(
+            f"{name}: its base64 is malformed.", hint="Encode it again.", file=name
+        ) from None
+    claimed = _ALIASES.get((found[1] or "").lower(), (found[1] or "").lower())
+    media_type, _ = kind(data, name)
+    if claimed and claimed != media_type:
+        raise InvalidArgument(
+            f"{name} says {claimed} and is {media_type}.", hint=f"Write data:{media_type};base64,…", file=name
+        )
+    return data, name
+
+
+def kind(data: bytes, name: str) -> tuple[str, str]:
+    """Media type and Pillow's format, from the first bytes alone."""
+    for pattern, media_type, pillow in _MAGIC:
+        if pattern.match(data):
+            return media_type, pillow
+    if _SVG.match(data):
+        raise InvalidArgument(
+            f"{name} is SVG or XML, which models do not see.",
+            hint="Convert it to PNG, or send it as text in `files`.",
+            file=name,
+        )
+    raise InvalidArgument(
+        f"{name} is not a PNG, JPEG, GIF, WEBP or BMP picture.", hint="Convert it to PNG or JPEG.", file=name
+    )
+
+
+def checked(data: bytes, name: str, settings: Settings) -> Image:
+    """The picture that these bytes are; a failure when they are none, or too many."""
+    if len(data) > settings.max_image_bytes:
+        raise _too_many_bytes(name, settings.max_image_bytes)
+    media_type, pillow = kind(data, name)
+    limit = settings.max_image_pixels
+    if image_cost.has_too_many_parts(data, pillow):
+        raise _too_costly(name, f"made of more than {image_cost.MOST_PARTS:,} parts")
+    with _pillow_errors(name), _open(data, pillow) as picture:
+        width, height = picture.size
+        if width * height > limit:
+            raise _too_many_pixels(name, f"{width} by {height}", limit)
+        if excess := image_cost.excess(data, pillow, width * height):
+            raise _too_costly(name, excess)
+        if media_type == "image/bmp":  # no vendor takes it
+            media_type, data = "image/png", _encoded(picture.convert("RGB"), "image/png")
+        elif media_type == "image/png":
+            picture.verify()
+        else:  # no checksums: only reading it tells that its end is missing
+            picture.draft("L", (1, 1))  # a JPEG is then read eight times as small
+            picture.load()
+    return Image(media_type, data, name, width=width, height=height)
+
+
+def _too_many_bytes(name: str, limit: int) -> CounselError:
+    hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_BYTES."
+    return FileTooLarge(f"{name} is larger than {limit:,} bytes.", hint=hint, file=name, limit=limit)
+
+
+def _too_many_pixels(name: str, size: str, limit: int) -> CounselError:
+    hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_PIXELS."
+    return FileTooLarge(f"{name} has too many pixels ({size}; {limit:,} allowed).", hint=hint, file=name)
+
+
+def _too_costly(name: str, what: str) -> CounselError:
+    hint = "Open it, save it again and retry."
+    return FileTooLarge(f"{name} is {what}: opening it would take too long.", hint=hint, file=name)
+
+
+@contextlib.contextmanager
+def _pillow_errors(name: str) -> Iterator[None]:
+    """Pillow raises nearly anything on a hostile picture; all of it means the same to a caller."""
+    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+
+    try:
+        yield
+    except CounselError:
+        raise
+    except (Pillow.DecompressionBombError, Pillow.DecompressionBombWarning):
+        raise _too_many_pixels(name, "over Pillow's own limit", Pillow.MAX_IMAGE_PIXELS or 0) from None
+    except Exception:  # noqa: BLE001 — see above
+        raise InvalidArgument(
+            f"{name} is a damaged picture.", hint="Open it, save it again and retry.", file=name
+        ) from None
+
+
+def _open(data: bytes, pillow: str) -> Pillow.Image:
+    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+
+    return Pillow.open(io.BytesIO(data), formats=[pillow])
+
+
+def _encoded(picture: Pillow.Image, media_type: str, quality: int = 90) -> bytes:
+    out = io.BytesIO()
+    if media_type == "image/jpeg":
+        picture.save(out, "JPEG", quality=quality, optimize=True)
+    else:
+        picture.save(out, "PNG")
+    return out.getvalue()
+
+
+# ── what each vendor takes ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """`edge`: more pixels are scaled away by the vendor itself, or refused."""
+
+    edge: int = 2048
+    bytes: int = 5 * 1024 * 1024 * 3 // 4  # Anthropic counts its 5 MiB in base64
+    types: tuple[str, ...] = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+_PNG_JPEG = ("image/png", "image/jpeg")
+# Sources: the vendors' vision pages. Anthropic refuses 8000, and 2000 with more than 20 pictures in a request;
+# Gemini scales to 3072 and lists no GIF; xAI lists JPEG and PNG only.
+FITS: dict[str, Fit] = {
+    "anthropic": Fit(edge=2000),
+    "google": Fit(edge=3072, bytes=7 * 1024 * 1024, types=(*_PNG_JPEG, "image/webp")),
+    "openai": Fit(edge=2048, bytes=10 * 1024 * 1024),
+    "xai": Fit(edge=2048, bytes=10 * 1024 * 1024, types=_PNG_JPEG),
+}
+
+
+def limits(model: Model) -> Fit:
+    """A model's row wins over its vendor's: `image_max_edge`, `image_max_bytes`, `image_types`."""
+    base = FITS.get(model.provider, Fit())
+    return Fit(
+        edge=int(model.options.get("image_max_edge", base.edge)),
+        bytes=int(model.options.get("image_max_bytes", base.bytes)),
+        types=tuple(model.options.get("image_types", base.types)),
+    )
+
+
+def fit(image: Image, model: Model) -> Image:
+    """The picture as the model takes it; byte for byte the same when nothing needs to change. It blocks."""
+    take = limits(model)
+    with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as picture:
+        width, height = picture.size
+        if (
+            max(width, height) <= take.edge
+            and len(image.data) <= take.bytes
+            and image.media_type in take.types
+        ):
+            return image if image.width else replace(image, width=width, height=height)
+        for media_type, shrunk in _smaller(picture, image.media_type, take):
+            data = _encoded(shrunk, media_type)
+            if len(data) <= take.bytes:
+                width, height = shrunk.size
+                return replace(image, media_type=media_type, data=data, width=width, height=height)
+    raise FileTooLarge(
+        f"{image.name} cannot be made small enough for {model.id}.",
+        hint="Send a smaller picture.",
+        file=image.name,
+    )
+
+
+def _pillow_name(image: Image) -> str:
+    return next(pillow for _, media_type, pillow in _MAGIC if media_type == image.media_type)
+
+
+def _smaller(picture: Pillow.Image, media_type: str, take: Fit) -> Iterator[tuple[str, Pillow.Image]]:
+    """Candidates, best first: PNG stays PNG, then JPEG, then ever fewer pixels. The first frame stands for all."""
+    from PIL import ImageOps  # noqa: PLC0415 — see the module's first lines
+
+    picture.thumbnail((take.edge, take.edge))  # on the picture itself: a JPEG is then decoded small
+    shrunk = ImageOps.exif_transpose(picture)
+    lossless = media_type != "image/jpeg" or "image/jpeg" not in take.types
+    while True:
+        if lossless and "image/png" in take.types:
+            yield "image/png", shrunk.convert("RGBA" if shrunk.has_transparency_data else "RGB")
+        if "image/jpeg" in take.types:
+            yield "image/jpeg", _flattened(shrunk)
+        edge = max(shrunk.size) * 3 // 4
+        if edge < 64:
+            return
+        shrunk.thumbnail((edge, edge))
+
+
+def _flattened(picture: Pillow.Image) -> Pillow.Image:
+    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+
+    if not picture.has_transparency_data:
+        return picture.convert("RGB")
+    over = picture.convert("RGBA")
+    return Pillow.alpha_composite(Pillow.new("RGBA", over.size, "white"), over).convert("RGB")

@@ -1,0 +1,237 @@
+"""Files that are not sent to anybody unless the user names them: the table, and how it is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
+
+from counsel.agents.definitions import place
+from counsel.caller import Caller
+from counsel.engine.context import secret_content
+from counsel.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`patterns` match the last parts of a real path, in small letters and without what marks a copy (`names`); `x/**`
+    is all that is below a folder `x`."""
+
+    why: str
+    patterns: tuple[str, ...]
+    except_: tuple[str, ...] = ()
+    content: str = ""  # only files that hold this (a regular expression) are meant
+
+
+_LOGIN_IN_URL = r"://[^/\s:@]{1,200}:[^/\s@]{1,400}@|://(?:gh[pousr]_|github_pat_|glpat-)[\w-]{10,200}@"
+_VALUE = r"""[ \t]{0,40}[=:][ \t]{0,40}["']?(?![<{$\s"'])[^\s"']{4,}"""
+
+NAMES: tuple[Row, ...] = (
+    Row(
+        "an environment file often holds keys",
+        (".env", ".env.*", ".env-*", ".env_*", ".envrc", "*.env", "*.env.local", ".dev.vars", ".dev.vars.*"),
+        except_=("*.example", "*.sample", "*.template", "*.dist"),
+    ),
+    Row(
+        "it is a private key",
+        ("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", "*.ppk", "*.agekey", "master.key", "config/credentials/*.key"),
+    ),
+    Row("it is a key store", ("*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.keychain", "*.keychain-db")),
+    Row(
+        "its name says that it holds secrets",
+        ("secrets.toml", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.ini", "secrets.env", "secrets.properties"),
+    ),
+    Row("it belongs to SSH", (".ssh/**",)),
+    Row("it belongs to GnuPG", (".gnupg/**",)),
+    Row("it holds Claude Code's login", (".claude/.credentials.json", ".credentials.json", ".claude.json", ".claude.json.*")),
+    Row("it holds Codex's login", (".codex/auth.json",)),
+    Row(
+        "it holds Gemini CLI's login",
+        (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/mcp-oauth-tokens*.json"),
+    ),
+    Row("it holds Cursor's login", (".config/cursor/auth.json", ".cursor/auth.json", ".cursor/cli-config.json")),
+    Row("it holds an agent's login", ("opencode/auth.json", "opencode/mcp-auth.json", ".qwen/oauth_creds.json", "goose/secrets.yaml", "crush/crush.json", "amp/secrets.json")),
+    Row("it holds passwords", (".netrc", "_netrc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".authinfo", ".authinfo.gpg", ".smbcredentials", ".passwd-s3fs", ".msmtprc", ".fetchmailrc", ".vault_pass", ".vault-pass", ".vault_password", ".vault_pass.txt", "vault_pass.txt", "etc/shadow", "etc/gshadow")),
+    Row("it holds cloud credentials", (".aws/credentials", ".aws/sso/**", ".aws/cli/**", ".azure/**", ".config/gcloud/**", "application_default_credentials.json", "credentials.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*-firebase-adminsdk-*.json", ".oci/config", ".boto", ".s3cfg", "rclone.conf", ".databrickscfg", ".pulumi/credentials.json", "doctl/config.yaml", "hcloud/cli.toml", ".fly/config.yml", "com.vercel.cli/auth.json", "netlify/config.json", ".railway/config.json"),
+        except_=("*.example.json", "*.sample.json", "*.template.json", "*.example", "*.sample", "*.template", "*.dist")),
+    Row("it holds a cluster's credentials", (".kube/**", "kubeconfig", "*.kubeconfig")),
+    Row("it holds GitHub's token", (".config/gh/hosts.yml", "gh/hosts.yml", ".config/hub", ".config/github-copilot/**", "glab-cli/config.yml")),
+    Row("it holds a registry's login", (".docker/config.json", ".config/containers/auth.json", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", "composer/auth.json", ".composer/auth.json", ".ivy2/.credentials", ".sbt/.credentials")),
+    Row("it holds a token", (".vault-token", ".terraform.d/credentials.tfrc.json", ".config/op/**", ".huggingface/token", ".cache/huggingface/token")),
+    Row("it is Terraform's state, which holds every secret in clear", ("*.tfstate",)),
+    Row("it belongs to a browser's profile", ("logins.json", "key4.db", "cookies.sqlite")),
+    Row("a history holds what was typed, passwords included", (".bash_history", ".zsh_history", ".sh_history", ".fish_history", "fish/fish_history", ".psql_history", ".mysql_history", ".rediscli_history", ".node_repl_history", ".python_history", ".sqlite_history")),
+    Row("it holds a package registry's token", (".npmrc", ".yarnrc", ".yarnrc.yml"), content=r"(?im)_authToken|_auth\s*=|_password|npmAuth(?:Token|Ident)"),
+    Row("it holds a package registry's password", (".pypirc", "pip.conf", "uv.toml"), content=r"(?im)^[ \t]*password[ \t]*[=:]|://[^/\s:@]+:[^/\s@]+@"),
+    Row("it holds a password", (".gitconfig", ".git/config", ".gitmodules", ".git/fetch_head"), content=_LOGIN_IN_URL),
+    Row("it holds a password", ("*.tfvars", "*.tfvars.json"), content=r"(?i)(?:password|passwd|secret|token|api_?key|private_?key)[\"']?" + _VALUE),
+    Row("it holds a password", ("gradle.properties", ".m2/settings.xml", "nuget.config", ".aider.conf.yml"), content=r"(?i)(?:password|token|api-?key|cleartextpassword)[\w.-]{0,40}[\"']?(?:" + _VALUE + r"|>[ \t]{0,40}(?!\$)[^<\s]{4,})"),
+    Row("it holds the database's password", ("wp-config.php",), content=r"""(?i)['"]DB_PASSWORD['"]\s{0,40},\s{0,40}['"](?!password_here)[^'"]+['"]"""),
+)  # fmt: skip
+
+# What editors, people and package managers make of a name when they keep a second copy.
+_ENDINGS = re.compile(
+    r"(?:~|\.~\d+~|[._ -](?:bak|backup|bkp|bck|old|older|orig|original|save|saved|prev|previous|copy|copie|kopie|tmp|temp"
+    r"|sw[a-z]|rej|disabled|off|dpkg-\w+|rpm(?:save|new|orig)|ucf-\w+|pacsave|pacnew|txt|\d{1,14}|\d{4}-\d\d-\d\d)"
+    r"| copy \d+| \(\d+\)| - copy(?: \(\d+\))?)$"
+)
+_IN_FRONT_OF_AN_ENDING = re.compile(
+    r"^(.+?)(?: copy(?: \d+)?| \(\d+\)|[-_. ](?:copy|backup|bak|old|orig|\d{8}))(\.[a-z0-9]+)$"
+)
+_COPIES = 4  # of copies of copies
+
+
+def names(part: str) -> frozenset[str]:
+    """A file or folder by all names that it may have had: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
+    name = unicodedata.normalize("NFKC", part).casefold().strip().rstrip(". ")
+    found = {name}
+    for _ in range(_COPIES):
+        found |= {other for one in found for other in _originals(one) if other}
+    return frozenset(found)
+
+
+def _originals(name: str) -> Iterator[str]:
+    yield _ENDINGS.sub("", name)
+    yield _IN_FRONT_OF_AN_ENDING.sub(r"\1\2", name)
+    if name.startswith("#") and name.endswith("#"):
+        yield name[1:-1]
+    if name.startswith(".#"):
+        yield name[2:]
+    if re.fullmatch(r"\..+\.sw[a-z]", name):  # Vim puts a dot in front, of hidden files, too
+        yield name[1:-4]
+
+
+def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: Caller) -> str | None:
+    """Why a file is not sent, judged by where it is and by what it is called; `about` is the open file's."""
+    if _named_as_allowed(real, home, caller):
+        return None
+    own = caller.settings.home
+    if own.is_absolute() and real.is_relative_to(os.path.realpath(own)):
+        return "it is in counsel's own folder"
+    if any(_same(real, login) for login in _logins(caller)):
+        return "it holds an agent's login"
+    if about.st_nlink > 1 and (other := _other_name(about, home, caller)):
+        return f"it is another name of {other}"
+    return next((row.why for row in _rows(path, real) if not row.content), None)
+
+
+def _other_name(about: os.stat_result, home: Path, caller: Caller) -> Path | None:
+    """A file of counsel's, or one of the user's that is secret by its name, of which this one is a hard link."""
+    for known in chain(_below(caller.settings.home), _logins(caller), _in_the_home(home)):
+        try:
+            other = known.lstat()
+        except (OSError, ValueError):
+            continue
+        if (other.st_dev, other.st_ino) == (about.st_dev, about.st_ino):
+            return known
+    return None
+
+
+_MOST = 5_000  # files of a folder that are looked at
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    seen = 0
+    for above, _, files in os.walk(folder):
+        for name in files:
+            yield Path(above, name)
+        seen += len(files)
+        if seen > _MOST:
+            return
+
+
+def _in_the_home(home: Path) -> Iterator[Path]:
+    for row in NAMES:
+        for pattern in row.patterns:
+            if (folder := pattern.removesuffix("/**")) != pattern:
+                yield from _below(home / folder)
+            elif "*" not in pattern:
+                yield home / pattern
+    for found in (".local/share", ".config"):
+        yield from (
+            home / found / name for row in NAMES for name in row.patterns if "/" in name and "*" not in name
+        )
+    yield from home.glob(".env*")
+    yield from home.glob(".claude.json*")
+
+
+def by_content(text: str, path: Path, home: Path, caller: Caller) -> str | None:
+    """Why a file is not sent, judged by its whole text (a range of lines may leave out the telling one)."""
+    for why in _tell(text, path, caller):
+        return None if _named_as_allowed(path, home, caller) else why
+    return None
+
+
+def hint(path: Path) -> str:
+    return f"If it must be sent, add {path} to COUNSEL_ALLOWED_SECRET_FILES."
+
+
+_KEYS = ("_API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SHORTEST = 16  # letters of a key; less may be a word
+
+
+def _tell(text: str, path: Path, caller: Caller) -> Iterator[str]:
+    yield from secret_content.tell(text)
+    for name, value in caller.env.items():
+        if name.endswith(_KEYS) and len(value) >= _SHORTEST and value in text:
+            yield f"it holds the value of {name}"
+    yield from (row.why for row in _rows(path, path) if row.content and re.search(row.content, text))
+
+
+def _rows(*paths: Path) -> Iterator[Row]:
+    for parts in {tuple(map(names, path.parts)) for path in paths}:
+        for row in NAMES:
+            if _matches(parts, row.patterns) and not _matches(parts, row.except_):
+                yield row
+
+
+def _matches(parts: tuple[frozenset[str], ...], patterns: tuple[str, ...]) -> bool:
+    return any(
+        any(_ends_with(parts[:end], folder) for end in range(1, len(parts)))
+        if (folder := pattern.removesuffix("/**")) != pattern
+        else _ends_with(parts, pattern)
+        for pattern in patterns
+    )
+
+
+def _ends_with(parts: tuple[frozenset[str], ...], pattern: str) -> bool:
+    wanted = pattern.split("/")
+    tail = parts[-len(wanted) :]
+    return len(tail) == len(wanted) and all(
+        any(fnmatchcase(name, one) for name in known) for known, one in zip(tail, wanted, strict=True)
+    )
+
+
+def _logins(caller: Caller) -> tuple[Path, ...]:
+    """The agents' login files where the caller's own variables have moved them."""
+    at = place(caller.env, caller.cwd)
+    return (
+        at.claude_dir() / ".credentials.json",
+        at.claude_json(),
+        at.codex_dir() / "auth.json",
+        at.gemini_dir() / "oauth_creds.json",
+    )
+
+
+def _named_as_allowed(real: Path, home: Path, caller: Caller) -> bool:
+    for entry in caller.settings.allowed_secret_files:
+        if "/" not in entry:
+            if real.name == entry:
+                return True
+        elif _same(real, home / entry[2:] if entry.startswith("~/") else Path(entry)):
+            return True
+    return False
+
+
+def _same(real: Path, other: Path) -> bool:
+    """Also true for a second name (hard link) of the same file."""
+    if not other.is_absolute():
+        return False
+    try:
+        return real == Path(os.path.realpath(other)) or real.samefile(other)
+    except (OSError, ValueError):
+        return False

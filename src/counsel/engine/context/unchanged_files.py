@@ -1,0 +1,52 @@
+"""A file that has not changed since an earlier turn of its conversation is not sent again: a note says where it stands.
+
+Every model is sent the whole conversation, also one that `auto` moves to, so what an earlier turn sent is always before
+its eyes. Agents read files themselves: they are told the paths each time, whatever stands here. Content is compared by
+hash; the newest version that was sent counts, so a file that was changed and changed back is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from counsel.engine.context import files
+from counsel.engine.jobs.model import Part, Task
+from counsel.engine.store.sqlite.conversations import Message
+
+SENT = "files_sent"  # of a question in the conversation: what stands in it, by name and range, with its hash
+
+
+def without_known(task: Task, messages: Sequence[Message]) -> Task:
+    """The task with a note in the place of each file that stands in `messages` as it is now."""
+    if not task.parts or not messages:
+        return task
+    known = _newest(messages)
+    text, parts, sources, end = "", [], list(task.sources), 0
+    for number, (key, sha, start, stop) in enumerate(task.parts):
+        turn = known[key][1] if key in known and known[key][0] == sha else 0
+        text += task.text[end:start]
+        if turn:
+            text += _note(str(sources[number]["name"]), turn)
+            sources[number] = {**sources[number], "unchanged_since_turn": turn}
+        else:
+            parts.append(Part(key, sha, len(text), len(text) + stop - start))
+            text += task.text[start:stop]
+        end = stop
+    return replace(task, text=text + task.text[end:], parts=tuple(parts), sources=tuple(sources))
+
+
+def _newest(messages: Sequence[Message]) -> Mapping[str, tuple[str, int]]:
+    """By file and range: the hash of what was sent last, and in which turn."""
+    known: dict[str, tuple[str, int]] = {}
+    turn = 0
+    for message in messages:
+        if message.role == "user":
+            turn += 1
+            known |= {key: (sha, turn) for key, sha in message.about.get(SENT, {}).items()}
+    return known
+
+
+def _note(name: str, turn: int) -> str:
+    shown = files.attribute(name)
+    return f'<file path="{shown}">\n{shown} is unchanged since turn {turn} of this conversation: read it there.\n</file>'

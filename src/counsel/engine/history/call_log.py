@@ -1,0 +1,56 @@
+"""What the log says of each call: who was asked and how it went. Words only where the user wants them there."""
+
+from __future__ import annotations
+
+import logging
+
+from counsel import logs
+from counsel.engine.consult.routes import Route
+from counsel.engine.jobs.model import Job, Reply
+from counsel.errors import CounselError
+from counsel.types import Call, Notice
+
+log = logging.getLogger("counsel.calls")
+_FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure that are nobody's words
+
+
+def asked(job: Job, route: Route, call: Call) -> None:
+    log.debug("%s: %s asks %s in %s", job.id, job.caller.client, route.name, job.caller.cwd)
+    _quote(job, "the question", call.turns[-1].text)
+
+
+def retries(job: Job, notice: Notice) -> None:
+    facts = ", ".join(f"{name} {value}" for name, value in notice.data.items())
+    log.info("%s: it is tried again: %s", job.id, facts)
+
+
+def answered(job: Job, route: Route, reply: Reply) -> None:
+    used = reply.usage
+    who = f"{route.provider}/{route.name}"
+    log.info(
+        "%s: %s: %s, %d ms, %d + %d tokens",
+        job.id,
+        who,
+        reply.finish_reason,
+        reply.ms,
+        used.input,
+        used.output,
+    )
+    _quote(job, "the answer", reply.text)
+
+
+def failed(job: Job, route: Route, error: CounselError) -> None:
+    """A vendor's words may repeat the prompt: they count as content."""
+    facts = ", ".join(
+        [error.code, *(f"{name} {error.fields[name]}" for name in _FACTS if name in error.fields)]
+    )
+    level = logging.INFO if error.code == "CANCELLED" else logging.WARNING
+    log.log(level, "%s: %s/%s: %s", job.id, route.provider, route.name, facts)
+    _quote(job, "the failure", error.message)
+
+
+def _quote(job: Job, what: str, text: str) -> None:
+    settings = job.caller.settings
+    level = logging.INFO if settings.log_content else logging.DEBUG
+    if log.isEnabledFor(level):
+        log.log(level, "%s: %s: %s", job.id, what, logs.shown(text, settings))

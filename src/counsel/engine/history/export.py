@@ -1,0 +1,78 @@
+"""From a kept conversation to the folder that `export` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from counsel.engine import results
+from counsel.engine.consult import prompts
+from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, export
+from counsel.engine.jobs.model import SETTINGS
+from counsel.engine.store.sqlite import conversations
+from counsel.engine.store.sqlite.conversations import Message
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import NotFound
+from counsel.types import Json
+
+
+def write(database: Database, conversation: str, target: Path, root: Path) -> Path:
+    return export(gather(database, conversation), target, root)
+
+
+def gather(database: Database, conversation: str) -> ExportedConversation:
+    row = conversations.by_id(database, conversation)
+    if row is None:
+        raise NotFound(
+            f"There is no conversation {conversation}.", hint="`counsel conversations list` shows them."
+        )
+    messages = conversations.messages(database, conversation)
+    turns = _turns(messages)
+    about = {
+        "tool": row["tool"],
+        "title": row["title"],
+        "provider": row["provider"],
+        "model": row["model"],
+        "created_at": results.iso(row["created"]),
+        "updated_at": results.iso(row["updated"]),
+        "system_prompt": prompts.CONSULTED,  # agents have their own
+        **_totals(turns),
+    }
+    return ExportedConversation(conversation, tuple(turns), about)
+
+
+def _turns(messages: list[Message]) -> list[ExportedTurn]:
+    turns: list[ExportedTurn] = []
+    for message in messages:
+        if message.role == "user":
+            turns.append(ExportedTurn(message.text, None, _asked(message)))
+        elif turns:
+            last = turns[-1]
+            about = {**last.metadata, "answered_at": results.iso(message.at), **message.about}
+            turns[-1] = ExportedTurn(last.request, message.text, about)
+    return turns
+
+
+def _asked(message: Message) -> Json:
+    """Every setting by name: null where the caller left it to the model."""
+    about = dict(message.about)
+    given = about.pop("settings", {})
+    return {
+        "asked_at": results.iso(message.at),
+        "job_id": message.job,
+        "models_requested": given.get("models", []),
+        "settings": {name: given.get(name) for name in SETTINGS},
+        "images": len(message.images),
+        **about,
+    }
+
+
+def _totals(turns: list[ExportedTurn]) -> Json:
+    """What the whole conversation used and cost, as far as it is known."""
+    told = [turn.metadata for turn in turns]
+    used = [about["usage"] for about in told if isinstance(about.get("usage"), dict)]
+    costs = [about["cost_usd"] for about in told if about.get("cost_usd") is not None]
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    return {
+        "usage": {name: sum(each.get(name, 0) for each in used) for name in names},
+        "cost_usd": round(sum(costs), 10) if costs else None,
+    }

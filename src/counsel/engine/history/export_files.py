@@ -1,0 +1,233 @@
+"""A conversation as a folder: `1_request.txt`, `1_response.txt`, …, `metadata.json`.
+
+`metadata.json` is the mark that a folder is ours: it names the conversation and every file that we wrote there.
+What is not named there is never written over. All steps go through descriptors of the folders themselves, so a
+symlink that appears meanwhile leads nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from counsel.caller import Caller
+from counsel.engine.context.allowed_folders import Folders, expand
+from counsel.errors import Conflict, CounselError, FileNotAllowed, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+from counsel.types import Json
+
+_ID = re.compile(r"(?!\.+\Z)[A-Za-z0-9_.-]{1,64}").fullmatch
+_FORMAT = 1
+_MARK = "counsel_export"
+_MARK_LIMIT = 16 * 1024 * 1024
+_LEFTOVER = re.compile(r"\.counsel-[0-9a-f]{16}\.tmp").fullmatch
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTurn:
+    request: str
+    response: str | None  # None: no answer came
+    metadata: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedConversation:
+    id: str
+    turns: tuple[ExportedTurn, ...]
+    metadata: Json = field(default_factory=dict)
+
+
+def where(wish: bool | str, caller: Caller) -> tuple[Path, Path]:
+    """`target` and `allowed_root` of `export` for a caller's wish: its own folder, or one that it names inside it.
+
+    Raises before a model is asked, so that no answer is paid for that cannot be written.
+    """
+    if not caller.cwd.is_absolute():
+        raise InvalidArgument(
+            "There is no folder to export to: the caller's is not known.",
+            hint="Set CLIENT_CWD or name a folder.",
+        )
+    folders = Folders.of(caller)
+    target = caller.cwd / expand(wish, folders.home) if isinstance(wish, str) else caller.cwd
+    real = Path(os.path.realpath(target))
+    root = next((root for root in (*folders.working, *folders.granted) if real.is_relative_to(root)), None)
+    if root is None or not folders.allow(real):
+        raise _outside(target, caller.cwd)
+    return real, root
+
+
+def export(conversation: ExportedConversation, target: Path, allowed_root: Path) -> Path:
+    """Write the conversation to `target/<id>`, inside `allowed_root`; again: bring that folder up to date.
+
+    Gives the folder. A file that a person has changed since stays as it is.
+    """
+    if not _ID(conversation.id):
+        raise InvalidArgument(
+            f"{conversation.id!r} cannot name a folder.",
+            hint="Use letters, digits, `_`, `.` and `-`, at most 64.",
+        )
+    root = Path(os.path.realpath(allowed_root))
+    parent = Path(os.path.realpath(target))
+    folder = parent / conversation.id
+    if not parent.is_relative_to(root):
+        raise _outside(target, allowed_root)
+    try:
+        with _opened(root, [*parent.relative_to(root).parts, conversation.id]) as fd:
+            _bring_up_to_date(fd, folder, conversation)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return folder
+
+
+def contents(conversation: ExportedConversation) -> dict[str, bytes]:
+    """Every file but `metadata.json`."""
+    texts: dict[str, str | None] = {}
+    for number, turn in enumerate(conversation.turns, 1):
+        texts[f"{number}_request.txt"] = turn.request
+        texts[f"{number}_response.txt"] = turn.response
+    return {name: text.encode("utf-8", "replace") for name, text in texts.items() if text is not None}
+
+
+def _bring_up_to_date(fd: int, folder: Path, conversation: ExportedConversation) -> None:
+    files = contents(conversation)
+    ours = _our_files(fd, folder, conversation.id)
+    due = {name: data for name, data in files.items() if _is_due(fd, folder / name, data, ours)}
+    kept = {name: ours[name] for name in files if name in ours and name not in due}
+    hashes = {**ours, **{name: _hash(data) for name, data in files.items()}, **kept}
+    # The mark goes first: what a crash leaves half done is then known as ours.
+    _write(fd, "metadata.json", _metadata(conversation, hashes))
+    for name, data in due.items():
+        _write(fd, name, data)
+    os.fsync(fd)
+
+
+def _metadata(conversation: ExportedConversation, hashes: Mapping[str, str]) -> bytes:
+    shown = {
+        _MARK: _FORMAT,
+        "continuation_id": conversation.id,
+        **{key: value for key, value in conversation.metadata.items() if key not in {_MARK, "files"}},
+        "turns": [turn.metadata for turn in conversation.turns],
+        "files": dict(hashes),
+    }
+    shown["continuation_id"] = conversation.id
+    return (json.dumps(shown, indent=2, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace")
+
+
+def _our_files(fd: int, folder: Path, conversation_id: str) -> dict[str, str]:
+    """Names and hashes of what we wrote here before; raises when the folder is somebody else's."""
+    mark = _read(fd, "metadata.json")
+    if mark is None:
+        if any(not _LEFTOVER(name) for name in os.listdir(fd)):
+            raise _foreign(folder, "it holds files that counsel did not write")
+        return {}
+    try:
+        shown = json.loads(mark)
+        if shown[_MARK] == _FORMAT and shown["continuation_id"] == conversation_id:
+            return {str(name): str(value) for name, value in dict(shown["files"]).items()}
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise _foreign(folder, "its metadata.json is not this conversation's")
+
+
+def _is_due(fd: int, path: Path, data: bytes, ours: Mapping[str, str]) -> bool:
+    there = _read(fd, path.name)
+    if there is None:
+        return True
+    if there == data:
+        return False
+    if path.name not in ours:
+        raise _foreign(path, "counsel did not write it")
+    return _hash(there) == ours[path.name]  # otherwise a person has changed it
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read(fd: int, name: str) -> bytes | None:
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EMLINK, errno.ENXIO}:  # a symlink, a socket
+            return b""
+        raise
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, file)
+        if not os.path.isfile(file):  # noqa: PTH113 — a descriptor has no Path
+            return b""
+        with open(file, "rb", closefd=False) as stream:
+            return stream.read(_MARK_LIMIT)
+
+
+def _write(fd: int, name: str, data: bytes) -> None:
+    """All or nothing, for the owner's eyes: prompts and answers do not become readable for others."""
+    draft = f".counsel-{secrets.token_hex(8)}.tmp"
+    file = os.open(
+        draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=fd
+    )
+    try:
+        with open(file, "wb") as stream:  # noqa: PTH123 — a descriptor has no Path
+            stream.write(data)
+            stream.flush()
+            os.fsync(file)
+        os.rename(draft, name, src_dir_fd=fd, dst_dir_fd=fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft, dir_fd=fd)
+        raise
+
+
+@contextlib.contextmanager
+def _opened(root: Path, parts: list[str]) -> Iterator[int]:
+    """The folder below `root`, made where it is missing, with no symlink on the way."""
+    fd = os.open(root, _DIRECTORY)
+    try:
+        for number, part in enumerate(parts, 1):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=fd)
+            try:
+                below = os.open(part, _DIRECTORY, dir_fd=fd)
+            except OSError as error:
+                if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}:
+                    raise _foreign(root.joinpath(*parts[:number]), "it is not a folder") from None
+                raise
+            os.close(fd)
+            fd = below
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _outside(target: Path, root: Path) -> CounselError:
+    return FileNotAllowed(
+        f"{target} is outside {root}: nothing was exported.",
+        hint="Export into the folder you work in, or run `counsel conversations export ID DIR`.",
+        file=str(target),
+    )
+
+
+def _foreign(path: Path, why: str) -> CounselError:
+    return Conflict(
+        f"{path} exists and {why}: nothing was exported.",
+        hint="Move it away or export to another folder.",
+        file=str(path),
+    )
+
+
+def _unwritable(folder: Path, error: OSError) -> CounselError:
+    return FileNotAllowed(
+        f"{folder} cannot be written: {error.strerror}.",
+        hint="Check the disk and the folder's mode, or export to another folder.",
+        file=str(folder),
+    )

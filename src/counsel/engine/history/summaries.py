@@ -1,0 +1,59 @@
+"""Titles and summaries of running jobs: made beside the work, written down when they come."""
+
+from __future__ import annotations
+
+import asyncio
+
+from counsel.engine.history.titles import Summariser, title_of
+from counsel.engine.jobs.running import Running
+from counsel.engine.store.sqlite import conversations, jobs
+from counsel.engine.store.sqlite.database import Database
+
+
+class Describer:
+    def __init__(self, database: Database, summariser: Summariser) -> None:
+        self._database = database
+        self._summariser = summariser
+
+    def entitle(self, running: Running) -> asyncio.Task[str] | None:
+        """Begin a title by a model, if the caller wants one."""
+        job = running.job
+        if not job.caller.settings.summaries:
+            return None
+        task = asyncio.create_task(self._summariser.title(job.task.prompt, job))
+        task.add_done_callback(lambda done: self._entitled(running, done))
+        return task
+
+    def _entitled(self, running: Running, done: asyncio.Task[str]) -> None:
+        if done.cancelled() or done.exception():
+            return
+        plain, running.title = running.title, done.result()
+        self._database.soon(jobs.describe(running.job.id, title=running.title))
+        self._database.soon(
+            conversations.set_title(running.job.conversation, running.title, instead_of=plain)
+        )
+
+    def sum_up(self, running: Running, text: str) -> None:
+        """Begin the final summary; the job does not wait for it."""
+        job = running.job
+        if not job.caller.settings.summaries:
+            return
+
+        async def summarise() -> str:
+            said = await self._summariser.summary(text, job)
+            self._database.soon(jobs.describe(job.id, summary=said))
+            return said
+
+        running.summary = asyncio.create_task(summarise())
+
+    def so_far(self, running: Running) -> str:
+        """The newest summary there is; a fresher one is on its way for the next look."""
+        text = "\n\n".join(slot.text() for slot in running.live.slots.values() if slot.length)
+        if text and running.summing_up is None:
+
+            async def refresh() -> None:
+                running.running_summary = await self._summariser.running(text, running.job)
+                running.summing_up = None
+
+            running.summing_up = asyncio.create_task(refresh())
+        return running.running_summary or title_of(text)

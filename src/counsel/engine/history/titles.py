@@ -1,0 +1,75 @@
+"""Titles and summaries by a small model, when a user wants them. They never hold up or spoil a job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+
+from counsel.engine.consult import empty_answers, prompts
+from counsel.engine.consult.routes import Router
+from counsel.engine.history import ledger
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.sqlite import jobs
+from counsel.engine.store.sqlite.database import Database
+from counsel.types import Call, Finished, Knobs, Text, Turn, Usage, UsageReport
+
+log = logging.getLogger("counsel.titles")
+TITLE_LENGTH = 60
+SUMMARY_LENGTH = 200
+_SECONDS = 20
+_READ = 12_000  # characters of a text that the small model is shown
+
+
+def snippet(text: str, length: int) -> str:
+    """The beginning of a text, cut at a word."""
+    flat = " ".join(text.split())
+    if len(flat) <= length:
+        return flat
+    cut = flat[: length - 1]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[length // 2 :] else cut).rstrip(" ,;:.") + "…"
+
+
+def title_of(prompt: str) -> str:
+    return snippet(prompt, TITLE_LENGTH)
+
+
+class Summariser:
+    def __init__(self, router: Router, database: Database) -> None:
+        self._router = router
+        self._database = database
+
+    async def title(self, prompt: str, job: Job) -> str:
+        said = await self._say(prompts.TITLE, prompt, job)
+        return snippet(said.strip("\"'` \n"), TITLE_LENGTH) if said else title_of(prompt)
+
+    async def summary(self, text: str, job: Job) -> str:
+        return await self._say(prompts.SUMMARY, text, job) or snippet(text, SUMMARY_LENGTH)
+
+    async def running(self, text: str, job: Job) -> str:
+        return await self._say(prompts.RUNNING, text[-_READ:], job) or snippet(text[-400:], SUMMARY_LENGTH)
+
+    async def _say(self, wish: str, text: str, job: Job) -> str:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await self._ask(wish + text[:_READ], job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on without
+            log.info("no summary by a model: %s", type(error).__name__)
+            return ""
+
+    async def _ask(self, prompt: str, job: Job) -> str:
+        route = self._router.route(job.caller.settings.summary_model, job.caller)
+        call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
+        began, pieces, usage, finished = time.monotonic(), [], Usage(), Finished()
+        async for event in route.answer(call):
+            if isinstance(event, Text):
+                pieces.append(event.delta)
+            elif isinstance(event, UsageReport):
+                usage = event.usage
+            elif isinstance(event, Finished):
+                finished = event
+        spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
+        self._database.soon(jobs.record(ledger.entry(job, route, began, spent, tool="summary")))
+        text = "".join(pieces)
+        return "" if empty_answers.failure(route, finished, text) else " ".join(text.split())

@@ -1,0 +1,57 @@
+"""Names of jobs and conversations: ours are unguessable, a caller's own are plain and safe."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from counsel import pending_calls
+from counsel.errors import InvalidArgument
+
+_OWN_KIND = re.compile(r"(?:conv|consensus|ask|job)_([0-9A-Za-z-]+)")
+_HEX = re.compile(r"[0-9a-fA-F-]")
+_UUID_START = re.compile(r"[^-]{8}(?:-[^-]{0,4}){0,3}(?:-[^-]{0,12})?")
+_SAFE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def new(kind: str) -> str:
+    """`conv_…`, `consensus_…`, `ask_…` or `job_…` with 122 random bits."""
+    return f"{kind}_{uuid.uuid4()}"
+
+
+def of_call(key: str | None) -> str:
+    """A job's id. The same call has the same one, also when a crash came before the job was on disk."""
+    return pending_calls.job_id(key) if key else new("job")
+
+
+def is_ours(name: str) -> bool:
+    """True for names that only we hand out, also mistyped or cut ones: they are never a fresh start.
+
+    Other servers' names are not ours: `conv_` and 10 letters (converse), `consensus_1703123456789_xyz789`.
+    """
+    found = _OWN_KIND.fullmatch(name)
+    return found is not None and _is_uuid(found[1])
+
+
+def _is_uuid(text: str) -> bool:
+    """A UUID, the start of one, or one with a few wrong letters; not a word, a date, a phrase or a shorter id."""
+    digits = len(_HEX.findall(text))
+    if digits < len(text):
+        return len(text) >= 24 and digits >= len(text) * 0.8
+    plain = text.replace("-", "")
+    if not _UUID_START.fullmatch(text):
+        return len(plain) >= 20
+    return len(plain) >= (20 if plain.isdigit() else 12 if plain.isalpha() else 8)
+
+
+def is_safe(name: str) -> bool:
+    return bool(_SAFE.fullmatch(name) and name.strip("."))
+
+
+def check_name(name: str) -> str:
+    if is_safe(name):
+        return name
+    raise InvalidArgument(
+        f"{name[:80]!r} cannot name a conversation.",
+        hint="Use 1 to 64 letters, digits, '_', '-' or '.', or leave continuation_id out.",
+    )

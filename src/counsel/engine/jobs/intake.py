@@ -1,0 +1,124 @@
+"""From a request to a job: everything that can be refused is refused here, before anything is sent or written."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from dataclasses import replace
+
+from counsel import size_limits
+from counsel.agents import registry
+from counsel.caller import Caller
+from counsel.engine.consult import panel, recursion
+from counsel.engine.consult.consensus import MAX_MODELS
+from counsel.engine.consult.routes import Router
+from counsel.engine.context import build
+from counsel.engine.history.export_files import where
+from counsel.engine.jobs import arguments, ids, tags
+from counsel.engine.jobs.model import Job, Task
+from counsel.engine.store.sqlite import conversations
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import InvalidArgument, NotFound
+from counsel.lazy_dataclass import dataclass
+from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.text import is_sound, sound
+from counsel.types import Image
+
+_KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    job: Job
+    pictures: tuple[tuple[str, str, bytes], ...]  # sha, media type, bytes
+    continues: bool  # the conversation may hold turns or running jobs
+
+
+async def receive(
+    request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
+) -> Arrival:
+    request = arguments.without_blanks(request)
+    arguments.check(request)
+    size_limits.check(request, caller.settings)
+    if not is_sound(request.prompt):  # vendors refuse half a character
+        request = replace(request, prompt=sound(request.prompt))
+    models = _models(request, router, caller)
+    await _check_tools(request, models, caller)
+    export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
+    name, continues = _conversation(request, database, caller)
+    if continues:
+        size_limits.check_history(conversations.size(database, name), caller.settings)
+    project = tags.project(caller.cwd)
+    tag = tags.resolve(request, caller, project, database)
+    built = await build.build_async(request, caller)
+    pictures = tuple((_sha(image), image.media_type, image.data) for image in built.images)
+    task = Task(
+        tool=_tool(request),
+        prompt=request.prompt,
+        text=built.prompt,
+        models=models,
+        images=tuple(sha for sha, _, _ in pictures),
+        files=tuple(str(path) for path in built.files),
+        ranges=built.ranges,
+        sources=tuple(source.as_dict() for source in built.sources),
+        parts=built.parts,
+        temperature=request.temperature,
+        reasoning_effort=request.reasoning_effort,
+        verbosity=request.verbosity,
+        use_websearch=request.use_websearch,
+        media_resolution=request.media_resolution,
+        export=export,
+        tools=request.tools,
+        cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
+        feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
+        tag=tag,
+        project=project,
+    )
+    may_continue = continues or tag is not None
+    job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
+    return Arrival(job, pictures, may_continue)
+
+
+def _tool(request: Request) -> str:
+    return "consensus" if isinstance(request, ConsensusRequest) else request.tool
+
+
+def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]:
+    if not request.prompt.strip():
+        raise InvalidArgument("The prompt is empty.", hint="Say what you want to know.")
+    if isinstance(request, ChatRequest):
+        recursion.check(caller)
+        if request.model.lower() != "auto":
+            router.route(request.model, caller)
+        return (request.model,)
+    if not 1 <= len(request.models) <= MAX_MODELS:
+        raise InvalidArgument(f"A consensus takes 1 to {MAX_MODELS} models, not {len(request.models)}.")
+    return panel.chosen(request, router, caller)
+
+
+async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:
+    """Agents use their own servers: only for others must the shared ones be allowed and there."""
+    if request.tools and not all(registry.resolve(name) for name in models):
+        from counsel.engine.tools import choose  # with the rooms of the agents' files: few calls need them
+
+        await asyncio.to_thread(choose.choose, request.tools, caller)
+
+
+def _conversation(request: Request, database: Database, caller: Caller) -> tuple[str, bool]:
+    """The conversation's name, and whether it may exist already."""
+    given = request.continuation_id
+    if given is None:
+        return ids.new(_KINDS[_tool(request)]), False
+    name = ids.check_name(given)
+    if conversations.by_id(database, name) is None and ids.is_ours(name):
+        raise NotFound(
+            f"There is no conversation {name}.",
+            hint=f"It may be mistyped, deleted, or older than {caller.settings.conversation_days} days. "
+            "`counsel conversations list` shows what is there; leave continuation_id out to start afresh.",
+        )
+    return name, True
+
+
+def _sha(image: Image) -> str:
+    return hashlib.sha256(image.data).hexdigest()

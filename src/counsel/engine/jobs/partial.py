@@ -1,0 +1,94 @@
+"""What a job leaves that was cancelled, failed or given up: its finished answers were paid for.
+
+They become a turn of the conversation, marked as partial, so that the next question is asked with them. Text of models
+that had not finished is no answer: the job shows it, the conversation does not.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+
+from counsel.engine import results
+from counsel.engine.consult import chat, consensus
+from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.store.sqlite import conversations, jobs
+from counsel.types import Json
+
+_WHAT = {"cancelled": "was cancelled", "failed": "failed"}
+
+
+def turn(job: Job, status: str) -> Callable[[sqlite3.Connection], None]:
+    """Write the turn, in the transaction that ends the job: nothing where no answer had finished."""
+    expires = time.time() + job.caller.settings.conversation_days * 86400
+
+    def write(db: sqlite3.Connection) -> None:
+        replies = jobs.replies_in(db, job.id)
+        answers = last_answers(replies)
+        if not answers:
+            return
+        text, about = _told(job, status, answers)
+        about |= results.totals(list(replies.values()))
+        only = next(iter(answers.values())) if job.tool != "consensus" else None
+        conversations.add_turn(
+            job.conversation,
+            chat.turn(job, text, about),
+            provider=only.provider if only else None,
+            model=only.model if only else None,
+            expires=expires,
+        )(db)
+
+    return write
+
+
+def last_answers(replies: Mapping[str, Reply]) -> dict[str, Reply]:
+    """By slot, what each model said last. Keys are in order: `initial:0` comes before `refined:0`."""
+    return {_slot(key): reply for key, reply in replies.items()}
+
+
+def _slot(key: str) -> str:
+    phase, _, slot = key.partition(":")
+    return chat.SLOT if phase == "answer" else slot  # `answer:` has the model's name behind it
+
+
+def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, Json]:
+    named = dict(zip(map(str, range(len(job.task.models))), consensus.labels(job.task.models), strict=True))
+    answered = [named[slot] for slot in named if slot in answers]
+    missing = [named[slot] for slot in named if slot not in answers]
+    about: Json = {"partial": True, "status": status}
+    if job.tool != "consensus":
+        (reply,) = answers.values()
+        return reply.text, {**results.metadata(reply), **about}
+    head = (
+        f"⚠ This consensus {_WHAT.get(status, status)}: {len(answered)} of {len(named)} models had answered."
+    )
+    lacking = f" No answer from {', '.join(missing)}." if missing else ""
+    sections = [f"## {named[slot]}\n\n{answers[slot].text}" for slot in named if slot in answers]
+    return "\n\n".join([head + lacking, *sections]), {**about, "answered": answered, "unanswered": missing}
+
+
+def states(row: sqlite3.Row, slots: list[Json], replies: Mapping[str, Reply]) -> list[Json]:
+    """Each model of a job that did not complete: `text` is an answer that had finished, `partial` one that had not."""
+    error: Json = json.loads(row["error"] or "{}")
+    said = {entry["model"]: entry.get("partial") for entry in error.get("failed", [])}
+    if len(slots) == 1:
+        said = {slots[0]["model"]: error.get("partial")}
+    answers = last_answers(replies)
+    if not answers and all(slot["status"] == "waiting" for slot in slots):
+        return []  # nobody was asked
+    return [_state(row["status"], slot, answers.get(slot["slot"]), said.get(slot["model"])) for slot in slots]
+
+
+def _state(job_status: str, slot: Json, answer: Reply | None, said: str | None) -> Json:
+    if slot["status"] == "completed" or (answer and slot["status"] == "waiting"):
+        return {**slot, "status": "completed", "text": answer.text if answer else slot["text"]}
+    shown: Json = {**slot, "text": answer.text if answer else ""}
+    error = slot.get("error") or {}
+    if error.get("code", "CANCELLED") == "CANCELLED":
+        shown.pop("error", None)
+        shown["status"] = "cancelled" if job_status == "cancelled" else "interrupted"
+    if unfinished := slot["text"] or said:
+        shown["partial"] = unfinished
+    return shown

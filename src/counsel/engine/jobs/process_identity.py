@@ -1,0 +1,127 @@
+"""Which process this is, written down so that another process can tell later whether it still runs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from counsel.lazy_dataclass import dataclass
+
+_SEPARATOR = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A number alone proves nothing: it is given out again, and counts only in one boot and one container."""
+
+    pid: int
+    start: str = ""  # when it started, as the kernel counts; of two processes with one number, one has it
+    machine: str = ""
+    boot: str = ""
+    namespace: str = ""  # in which the number counts: each container has its own
+
+    def words(self) -> str:
+        parts = (str(self.pid), self.start, self.machine, self.boot, self.namespace)
+        return _SEPARATOR.join(parts)
+
+    def runs(self) -> bool | None:
+        """None: it cannot be told from here."""
+        us = this()
+        if self.machine and self.machine != us.machine:
+            return None
+        if self.boot and us.boot and self.boot != us.boot:
+            return False  # the machine has been started again since
+        if self.namespace and self.namespace != us.namespace:
+            return None
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # it is there, and somebody else's
+        except (OSError, OverflowError):
+            return None
+        start = started(self.pid)
+        return start == self.start if start and self.start else None
+
+
+def parse(words: str) -> Process | None:
+    """What `words` said; of an earlier release's name only the number is known."""
+    pid, *about = words.split(_SEPARATOR)
+    if not pid.isascii() or not pid.isdigit() or int(pid) < 1:
+        return None
+    return Process(int(pid), *about) if len(about) == 4 else Process(int(pid))
+
+
+def this() -> Process:
+    return _of(os.getpid())  # by number: a child that was forked is another one
+
+
+@functools.lru_cache(maxsize=4)
+def _of(pid: int) -> Process:
+    return Process(pid, started(pid) or "", _machine(), _boot(), _namespace())
+
+
+def started(pid: int) -> str | None:
+    """When the process with this number started; None: unknown. One that has ended, and waits for its parent, has no start."""
+    if sys.platform != "linux":
+        return _started_by_ps(pid)
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # gone in this moment, hidden, or no descriptor is left: not proof of anything
+        return None
+    fields = line.rpartition(b")")[2].split()  # the name before it may have spaces
+    if len(fields) < 20:
+        return None
+    return "ended" if fields[0] in {b"Z", b"X"} else fields[19].decode()
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """macOS has no /proc. `ps` prints the moment to the second, in words that depend on the locale and the time zone."""
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    env = {"PATH": "/bin:/usr/bin", "LC_ALL": "C", "TZ": "UTC"}
+    try:
+        done = subprocess.run(command, capture_output=True, env=env, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "".join(done.stdout.decode("ascii", "replace").split()).replace(":", "") or None
+
+
+@functools.cache
+def _machine() -> str:
+    return _short(_read("/etc/machine-id") or os.uname().nodename)
+
+
+@functools.cache
+def _boot() -> str:
+    return _short(_read("/proc/sys/kernel/random/boot_id") or _mac_boot())
+
+
+def _mac_boot() -> str:
+    command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=5, check=False).stdout.decode().strip()
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+
+
+def _namespace() -> str:
+    try:
+        return "".join(filter(str.isdigit, str(Path("/proc/self/ns/pid").readlink())))
+    except OSError:
+        return ""
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8] if text else ""

@@ -1,0 +1,68 @@
+"""Session tags: the name of a thread within one project, the same for every agent, every window and after a restart.
+
+Which one a call means: the tag that it names, else SESSION_ID, else (or for "default") the project's newest tag;
+without any, the call begins a thread of its own. The tags of a session's socket (`ChatRequest.session`) stay inside
+that session: they are kept as `session:tag`, and no tag that a caller writes can hold a colon.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from pathlib import Path
+
+from counsel import reach
+from counsel.caller import Caller
+from counsel.engine.jobs import ids
+from counsel.engine.store.sqlite import conversations
+from counsel.engine.store.sqlite.database import Database
+from counsel.errors import InvalidArgument
+from counsel.requests import ChatRequest, Request
+
+_LOOK_AGAIN = 10  # seconds: a folder may become a repository
+NEWEST = "default"  # what the seed calls "the one that was used last"
+
+
+def project(folder: Path) -> str:
+    """The git repository that holds the folder, else the folder itself: agents start in different subfolders."""
+    return _project(folder, int(time.monotonic() / _LOOK_AGAIN))
+
+
+@lru_cache(maxsize=256)
+def _project(folder: Path, _moment: int) -> str:
+    real = folder.resolve()
+    return str(next((each for each in (real, *real.parents) if reach.exists(each / ".git")), real))
+
+
+def resolve(request: Request, caller: Caller, within: str, database: Database) -> str | None:
+    """The tag under which this call's thread is kept; None: a thread without one."""
+    if not isinstance(request, ChatRequest) or request.tool != "askModel" or request.continuation_id:
+        return None
+    asked = (request.session_tag or "").strip()
+    if request.session is not None:
+        return _in_session(check(request.session, "a session"), asked, within, database)
+    if not asked:
+        asked = caller.settings.session_id.strip()
+    if asked and asked != NEWEST:
+        return check(asked)
+    return conversations.newest_tag(database, within)
+
+
+def _in_session(session: str, asked: str, within: str, database: Database) -> str:
+    if asked and asked != NEWEST:
+        return f"{session}:{check(asked)}"
+    newest = conversations.newest_tag(database, within, session) if asked else None
+    return newest or f"{session}:{session}"
+
+
+def shown(tag: str) -> str:
+    """The tag as its caller wrote it."""
+    return tag.rpartition(":")[2]
+
+
+def check(name: str, what: str = "a session tag") -> str:
+    if ids.is_safe(name):
+        return name
+    raise InvalidArgument(
+        f"{name[:80]!r} cannot name {what}.", hint="Use 1 to 64 letters, digits, '_', '-' or '.'."
+    )

@@ -1,0 +1,165 @@
+"""Copies of the journal, one a day: COUNSEL_HOME/backups/database, private, complete or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from counsel import private
+from counsel.engine.store.sqlite import copying, files
+
+log = logging.getLogger("counsel.store")
+KEPT = 3
+EVERY = 24 * 3600.0  # seconds
+LARGEST = 1024**3  # bytes of one copy; a larger journal is not copied
+SPARE = 64 * 1024**2  # bytes that stay free on the disk beside a copy
+
+
+def folder(path: Path) -> Path:
+    return path.parent / "backups" / "database"
+
+
+def listed(path: Path) -> list[Path]:
+    """Newest first."""
+    with contextlib.suppress(OSError):
+        return sorted(folder(path).glob("counsel-*.db"), reverse=True)
+    return []
+
+
+def due(path: Path, now: float | None = None) -> bool:
+    """A day after the last one, if something was written since."""
+    newest = next(iter(listed(path)), None)
+    if newest is None:
+        return True
+    with contextlib.suppress(OSError):
+        made = newest.stat().st_mtime
+        changed = max(files.changed(each) for each in (path, *files.beside(path)[:1]))
+        return (now or time.time()) - made >= EVERY and changed > made
+    return False
+
+
+def obstacle(path: Path, live: int) -> str | None:
+    """Why no copy of `live` bytes is made, in words."""
+    if live > LARGEST:
+        return f"the database holds {live / 1e6:,.0f} MB; backups are made up to {LARGEST / 1e6:,.0f} MB"
+    free = shutil.disk_usage(path.parent).free
+    if free < live + SPARE:
+        return f"the disk has {free / 1e6:,.0f} MB left, and a copy needs {(live + SPARE) / 1e6:,.0f} MB"
+    return None
+
+
+def make(path: Path) -> Path | None:
+    """Copy the journal as it is now; writers go on meanwhile. None when there is no room."""
+    with closing(copying.read_only(path)) as source:
+        if words := obstacle(path, live_bytes(source)):
+            log.warning("no backup of %s: %s", path, words)
+            return None
+        target = folder(path) / f"counsel-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.db"
+        private.folder(target.parent)
+        write(lambda draft: _copy(source, draft), target)
+    prune(path)
+    return target
+
+
+def attempt(path: Path) -> Path | None:
+    """`make`, for a background step: a failure is logged."""
+    try:
+        return make(path)
+    except (OSError, sqlite3.Error) as error:
+        log.warning("no backup of %s: %s", path, error)
+        return None
+
+
+def _copy(source: sqlite3.Connection, draft: Path) -> None:
+    source.execute("VACUUM INTO ?", (str(draft),))
+    if words := damage(draft):
+        raise sqlite3.DatabaseError(words)
+
+
+def write(fill: Callable[[Path], None], target: Path) -> None:
+    """Fill a file under another name, take it to the disk, then give it its name."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    files.create(draft)
+    try:
+        fill(draft)
+        handle = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        draft.replace(target)
+        files.sync_folder(target.parent)
+    finally:
+        for left in (draft, *files.beside(draft)):
+            left.unlink(missing_ok=True)
+
+
+def prune(path: Path) -> None:
+    """Keep the newest ones, and no half-made one of a process that died."""
+    for old in listed(path)[KEPT:]:
+        old.unlink(missing_ok=True)
+    for draft in folder(path).glob(".counsel-*.db.*"):
+        if time.time() - files.changed(draft) > EVERY:
+            draft.unlink(missing_ok=True)
+
+
+def live_bytes(db: sqlite3.Connection) -> int:
+    """What the rows take, without the free pages."""
+    pages, free, size = (
+        int(db.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def damage(path: Path) -> str | None:
+    """What `quick_check` says against a file; None when it is sound. Raises when looking failed."""
+    with closing(copying.read_only(path)) as db:
+        return checked(db)
+
+
+def checked(db: sqlite3.Connection, *, thorough: bool = False) -> str | None:
+    try:
+        words = str(db.execute(f"PRAGMA {'integrity' if thorough else 'quick'}_check(1)").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return str(error)
+    return None if words == "ok" else words.replace("\n", " ")
+
+
+def is_damage(error: BaseException) -> bool:
+    """SQLITE_CORRUPT and SQLITE_NOTADB; not what is merely locked, full or forbidden."""
+    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }
+
+
+def newest_sound(path: Path) -> Path | None:
+    for each in listed(path):
+        with contextlib.suppress(OSError, sqlite3.Error):
+            if each.stat().st_size and damage(each) is None:
+                return each
+    return None
+
+
+def forget(path: Path, conversation: str) -> None:
+    """What a user deletes is gone from the copies, too."""
+    for each in listed(path):
+        try:
+            with closing(sqlite3.connect(each, timeout=5, isolation_level=None)) as db:
+                db.execute("PRAGMA secure_delete=ON")
+                db.execute("PRAGMA foreign_keys=ON")
+                db.execute("DELETE FROM jobs WHERE conversation = ?", (conversation,))
+                db.execute("DELETE FROM conversations WHERE id = ?", (conversation,))
+        except sqlite3.Error as error:
+            log.warning("%s still holds %s: %s", each, conversation, error)

@@ -1,0 +1,96 @@
+"""Many writes in one transaction: all together, or each in a savepoint when one of them fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeAlias, TypeVar
+
+from counsel.engine.store.sqlite.backups import is_damage
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+Waiting: TypeAlias = asyncio.Future[Any] | Future[Any]
+Queued: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Waiting]
+Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
+
+
+def commit(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
+    """All in one transaction. A write that fails takes the others along only for a moment: they run again without it.
+
+    Raises `sqlite3.Error` when it is the disk that fails; then nothing of the batch was written.
+    """
+    try:
+        try:
+            return together(connection, batch)
+        except Exception as error:
+            if _is_the_disk(error):
+                raise
+            connection.execute("ROLLBACK")
+            return _apart(connection, batch)  # one of them; which one, the savepoints tell
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        raise
+
+
+def _is_the_disk(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) or is_damage(error)
+
+
+def together(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
+    connection.execute("BEGIN IMMEDIATE")
+    settled: Settled = [(done, work(connection), None) for work, done in batch]
+    connection.execute("COMMIT")
+    return settled
+
+
+def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
+    connection.execute("BEGIN IMMEDIATE")
+    settled: Settled = [(done, *_attempt(connection, work)) for work, done in batch]
+    connection.execute("COMMIT")
+    return settled
+
+
+def tell(settled: Settled) -> None:
+    """Wake each event loop once for all of its writes: a wake is a system call."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
+    for done, value, failed in settled:
+        if isinstance(done, asyncio.Future):
+            by_loop.setdefault(done.get_loop(), []).append((done, value, failed))
+        elif failed is None:
+            done.set_result(value)
+        else:
+            done.set_exception(failed)
+    for loop, outcomes in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, outcomes)
+
+
+def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
+    for done, value, failed in outcomes:
+        if done.done():
+            continue
+        if failed is None:
+            done.set_result(value)
+        else:
+            done.set_exception(failed)
+
+
+def _attempt(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
+    connection.execute("SAVEPOINT one")
+    try:
+        value = work(connection)
+    except Exception as error:
+        if _is_the_disk(error):
+            raise
+        # else it belongs to whoever asked for this write
+        connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+        return None, error
+    connection.execute("RELEASE one")
+    return value, None

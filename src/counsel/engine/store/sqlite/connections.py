@@ -1,0 +1,61 @@
+"""Connections to the journal: their settings, and text that is no UTF-8."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Any
+
+from counsel.text import sound
+
+WAL_BYTES = 4 * 1024 * 1024  # to which the write-ahead log is cut once it has been copied into the database
+_SETTINGS = ("synchronous=FULL", "foreign_keys=ON", "cache_size=-2000", f"journal_size_limit={WAL_BYTES}")
+
+
+class Connection(sqlite3.Connection):
+    """A write must not fail because of half a character: a folder's name that is no UTF-8, half an emoji in an answer."""
+
+    def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, values)
+        except UnicodeEncodeError:  # while binding: nothing has run yet
+            return super().execute(sql, [sound(one) if isinstance(one, str) else one for one in values])
+
+    def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
+        for row in rows:
+            self.execute(sql, row)
+        return self.cursor()
+
+
+def connect(target: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        target,
+        timeout=60,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=target.startswith("file:"),
+        factory=Connection,
+    )
+    connection.row_factory = sqlite3.Row
+    try:
+        for setting in _SETTINGS:
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:  # not a database, or not to be read
+        connection.close()
+        raise
+    return connection
+
+
+def patiently(step: Callable[[], object], seconds: float = 30) -> None:
+    """Switching to WAL does not wait for its turn as other statements do: several first starts at once collide."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            step()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return

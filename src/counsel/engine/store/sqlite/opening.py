@@ -1,0 +1,175 @@
+"""Opening the journal: on disk, after moving a damaged one aside; else in memory, so that no start fails because of a disk."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import field
+from pathlib import Path
+
+from counsel import private
+from counsel.engine.store.sqlite import backups, copying, files, recovery
+from counsel.engine.store.sqlite.connections import connect, patiently
+from counsel.engine.store.sqlite.schema import climbed, migrate
+from counsel.lazy_dataclass import dataclass
+
+log = logging.getLogger("counsel.store")
+_READABLE = 256 * 1024 * 1024  # bytes of a journal that are taken into memory
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the journal is kept."""
+
+    target: str  # for sqlite3.connect
+    opened: files.Opened | None = None  # the file; None: in memory
+    anchor: sqlite3.Connection | None = None  # of a database in memory, which lives as long as this
+    problem: str | None = None  # what everybody who gets an answer should know
+    frozen: list[str] = field(default_factory=list)  # jobs in memory that wait for the disk
+    unclean: bool = False  # the last process did not close it: to be checked
+
+    def close(self) -> None:
+        for each in (self.anchor, self.opened):
+            if each is not None:
+                each.close()
+
+
+def place(path: Path) -> Place:
+    """On disk if that is possible. A newer release's file is refused (`ConfigInvalid`) and left alone."""
+    try:
+        return on_disk(path)
+    except (OSError, sqlite3.Error) as error:
+        words = f"{path} cannot be written ({reason(error)}): nothing is kept after this process ends."
+        log.warning("%s", words)
+        return in_memory(path, words, lambda into: _copy_readable(path, into))
+
+
+def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None = None) -> Place:
+    """Open the file; one that is damaged is replaced first. `why`: what is known to be wrong with the one that is there."""
+    private.folder(path.parent)
+    bad = recovery.Damaged(why, files.identity(path)) if why else None
+    problem = None
+    for _ in range(3):  # found damaged, replaced, opened; once more when another process was at it, too
+        if bad:
+            problem = _replace(path, bad, live) or problem
+        try:
+            found = _open(path)
+        except recovery.Damaged as error:
+            bad = error
+        else:
+            found.problem = problem
+            return found
+    raise sqlite3.OperationalError(f"it cannot be replaced: {bad}")
+
+
+def _replace(path: Path, bad: recovery.Damaged, live: sqlite3.Connection | None) -> str | None:
+    """Make the journal anew, unless another process has done so; what to tell, if anything."""
+    with recovery.lock(path):
+        there = files.identity(path)
+        if there is not None and there != bad.identity and _sound_now(path):
+            return None
+        return recovery.replace(path, str(bad), live).words
+
+
+def _sound_now(path: Path) -> bool:
+    try:
+        opened = files.Opened(path)
+    except FileNotFoundError:
+        return False
+    with closing(opened):
+        return recovery.examine(opened) is None
+
+
+def _open(path: Path) -> Place:
+    log_file, _ = files.beside(path)
+    if files.identity(path) is None:
+        if files.size(log_file):
+            raise recovery.Damaged("it was deleted while its write-ahead log is still there")
+        files.create(path)
+    opened = files.Opened(path)
+    try:
+        unclean = files.size(log_file) > 0
+        _look_before(opened)
+        target = f"{path.absolute().as_uri()}?mode=rw"  # never made anew by SQLite beside an old log
+        with _telling_damage(opened.identity), closing(connect(target)) as connection:
+            climbed(connection, path)
+            if not opened.size:
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
+            patiently(lambda: migrate(connection, path))
+            _probe(connection)
+        return Place(target, opened, unclean=unclean)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _look_before(opened: files.Opened) -> None:
+    words = opened.spoilt()
+    if words is None:
+        return
+    path = opened.path
+    if opened.size or files.size(files.beside(path)[0]) or backups.listed(path):
+        raise recovery.Damaged(words, opened.identity)  # else it is new: another process made it a moment ago
+
+
+@contextlib.contextmanager
+def _telling_damage(identity: files.Identity) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        foreign = (
+            getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+        )  # "no such table", "already exists"
+        if foreign or backups.is_damage(error):
+            raise recovery.Damaged(str(error), identity) from error
+        raise
+
+
+def _probe(connection: sqlite3.Connection) -> None:
+    """Touches each table's first pages: a microsecond each."""
+    for table in copying.TABLES:
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - our own names
+
+
+# ── in memory ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def in_memory(path: Path, problem: str, fill: Callable[[sqlite3.Connection], None] = lambda _: None) -> Place:
+    made = Place("", problem=problem)
+    made.target = f"file:counsel-{id(made)}?mode=memory&cache=shared"
+    made.anchor = connect(made.target)
+    try:
+        fill(made.anchor)
+    except (OSError, sqlite3.Error) as error:
+        log.warning("%s cannot be read either: %s", path, reason(error))
+    migrate(made.anchor, path)
+    made.frozen = copying.freeze_unfinished(made.anchor)
+    return made
+
+
+def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
+    """With what is in the write-ahead log: on a read-only disk SQLite opens that only in a copy."""
+    if not 0 < files.size(path) < _READABLE:
+        return
+    try:
+        with closing(copying.read_only(path)) as old:
+            old.backup(into)
+    except sqlite3.Error:
+        with tempfile.TemporaryDirectory(prefix="counsel-") as folder:
+            copy = Path(folder) / path.name
+            with closing(files.Opened(path)) as opened:
+                copy.write_bytes(opened.read(0, opened.size))
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(files.beside(path)[0], files.beside(copy)[0])
+            with closing(sqlite3.connect(copy)) as old:
+                old.backup(into)
+
+
+def reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

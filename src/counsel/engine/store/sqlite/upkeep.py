@@ -1,0 +1,159 @@
+"""Keeping the journal small: what has expired goes in small steps, then freed pages go back to the disk.
+
+A step is one short transaction (100 jobs: about 15 ms), and between two steps whoever else writes has its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+
+from counsel.engine.store.sqlite.database import Database, Work
+
+_JOBS = 100  # in one step
+_PAGES = 500  # given back in one step: 2 MB
+_LEDGER = 400 * 86400  # seconds
+_BLOB_AGE = 3600  # seconds: a picture is stored before the job that refers to it
+_CHEAP = 64 * 1024**2  # bytes of rows up to which the whole file is rewritten at once (0.3 s)
+_ROOM = 0.9  # of the limit, when it was passed
+
+
+async def sweep(database: Database, limit: int = 0) -> int:
+    """Forget what has expired, keep within `limit` bytes (0: none), give pages back; how many jobs went."""
+    gone = await _expired(database)
+    if limit:
+        gone += await _within(database, limit)
+    await _shrink(database)
+    return gone
+
+
+# ── what has expired ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def _expired(database: Database) -> int:
+    now = time.time()
+    old = "finished < ?1 - 86400 AND finished + keep_days * 86400 < ?1"  # the first half is the index's
+    gone = await _by_key(database, "jobs", "id", old, now)
+    unused = "expires < ?1 AND id NOT IN (SELECT conversation FROM jobs WHERE status = 'processing')"
+    await _by_key(database, "conversations", "id", unused, now)
+    await _by_key(database, "answers", "key", "expires < ?1", now)
+    await _by_key(database, "ledger", "rowid", "at < ?1", now - _LEDGER)
+    await _unused_blobs(database, now - _BLOB_AGE)
+    return gone
+
+
+async def _by_key(database: Database, table: str, key: str, condition: str, value: float) -> int:
+    """Find them off the event loop, delete them in steps, each looked at once more."""
+    rows = await database.search(f"SELECT {key} FROM {table} WHERE {condition}", value)  # noqa: S608
+    for some in _steps([row[0] for row in rows]):
+        await _one(database, _delete(table, key, condition, value, some))
+    return len(rows)
+
+
+def _delete(table: str, key: str, condition: str, value: float, keys: Iterable[object]) -> Work[None]:
+    def work(db: sqlite3.Connection) -> None:
+        for each in keys:
+            db.execute(f"DELETE FROM {table} WHERE {key} = ?2 AND {condition}", (value, each))  # noqa: S608
+
+    return work
+
+
+async def _unused_blobs(database: Database, before: float) -> None:
+    candidates = {row[0] for row in await database.search("SELECT sha FROM blobs WHERE at < ?", before)}
+    if not candidates:
+        return
+    used = await database.search(
+        "SELECT value FROM messages, json_each(messages.images) "
+        "UNION SELECT value FROM jobs, json_each(jobs.task, '$.images')"
+    )
+    for some in _steps(sorted(candidates - {row[0] for row in used})):
+        await _one(database, _delete("blobs", "sha", "at < ?1", before, some))
+
+
+def _steps(keys: list[object]) -> Iterator[list[object]]:
+    return (keys[n : n + _JOBS] for n in range(0, len(keys), _JOBS))
+
+
+async def _one(database: Database, work: Work[object]) -> None:
+    """One step, and as long a pause: half of the disk is everybody else's."""
+    began = time.monotonic()
+    await database.write(work)
+    await asyncio.sleep(min(time.monotonic() - began, 1.0))
+
+
+# ── a limit of bytes ─────────────────────────────────────────────────────────────────────────────────
+
+_ORDER = (  # what goes first; unfinished jobs, and conversations with one, never go
+    ("answers", "key", "SELECT key FROM answers ORDER BY expires LIMIT ?"),
+    (
+        "events",
+        "job",
+        "SELECT DISTINCT job FROM events JOIN jobs ON jobs.id = job WHERE status != 'processing' ORDER BY finished LIMIT ?",
+    ),
+    ("jobs", "id", "SELECT id FROM jobs WHERE status != 'processing' ORDER BY finished LIMIT ?"),
+    (
+        "conversations",
+        "id",
+        "SELECT id FROM conversations WHERE id NOT IN (SELECT conversation FROM jobs WHERE status = 'processing') ORDER BY updated LIMIT ?",
+    ),
+    ("ledger", "rowid", "SELECT rowid FROM ledger ORDER BY at LIMIT ?"),
+)
+
+
+async def _within(database: Database, limit: int) -> int:
+    """Oldest first, from the cheapest to lose to the dearest."""
+    if size(database) <= limit:
+        return 0
+    gone = 0
+    for table, key, oldest in _ORDER:
+        while size(database) > limit * _ROOM:
+            rows = await database.search(oldest, _JOBS // 4)
+            if not rows:
+                break
+            gone += len(rows) if table == "jobs" else 0
+            await _one(database, _delete(table, key, "?1 = ?1", 0.0, [row[0] for row in rows]))
+            if table in {"jobs", "conversations"}:
+                await _unused_blobs(database, time.time() - _BLOB_AGE)
+    return gone
+
+
+def size(database: Database) -> int:
+    """Bytes of rows, without free pages."""
+    pages, free, page = (
+        int((database.row(f"PRAGMA {name}") or [0])[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * page
+
+
+# ── free pages ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _shrink(database: Database) -> None:
+    if database.in_memory:
+        return
+    mode = (database.row("PRAGMA auto_vacuum") or [0])[0]
+    if mode == 2:  # incremental
+        while (free := (database.row("PRAGMA freelist_count") or [0])[0]) > _PAGES:
+            await _one(database, _give_back)
+            if (database.row("PRAGMA freelist_count") or [0])[0] >= free:
+                break
+    elif size(database) < _CHEAP and not database.busy():
+        await asyncio.to_thread(rewrite, database)
+
+
+def _give_back(db: sqlite3.Connection) -> None:
+    for _ in range(_PAGES):  # a statement without columns is stepped once by Python: one page each, 10 µs
+        db.execute("PRAGMA incremental_vacuum(1)")
+
+
+def rewrite(database: Database) -> None:
+    """A file of an older release, once: from now on it gives its pages back."""
+    database.alone(_vacuum)
+
+
+def _vacuum(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    db.execute("VACUUM")

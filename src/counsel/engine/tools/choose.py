@@ -1,0 +1,126 @@
+"""Which MCP servers of the user's agents a consulted model may use, and whose definition of a server counts.
+
+Only what stands in the user's own files is used: a project's file comes with a repository, and agents ask a person
+before they start what it names.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import PurePath
+
+from counsel.agents import environment, trust
+from counsel.agents.definitions import AGENTS, Place, place
+from counsel.agents.server_format import Server
+from counsel.caller import Caller
+from counsel.configfiles.write.safewrite import Reader
+from counsel.errors import InvalidArgument, NotFound, Refused, SelfConsultation
+from counsel.lazy_dataclass import dataclass
+from counsel.servers import starting
+from counsel.servers.listing import Found, listing
+from counsel.settings import Settings
+
+MOST_SERVERS = 16  # in one call
+_SCOPES = ("local", "user")  # the strongest first
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A server that a model may use, as one agent defines it."""
+
+    found: Found
+    others: tuple[str, ...] = ()  # agents whose server of this name is another one
+
+    @property
+    def name(self) -> str:
+        return self.found.server.name
+
+
+def where(caller: Caller, model: str) -> Place:
+    """The caller's place. A counsel that a server starts in its turn finds out who asked whom."""
+    seen = place(caller.env, caller.cwd)
+    return seen.replaced(env=environment.of(caller, model))
+
+
+def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:
+    """The servers of these names. Raises `Refused` for one that is not allowed, not there, or counsel itself."""
+    wanted = tuple(dict.fromkeys(names))
+    if len(wanted) > MOST_SERVERS:
+        raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(wanted)}.")
+    for name in wanted:
+        _check_allowed(name, caller.settings)
+    here = place(caller.env, caller.cwd)
+    rows = tuple(
+        row for row in listing(here, Reader()).servers if not trust.moved_inside(row.agent, here)
+    )  # what a relative variable finds in the folder is not the user's own file
+    chosen = [_chosen(name, rows, caller) for name in wanted]
+    for shared in chosen:
+        starting.start(shared.found, here)  # raises what is refused before anything is asked
+    return chosen
+
+
+def _check_allowed(name: str, settings: Settings) -> None:
+    allowed = settings.shared_tools
+    if "*" in allowed or name in allowed:
+        return
+    said = f"allowed are: {', '.join(allowed)}" if allowed else "none is allowed so far"
+    raise InvalidArgument(
+        f"The MCP server {name[:80]!r} is not shared with consulted models ({said}).",
+        hint=f"The user can allow it: COUNSEL_SHARED_TOOLS={','.join((*allowed, name[:80]))}, or shared_tools in config.toml.",
+        server=name[:80],
+    )
+
+
+def _chosen(name: str, rows: tuple[Found, ...], caller: Caller) -> Shared:
+    """The caller's agent's own definition, else the first agent's that has one."""
+    usable = [row for row in rows if row.server.name == name and row.scope in _SCOPES and row.server.enabled]
+    if not usable:
+        raise _missing(name, rows)
+    order = [caller.agent, *AGENTS]
+    usable.sort(key=lambda row: (order.index(row.agent), _SCOPES.index(row.scope)))
+    best = usable[0]
+    if is_counsel(best.server):
+        raise SelfConsultation(
+            f"{name} is counsel itself: a consulted model does not ask it for further models.",
+            hint="Leave it out of `tools`.",
+            server=name,
+        )
+    return Shared(best, _others(best, usable))
+
+
+def _others(best: Found, usable: list[Found]) -> tuple[str, ...]:
+    strongest: dict[str, Found] = {}
+    for row in usable:
+        strongest.setdefault(row.agent, row)
+    meant = best.server.means()
+    return tuple(agent for agent, row in strongest.items() if row.server.means() != meant)
+
+
+def is_counsel(server: Server) -> bool:
+    """Our own entry, whatever it is called: `counsel stdio …` or `python -m counsel stdio …`."""
+    words = (PurePath(server.command).name, *server.args)
+    return server.transport == "stdio" and "counsel" in words and "stdio" in words
+
+
+def _missing(name: str, rows: tuple[Found, ...]) -> Refused:
+    same = [row for row in rows if row.server.name == name]
+    if any(row.scope == "project" for row in same) and not any(row.scope in _SCOPES for row in same):
+        return InvalidArgument(
+            f"{name} is only defined in the project's own file, which a repository can change: it is not shared.",
+            hint=f"Copy it to your own configuration: counsel servers copy {name} --help",
+            server=name,
+        )
+    if same:
+        agents = ", ".join(dict.fromkeys(row.agent for row in same))
+        return InvalidArgument(
+            f"The MCP server {name} is switched off ({agents}).",
+            hint=f"Switch it on: counsel servers enable {name}.",
+            server=name,
+        )
+    known = sorted({row.server.name for row in rows if row.scope in _SCOPES})
+    return NotFound(
+        f"No agent has an MCP server {name[:80]!r}.",
+        hint="`counsel servers list` shows what is there.",
+        server=name[:80],
+        nearest=difflib.get_close_matches(name, known, 3) or None,
+    )

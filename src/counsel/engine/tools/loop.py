@@ -1,0 +1,341 @@
+"""Tool sharing: a consulted model uses MCP servers of the user's agents while it answers.
+
+`answer` gives the events of one answer like a route does, with rounds inside: the model asks for tools, they are
+called, it reads what they said and goes on. Only tools that call themselves read-only are offered unless the user
+allows others. What tools are given and what they say is content: events name the tool and how it went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from counsel.caller import Caller
+from counsel.engine.consult import empty_answers
+from counsel.engine.consult.routes import Route
+from counsel.engine.context import tokens
+from counsel.engine.tools.choose import Shared, choose, where
+from counsel.engine.tools.connections import Link, Said, links
+from counsel.errors import UpstreamError
+from counsel.lazy_dataclass import dataclass
+from counsel.types import (
+    Call,
+    Event,
+    Finished,
+    Json,
+    Notice,
+    Text,
+    ToolCall,
+    ToolRan,
+    ToolResult,
+    ToolSpec,
+    ToolUse,
+    Turn,
+    Usage,
+    UsageReport,
+)
+
+if TYPE_CHECKING:
+    from mcp.types import Tool
+
+ROUNDS = 16
+MOST_TOOLS = 64
+AT_ONCE = 8  # calls of one round
+LONGEST_NAME = 63  # Gemini's; OpenAI and Anthropic take 64
+LONGEST_DESCRIPTION = 1024  # OpenAI's
+_UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
+_LAST = "\n\n[This was the last round of tool calls: answer with what you have.]"
+
+
+def answer(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncIterator[Event]:
+    """The route's answer, with these servers' tools where it can use them."""
+    if route.model is None:
+        return _without(route, call, f"{route.name} uses the MCP servers of its own configuration")
+    if not route.model.tools:
+        return _without(route, call, f"{route.name} cannot use tools")
+    return _with(route, call, names, caller)
+
+
+async def _without(route: Route, call: Call, why: str) -> AsyncGenerator[Event]:
+    yield Notice("left_out", f"{why}: `tools` was left out.", {"setting": "tools"})
+    async with aclosing(_asked(route, call)) as events:
+        async for event in events:
+            yield event
+
+
+async def _with(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncGenerator[Event]:
+    servers = await asyncio.to_thread(choose, names, caller)
+    async with links(servers, where(caller, route.name)) as opened:
+        offer = Offer.of(opened, write=caller.settings.shared_tools_write)
+        for notice in (*_differences(servers), *_unset(opened), *offer.notices):
+            yield notice
+        async with aclosing(_rounds(route, replace(call, tools=offer.specs), offer)) as events:
+            async for event in events:
+                yield event
+
+
+def _asked(route: Route, call: Call) -> AsyncGenerator[Event]:
+    """Routes answer with generators: closing one closes the connection upstream."""
+    return cast(AsyncGenerator[Event], route.answer(call))
+
+
+# ── the loop ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Event]:
+    account = Account(route)
+    for number in range(1, ROUNDS + 2):
+        if route.model:
+            call = replace(call, tokens=tokens.check_window(call, route.model))
+        round_ = Round()
+        async with aclosing(_asked(route, call)) as events:
+            async for event in events:
+                for shown in round_.hear(event, account):
+                    yield shown
+        account.close()
+        if not round_.wants_tools:
+            # "Let me look." before a tool is no answer: the last round must have one
+            if failure := empty_answers.failure(route, round_.finished, round_.text):
+                raise failure
+            yield round_.finished
+            return
+        if number > ROUNDS:
+            break
+        ran = await _call_all(offer, round_.calls)
+        for one in ran:
+            yield one.event
+        last = _LAST if number == ROUNDS else ""
+        call = replace(call, turns=(*call.turns, round_.turn(), _results(ran, last)))
+    raise UpstreamError(
+        f"{route.name} still called tools after {ROUNDS} rounds and gave no answer.",
+        hint="Ask a narrower question, or share fewer tools.",
+        provider=route.provider,
+        model=route.name,
+    )
+
+
+class Account:
+    """All rounds together: their usage summed, each notice once, a paragraph between their texts."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._before = Usage(cost_usd=0.0)
+        self._now = Usage(cost_usd=0.0)
+        self._told: set[tuple[str, str]] = set()
+        self._said = False  # an earlier round has
+        self._saying = False
+
+    def usage(self, report: UsageReport) -> UsageReport:
+        """Prices may depend on the size of one request: each round is priced by itself."""
+        used = report.usage
+        priced = used.cost_usd if used.cost_usd is not None else self._route.cost(used)
+        self._now = replace(used, cost_usd=priced)
+        return UsageReport(self._before + self._now)
+
+    def text(self, event: Text) -> list[Event]:
+        first, self._saying = not self._saying, True
+        return [Text("\n\n"), event] if first and self._said else [event]
+
+    def notice(self, notice: Notice) -> list[Event]:
+        name = (notice.kind, notice.text)
+        if name in self._told and notice.kind != "retry":
+            return []
+        self._told.add(name)
+        return [notice]
+
+    def close(self) -> None:
+        """The round is over."""
+        self._before, self._now = self._before + self._now, Usage(cost_usd=0.0)
+        self._said, self._saying = self._said or self._saying, False
+
+
+class Round:
+    """What a model said in one request."""
+
+    def __init__(self) -> None:
+        self.calls: list[ToolCall] = []
+        self.finished = Finished()
+        self._pieces: list[str] = []
+
+    @property
+    def wants_tools(self) -> bool:
+        """Calls that were cut off or filtered are not made."""
+        return bool(self.calls) and self.finished.reason not in {"length", "filtered", "broken"}
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def hear(self, event: Event, account: Account) -> list[Event]:
+        if isinstance(event, Finished):
+            self.finished = event
+            return []
+        if isinstance(event, ToolUse):
+            self.calls.append(event.call)
+            return [event]
+        if isinstance(event, Text):
+            self._pieces.append(event.delta)
+            return account.text(event)
+        if isinstance(event, UsageReport):
+            return [account.usage(event)]
+        return account.notice(event) if isinstance(event, Notice) else [event]
+
+    def turn(self) -> Turn:
+        return Turn(
+            "assistant",
+            self.text,
+            tool_calls=tuple(self.calls),
+            native=self.finished.native,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    call: ToolCall
+    said: Said
+    server: str = ""
+    tool: str = ""
+
+    @property
+    def event(self) -> ToolRan:
+        return ToolRan(self.call.name, self.server, self.tool, self.said.ms, ok=self.said.ok)
+
+
+async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[Ran]:
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(call: ToolCall) -> Ran:
+        async with gate:
+            return await offer.run(call)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(call)) for call in calls]
+    return [task.result() for task in tasks]
+
+
+def _results(ran: Sequence[Ran], last: str) -> Turn:
+    results = tuple(
+        ToolResult(one.call.id, one.call.name, one.said.text + last, is_error=not one.said.ok) for one in ran
+    )
+    return Turn("tool", tool_results=results)
+
+
+# ── what is offered ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools as the model sees them, and the way from each name back to its server."""
+
+    specs: tuple[ToolSpec, ...]
+    ways: dict[str, tuple[Link, str]]
+    notices: tuple[Notice, ...] = ()
+
+    @classmethod
+    def of(cls, opened: Sequence[Link], *, write: bool) -> Offer:
+        specs: list[ToolSpec] = []
+        ways: dict[str, tuple[Link, str]] = {}
+        notices: list[Notice] = []
+        for link in opened:
+            kept = [tool for tool in link.tools if _offered(tool, link) and (write or _reads_only(tool))]
+            notices += _left_out(link, kept)
+            for tool in kept[: MOST_TOOLS - len(specs)]:
+                name = tool_name(link.name, tool.name, ways)
+                specs.append(ToolSpec(name, _description(tool), _schema(tool.input_schema)))
+                ways[name] = (link, tool.name)
+        return cls(tuple(specs), ways, (*notices, *_too_many(opened, ways, write=write)))
+
+    async def run(self, call: ToolCall) -> Ran:
+        if call.name not in self.ways:
+            known = ", ".join(self.ways) or "none"
+            return Ran(call, Said(f"There is no tool {call.name!r}. There are: {known}.", ok=False, ms=0))
+        link, tool = self.ways[call.name]
+        return Ran(call, await link.call(tool, call.arguments), link.name, tool)
+
+
+def _offered(tool: Tool, link: Link) -> bool:
+    """As the agent's own entry filters them."""
+    include, exclude = link.server.include_tools, link.server.exclude_tools
+    return (include is None or tool.name in include) and tool.name not in (exclude or ())
+
+
+def _reads_only(tool: Tool) -> bool:
+    return tool.annotations is not None and tool.annotations.read_only_hint is True
+
+
+def _left_out(link: Link, kept: Sequence[Tool]) -> list[Notice]:
+    writing = [tool.name for tool in link.tools if _offered(tool, link) and tool not in kept]
+    if kept or not link.tools:
+        words = "" if link.tools else f"{link.name} has no tools."
+    elif writing:
+        words = (
+            f"{link.name} has no tool that is marked read-only: nothing of it was shared "
+            "(COUNSEL_SHARED_TOOLS_WRITE allows the others)."
+        )
+    else:
+        words = f"{link.name}: its entry in {link.shared.found.agent} filters out all its tools."
+    return [Notice("warning", words, {"server": link.name})] if words else []
+
+
+def _too_many(opened: Sequence[Link], ways: dict[str, Any], *, write: bool) -> list[Notice]:
+    usable = sum(
+        1 for link in opened for tool in link.tools if _offered(tool, link) and (write or _reads_only(tool))
+    )
+    if usable <= len(ways):
+        return []
+    words = f"{usable} tools are more than a model is given: the first {len(ways)} were offered. Name fewer servers."
+    return [Notice("warning", words, {"tools": usable, "offered": len(ways)})]
+
+
+def tool_name(server: str, tool: str, taken: dict[str, Any]) -> str:
+    """`server__tool` in the letters and the length that every vendor takes, and no name twice."""
+    name = _UNUSABLE.sub("_", f"{server}__{tool}")
+    if not (name[0].isalpha() or name[0] == "_"):
+        name = f"_{name}"
+    if len(name) > LONGEST_NAME or name in taken:
+        mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
+        name = f"{name[: LONGEST_NAME - 9]}_{mark}"
+    return name
+
+
+def _description(tool: Tool) -> str:
+    words = tool.description or tool.title or tool.name
+    return words if len(words) <= LONGEST_DESCRIPTION else f"{words[: LONGEST_DESCRIPTION - 1]}…"
+
+
+def _schema(schema: Json) -> Json:
+    """The server's own, but for what OpenAI refuses to miss and Gemini does not know."""
+    kept = {name: value for name, value in schema.items() if name != "$schema"}
+    return {**kept, "type": "object", "properties": kept.get("properties") or {}}
+
+
+# ── what the caller should know ──────────────────────────────────────────────────────────────────────
+
+
+def _differences(servers: Sequence[Shared]) -> list[Notice]:
+    return [
+        Notice(
+            "warning",
+            f"{shared.name} is another server in {', '.join(shared.others)}: {shared.found.agent}'s was used.",
+            {"server": shared.name, "agent": shared.found.agent},
+        )
+        for shared in servers
+        if shared.others
+    ]
+
+
+def _unset(opened: Sequence[Link]) -> list[Notice]:
+    return [
+        Notice(
+            "warning",
+            f"{link.name} refers to {', '.join(link.unset)}, which is not set for this call.",
+            {"server": link.name, "unset": link.unset},
+        )
+        for link in opened
+        if link.unset
+    ]

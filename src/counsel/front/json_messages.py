@@ -1,0 +1,110 @@
+"""One JSON message out of bytes that anybody may have sent, and one line out of a message.
+
+What a message may cost is bounded before it is parsed: 64 MiB of `{},` parse to 1.4 GB of objects, and a thread would not
+help, since Python's parser holds the interpreter's lock. The stdio front uses this module: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+
+from counsel.front.bounded_lines import LONGEST
+
+TYPE_CHECKING = False  # typing costs milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+LARGEST_MESSAGE = LONGEST
+MOST_VALUES = 100_000  # in one message: 10 ms to parse, 10 MB as objects
+DEEPEST = 100  # lists and objects in each other
+LONGEST_NUMBER = 400  # characters; 64 MiB of numbers with 4,299 digits each take two seconds
+MOST_IN_BATCH = 100
+LONGEST_ID = 1_000  # characters of a request's id, which every answer repeats
+LONGEST_QUOTE = 200  # characters of the caller's own words in an error
+
+
+class Unreadable(ValueError):
+    """Bytes that are no message. The words are for the sender and quote nothing."""
+
+
+def parse(data: bytes | bytearray) -> Any:
+    """The value that these bytes say in UTF-8, or `Unreadable`."""
+    if len(data) > LARGEST_MESSAGE:
+        raise Unreadable(too_large())
+    nests = data.count(b"[") + data.count(b"{")
+    if nests + data.count(b",") > MOST_VALUES and _values(data) > MOST_VALUES:
+        raise Unreadable(f"a message may hold at most {MOST_VALUES:,} values")
+    try:
+        value = _DECODER.decode(data.decode("utf-8-sig", "surrogatepass"))
+    except Unreadable:
+        raise
+    except (ValueError, RecursionError):
+        raise Unreadable("this is not JSON in UTF-8") from None
+    if nests > DEEPEST and _is_deep(value):
+        raise Unreadable(f"lists and objects may be at most {DEEPEST} deep in each other")
+    return value
+
+
+def too_large() -> str:
+    return f"a message may have at most {LARGEST_MESSAGE // 2**20} MiB"
+
+
+def _values(data: bytes | bytearray) -> int:
+    """How many values there are at least, and few more: commas inside of texts do not count."""
+    outside = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    quotes = outside.count(b'"')
+    if quotes > 4 * MOST_VALUES:  # a pair for each name, another for its text
+        return quotes
+    bare = b"".join(outside.split(b'"')[::2])
+    return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _integer(digits: str) -> int:
+    _check_length(digits)
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    _check_length(digits)
+    return float(digits)
+
+
+def _check_length(digits: str) -> None:
+    if len(digits) > LONGEST_NUMBER:
+        raise Unreadable(f"a number may have at most {LONGEST_NUMBER} digits")
+
+
+def _constant(name: str) -> Any:
+    raise Unreadable(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_constant)
+
+
+def encode(message: Any) -> bytes:
+    """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def quoted(value: Any) -> str:
+    """The beginning of what a caller sent, for an error that must not grow with it."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"

@@ -1,0 +1,334 @@
+"""MCP's rules of conversation, without I/O: revisions, envelopes, and the answers that need no engine.
+
+The stdio front and the daemon's dispatcher both stand on this module, so that they cannot disagree. The front
+starts with every agent window: only the standard library, and as little of it as possible, is imported here.
+
+A client opens a connection in one of two eras, by its first request: with `initialize` (2024-11-05 to 2025-11-25),
+or stateless (2026-07-28), where each request carries its revision and capabilities in `_meta`.
+"""
+
+from __future__ import annotations
+
+from counsel import __version__
+from counsel.front.json_messages import LONGEST_ID, MOST_IN_BATCH, Unreadable, quoted
+
+TYPE_CHECKING = False  # typing costs milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from counsel.types import Json
+
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+STATELESS = ("2026-07-28",)
+BATCHES_UNTIL = "2025-03-26"
+STRUCTURED_SINCE = "2025-06-18"  # `resource_link`
+MOST_AT_ONCE = 1_000  # requests of one client that are being answered
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002  # until 2025-11-25; INVALID_PARAMS since
+BUSY = -32000  # too much at once: the same request succeeds later
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+_META = "io.modelcontextprotocol/"
+META_VERSION = _META + "protocolVersion"
+META_CLIENT = _META + "clientInfo"
+META_CAPABILITIES = _META + "clientCapabilities"
+META_SERVER = _META + "serverInfo"
+META_SUBSCRIPTION = _META + "subscriptionId"
+
+SERVER = {"name": "counsel", "title": "counsel", "version": __version__}
+CAPABILITIES = {
+    "tools": {"listChanged": False},
+    "resources": {"listChanged": False},
+    "prompts": {"listChanged": False},
+}
+TASKS = "io.modelcontextprotocol/tasks"  # an extension of 2026-07-28 (mcp/tasks.py)
+INSTRUCTIONS = (
+    "Consult other AI models and coding agents: chat asks one, consensus several, askModel a colleague by name. "
+    "Long work: async true, then check_status. An answer's continuation_id continues its conversation."
+)
+# Methods of 2026-07-28 whose results a client may keep: for how long, and whether for all callers.
+_CACHE = {
+    "server/discover": (3_600_000, "public"),
+    "tools/list": (3_600_000, "public"),
+    "prompts/list": (3_600_000, "public"),
+    "resources/templates/list": (3_600_000, "public"),
+    "resources/list": (0, "private"),
+    "resources/read": (0, "private"),
+}
+_ONLY_HANDSHAKE = frozenset({"initialize", "ping", "logging/setLevel"})
+_ONLY_STATELESS = frozenset({"server/discover"})
+_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+LISTEN = "subscriptions/listen"  # here for tasks alone: nothing else of ours changes
+ENGINE_METHODS = frozenset({"tools/call", "resources/list", "resources/read"})
+
+
+class RpcError(Exception):
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    def response(self, request_id: Any) -> Json:
+        error: Json = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return {"jsonrpc": "2.0", "id": request_id, "error": error}
+
+
+def unreadable(error: Unreadable) -> RpcError:
+    return RpcError(PARSE_ERROR, f"Parse error: {error}")
+
+
+def busy() -> RpcError:
+    return RpcError(
+        BUSY, f"{MOST_AT_ONCE:,} requests are being answered already: wait for an answer, then ask again"
+    )
+
+
+def is_id(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= LONGEST_ID
+    return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
+
+
+def check_message(message: Any) -> None:
+    """Refuse what is no JSON-RPC request, notification or response."""
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: an object with "jsonrpc": "2.0" is needed')
+    if "id" in message and not is_id(message["id"]):
+        raise RpcError(
+            INVALID_REQUEST,
+            f"A request's id must be a string of at most {LONGEST_ID:,} characters or a whole number of 64 bits",
+        )
+    if "method" in message:
+        if not isinstance(message["method"], str):
+            raise RpcError(INVALID_REQUEST, "method must be a string")
+        if not isinstance(message.get("params", {}), dict):
+            raise RpcError(INVALID_PARAMS, "params must be an object")
+    elif not ("id" in message and ("result" in message or "error" in message)):
+        raise RpcError(INVALID_REQUEST, "A message needs a method, or an id with a result or an error")
+
+
+def check_batch(messages: list[Any], version: str) -> None:
+    if not messages or version > BATCHES_UNTIL:
+        raise RpcError(INVALID_REQUEST, f"Batches exist only in protocol revision {BATCHES_UNTIL}")
+    if len(messages) > MOST_IN_BATCH:
+        raise RpcError(INVALID_REQUEST, f"A batch may hold at most {MOST_IN_BATCH} messages")
+
+
+def batch_ids(messages: list[Any]) -> list[Any]:
+    """By what the front and the daemon know a batch."""
+    return [reply_id(message) for message in messages]
+
+
+def reply_id(message: Any) -> Any:
+    """The id that an error about this message answers to: null when it cannot be known."""
+    found = message.get("id") if isinstance(message, dict) else None
+    return found if is_id(found) else None
+
+
+def is_request(message: Json) -> bool:
+    return "method" in message and "id" in message
+
+
+class Talk:
+    """What one connection has agreed on. One per client; over stateless HTTP one per request."""
+
+    __slots__ = ("capabilities", "client", "era", "tools", "version")
+
+    def __init__(self, tools: list[Json]) -> None:
+        self.tools = tools
+        self.era = ""  # "", "handshake" or "stateless"
+        self.version = HANDSHAKE[-1]
+        self.client = "unknown"
+        self.capabilities: Json = {}
+
+    def open(self, request: Json) -> None:
+        """Settle or keep the era, and refuse a request of the other one."""
+        method, meta = request["method"], _meta(request)
+        if not self.era:
+            stateless = method != "initialize" and META_VERSION in meta
+            self.era = "stateless" if stateless else "handshake"
+        if self.era == "stateless":
+            self._open_stateless(request, method, meta)
+        elif method != "initialize" and META_VERSION in meta:
+            raise RpcError(
+                INVALID_REQUEST,
+                "This connection was opened with initialize: requests with a 2026-07-28 envelope are not taken on it",
+            )
+
+    def _open_stateless(self, request: Json, method: str, meta: Json) -> None:
+        if method == "initialize":
+            asked = (request.get("params") or {}).get("protocolVersion")
+            data = (
+                {"supported": list(STATELESS), "requested": quoted(asked)}
+                if isinstance(asked, str)
+                else {"supported": list(STATELESS)}
+            )
+            raise RpcError(
+                UNSUPPORTED_VERSION, "This connection speaks 2026-07-28, which has no initialize", data
+            )
+        missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
+        if missing:
+            raise RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
+        self.version = check_version(meta[META_VERSION])
+        self._know(meta.get(META_CLIENT), meta[META_CAPABILITIES])
+
+    def initialize(self, params: Json) -> Json:
+        asked = params.get("protocolVersion")
+        if not isinstance(asked, str) or not isinstance(params.get("clientInfo"), dict):
+            raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
+        self.era = "handshake"
+        self.version = asked if asked in HANDSHAKE else HANDSHAKE[-1]
+        self._know(params["clientInfo"], params.get("capabilities"))
+        return {
+            "protocolVersion": self.version,
+            "capabilities": CAPABILITIES,
+            "serverInfo": SERVER,
+            "instructions": INSTRUCTIONS,
+        }
+
+    def _know(self, info: Any, capabilities: Any) -> None:
+        name = info.get("name") if isinstance(info, dict) else None
+        if isinstance(name, str) and name:
+            self.client = name[:200]
+        has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
+        self.capabilities = {"roots": {}} if has_roots else {}  # all that is used: the rest may be megabytes
+
+    def static(self, request: Json) -> Json | None:
+        """The response to a request that needs no engine; None for one that does. Call `open` before."""
+        method = request["method"]
+        if self.era == "stateless" and _is_about_tasks(request):
+            if not declares_tasks(request):
+                needed: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+                raise RpcError(MISSING_CAPABILITY, "Missing required client capability", needed)
+            return None
+        if method in ENGINE_METHODS:
+            return None
+        answer = _STATIC.get(method)
+        elsewhere = _ONLY_HANDSHAKE if self.era == "stateless" else _ONLY_STATELESS
+        if answer is None or method in elsewhere:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", quoted(method))
+        return self.response(request, answer(self, request.get("params") or {}))
+
+    def response(self, request: Json, result: Json) -> Json:
+        return {"jsonrpc": "2.0", "id": request["id"], "result": self.stamped(request["method"], result)}
+
+    def stamped(self, method: str, result: Json) -> Json:
+        """2026-07-28 results say that they are complete, who made them and how long they may be kept."""
+        if self.era != "stateless":
+            return result
+        meta = {**result.get("_meta", {}), META_SERVER: SERVER}
+        stamped: Json = {"resultType": "complete", **result, "_meta": meta}
+        if method in _CACHE:
+            stamped["ttlMs"], stamped["cacheScope"] = _CACHE[method]
+        return stamped
+
+    def missing_resource(self, uri: Any) -> RpcError:
+        code = INVALID_PARAMS if self.era == "stateless" else RESOURCE_NOT_FOUND
+        return RpcError(code, "Resource not found", {"uri": quoted(uri)})
+
+
+def check_version(asked: Any) -> str:
+    if not isinstance(asked, str):
+        raise RpcError(INVALID_PARAMS, f"{META_VERSION} must be a string")
+    if asked not in STATELESS:
+        data = {"supported": list(STATELESS), "requested": quoted(asked)}
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    return asked
+
+
+def _meta(request: Json) -> Json:
+    meta = (request.get("params") or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _is_about_tasks(request: Json) -> bool:
+    if request["method"] != LISTEN:
+        return request["method"] in TASK_METHODS
+    wanted = (request.get("params") or {}).get("notifications")
+    return isinstance(wanted, dict) and bool(wanted.get("taskIds"))
+
+
+def declares_tasks(request: Json) -> bool:
+    """Each request says for itself whether its client takes tasks."""
+    capabilities = _meta(request).get(META_CAPABILITIES)
+    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+    return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
+
+
+def progress_token(request: Json) -> Any:
+    token = _meta(request).get("progressToken")
+    return token if is_id(token) else None
+
+
+# ── answers that need no engine ──────────────────────────────────────────────────────────────────────
+
+
+def _discover(_talk: Talk, _params: Json) -> Json:
+    capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
+    return {"supportedVersions": list(STATELESS), "capabilities": capabilities, "instructions": INSTRUCTIONS}
+
+
+def _initialize(talk: Talk, params: Json) -> Json:
+    return talk.initialize(params)
+
+
+def _nothing(_talk: Talk, _params: Json) -> Json:
+    return {}
+
+
+def _set_level(_talk: Talk, params: Json) -> Json:
+    if params.get("level") not in _LEVELS:
+        raise RpcError(INVALID_PARAMS, f"level must be one of {', '.join(sorted(_LEVELS))}")
+    return {}
+
+
+def _one_page(params: Json) -> None:
+    if params.get("cursor") is not None:
+        raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have one page here")
+
+
+def _tools(talk: Talk, params: Json) -> Json:
+    _one_page(params)
+    return {"tools": talk.tools}
+
+
+def _prompts(_talk: Talk, params: Json) -> Json:
+    _one_page(params)
+    return {"prompts": []}
+
+
+def _no_prompt(_talk: Talk, params: Json) -> Json:
+    raise RpcError(INVALID_PARAMS, f"Unknown prompt: {quoted(params.get('name'))}")
+
+
+def _templates(_talk: Talk, params: Json) -> Json:
+    _one_page(params)
+    template = {
+        "uriTemplate": "counsel://jobs/{id}/text{?page}",
+        "name": "A job's text",
+        "description": "The whole text of a job's result, page by page.",
+        "mimeType": "text/plain",
+    }
+    return {"resourceTemplates": [template]}
+
+
+_STATIC: dict[str, Callable[[Talk, Json], Json]] = {
+    "initialize": _initialize,
+    "server/discover": _discover,
+    "ping": _nothing,
+    "logging/setLevel": _set_level,
+    "tools/list": _tools,
+    "prompts/list": _prompts,
+    "prompts/get": _no_prompt,
+    "resources/templates/list": _templates,
+}

@@ -1,0 +1,42 @@
+"""`/api/models` and `/api/agents`: who can be asked from here."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+
+from counsel.caller import Caller
+from counsel.errors import InvalidArgument
+from counsel.http.api.routes import answering
+from counsel.requests import Engine
+from counsel.settings import Settings
+from counsel.types import Json
+
+
+def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
+    async def models(request: Request) -> Any:
+        return await asyncio.to_thread(_models, settings, request.query_params.get("provider"))
+
+    async def agents(_: Request) -> Any:
+        from counsel.agents.overview import roster
+
+        caller = Caller("http", cwd=Path.cwd(), settings=settings)
+        return {"agents": await asyncio.to_thread(roster, caller)}
+
+    return [Route("/api/models", answering(models)), Route("/api/agents", answering(agents))]
+
+
+def _models(settings: Settings, provider: str | None) -> Json:
+    """What `counsel models --json` prints."""
+    from counsel.models import listing
+    from counsel.models.catalog import Catalog
+
+    catalog = Catalog.load(settings)
+    if provider and not catalog.has_provider(provider):
+        raise InvalidArgument(f"There is no provider {provider[:80]!r}.")
+    rows = catalog.models(provider)
+    return {"models": [listing.as_json(row) for row in rows], "problems": list(catalog.problems)}

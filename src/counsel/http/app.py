@@ -1,0 +1,64 @@
+"""What `counsel serve` answers, once the engine is open: `/mcp`, `/health`, `/metrics`, and the rooms' `/api`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from counsel.http.api import routes as api
+from counsel.http.auth import Guard
+from counsel.http.loading import HEALTH, Door
+from counsel.http.streamable import Streamable
+from counsel.mcp.identity import Visitor
+from counsel.requests import Engine
+from counsel.settings import Settings
+
+
+def build(
+    engine: Engine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
+) -> Door:
+    """The whole door: everything but `/health` behind the token."""
+    inner = unguarded(engine, settings, routes)
+    return Door(Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins), inner.close)
+
+
+def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -> Door:
+    visitor = Visitor(env=settings.own_env, cwd=Path.cwd())
+    engine.meet(visitor.caller("http"))
+    mcp = Streamable(engine, visitor)
+    inner = Starlette(
+        routes=[
+            Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
+            Route("/health", _health),
+            Route("/metrics", _metrics(engine)),
+            *routes,
+        ],
+        exception_handlers={404: api.nowhere, Exception: api.failed},
+    )
+    inner.state.closing = closing = asyncio.Event()  # streams that have no end of their own end with it
+
+    async def close() -> None:
+        closing.set()
+        await mcp.close()
+
+    return Door(inner, close)
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse(HEALTH)
+
+
+def _metrics(engine: Engine) -> Callable[[Request], object]:
+    async def metrics(_: Request) -> Response:
+        text = getattr(engine, "metrics_text", None)
+        if text is None:
+            return PlainTextResponse("counsel keeps no metrics here\n", status_code=404)
+        return PlainTextResponse(await text(), media_type="text/plain; version=0.0.4")
+
+    return metrics

@@ -1,0 +1,155 @@
+"""One HTTP connection with limits of time and size: uvicorn has none for headers, bodies, chunks and readers.
+
+A connection that waits for a request makes room for a newer one when there are too many, so that thousands which were
+opened and left alone keep nobody else out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import field
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from counsel.daemon.connection_limit import MOST_CONNECTIONS, Waiting
+from counsel.lazy_dataclass import dataclass
+
+LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers
+HEAD_WITHIN = 10.0  # seconds for them
+BODY_WITHIN = 10.0  # seconds for a body, and one more for every
+SLOWEST_BODY = 16 * 1024  # bytes of it that have come
+UNREAD_FOR = 120.0  # seconds in which a client reads nothing of an answer, before it is taken for gone
+MOST_PIECES = 4_000  # chunks of a body, and one more for every
+SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
+RESERVED = 32  # connections beyond the limit, for `/health` and to say that there are too many
+
+_SLICE = 16 * 1024  # h11 measures what is incomplete, not what came whole in one piece
+_TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_LOG = logging.getLogger("counsel.http")
+_LOG.setLevel(logging.ERROR)  # uvicorn warns of every request that is no HTTP
+
+
+@dataclass(slots=True)
+class Pool:
+    """What the connections of one server share."""
+
+    most: int = MOST_CONNECTIONS
+    waiting: Waiting[Connection] = field(default_factory=Waiting)  # for a request
+
+
+class Parser(h11.Connection):
+    """h11 that refuses bodies in crumbs, and says of everything unreadable that it is the client's mistake."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, LARGEST_HEAD)
+        self.begun = time.monotonic()  # the present request
+        self.received = 0
+        self._pieces = 0
+
+    def next_event(self) -> Any:
+        try:
+            event = super().next_event()
+        except ValueError as error:  # a Content-Length of more digits than Python reads
+            raise h11.RemoteProtocolError("a header cannot be read") from error
+        if isinstance(event, h11.Request):
+            self.begun, self.received, self._pieces = time.monotonic(), 0, 0
+        elif isinstance(event, h11.Data):
+            self.received += len(event.data)
+            self._pieces += 1
+            if self._pieces > MOST_PIECES + self.received // SMALLEST_PIECE:
+                raise h11.RemoteProtocolError("the body's chunks are too small")
+        return event
+
+
+class Connection(H11Protocol):
+    def __init__(self, *, pool: Pool, **given: Any) -> None:
+        super().__init__(**given)
+        self.logger = _LOG
+        self.conn: Parser = Parser()
+        self._pool = pool
+        self._waits_since = time.monotonic()
+        self._heard_something = False
+        self._unread = 0
+        self._unread_since = 0.0
+
+    # ── coming, waiting, going ──
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
+        super().connection_made(transport)
+        if len(self.connections) > self._pool.most:
+            self._need_room()
+        self._wait_for_request()
+
+    def _need_room(self) -> None:
+        oldest = self._pool.waiting.oldest()
+        if oldest is not None:
+            self._pool.waiting.discard(oldest)
+            oldest.transport.abort()
+        elif len(self.connections) > self._pool.most + RESERVED:
+            self.transport.abort()
+        else:
+            self.app_state = {**self.app_state, "is_over_limit": True}  # `auth.Guard` answers
+
+    def _wait_for_request(self) -> None:
+        self._waits_since = time.monotonic()
+        self._heard_something = False
+        self._pool.waiting.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pool.waiting.discard(self)
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._wait_for_request()
+        super().on_response_complete()
+
+    def _waits(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    # ── reading ──
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_something = True
+        step = _SLICE if self._waits() else len(data)
+        for at in range(0, len(data), step):
+            if self.transport.is_closing():
+                return
+            super().data_received(data[at : at + step])
+        if not self._waits():
+            self._pool.waiting.discard(self)
+
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            super().send_400_response(msg)
+        else:  # an answer is under way, and cannot be unsaid
+            self.transport.close()
+
+    # ── limits of time ──
+
+    def enforce(self, now: float) -> None:
+        """Called once a second."""
+        if self._stalls(now):
+            self.transport.abort()
+        elif not self.transport.is_closing() and self._is_late(now):
+            if self._heard_something and (
+                self.cycle is None or not self.cycle.response_started or self._waits()
+            ):
+                self.transport.write(_TIMED_OUT)
+            self.transport.close()
+
+    def _is_late(self, now: float) -> bool:
+        if self._waits():
+            return now - self._waits_since > HEAD_WITHIN
+        if not self.cycle.more_body or self.flow.read_paused:
+            return False
+        return now - self.conn.begun > BODY_WITHIN + self.conn.received / SLOWEST_BODY
+
+    def _stalls(self, now: float) -> bool:
+        unread = self.transport.get_write_buffer_size()
+        if not unread or unread != self._unread:
+            self._unread, self._unread_since = unread, now
+        return now - self._unread_since > UNREAD_FOR

@@ -1,0 +1,130 @@
+"""`counsel serve`: the server of the HTTP door. What it answers is in `http_loading.py`, then in `http_app.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import uvicorn
+
+from counsel.daemon.connection_limit import MOST_CONNECTIONS, most_connections, say_little_about_accepting
+from counsel.errors import ConfigInvalid
+from counsel.http import auth
+from counsel.http.auth import Guard
+from counsel.http.connection import Connection, Pool
+from counsel.http.loading import Door, LateDoor, OpenEngine
+from counsel.settings import Settings
+
+BACKLOG = 512
+TICKS = 10  # of uvicorn, a tenth of a second each, between two looks at the connections' limits of time
+
+
+class Server(uvicorn.Server):
+    """uvicorn without a word about requests: an address or a header may hold a secret."""
+
+    def __init__(
+        self,
+        door: Door,
+        host: str,
+        port: int,
+        said: Callable[[str, int], None],
+        most: int = MOST_CONNECTIONS,
+    ) -> None:
+        pool = Pool(most_connections(most))
+        config = uvicorn.Config(
+            door.app,
+            http=partial(Connection, pool=pool),  # type: ignore[arg-type] # it is only called
+            backlog=BACKLOG,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=5,
+        )
+        super().__init__(config)
+        self._door = door
+        self._said = said
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal ends the serving and no more: uvicorn's own raises it again, before the engine is closed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS == 0:
+            now = time.monotonic()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Connection):
+                    connection.enforce(now)
+        return await super().on_tick(counter)
+
+    async def startup(self, sockets: Any = None) -> None:
+        say_little_about_accepting(asyncio.get_running_loop())
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._said(host, port)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        await self._door.close()
+        await super().shutdown(sockets)
+
+
+async def serve(
+    open_engine: OpenEngine, settings: Settings, host: str, port: int, said: Callable[[str, int], None]
+) -> None:
+    """Serve until a signal. `said` is told the address once everything is there."""
+    secret = auth.token(settings)
+    auth.check_bind(host, secret)
+    listener = _listen(host, port)
+    late = LateDoor(open_engine, settings, said)
+    guard = Guard(late, secret=secret, host=host, origins=settings.cors_origins)
+    server = Server(Door(guard, late.close), host, port, late.load, settings.max_connections)
+    late.failed = partial(setattr, server, "should_exit", True)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        await late.leave()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = _reason(error)
+        raise ConfigInvalid(
+            f"counsel cannot listen on {address(host, port)}: {reason}.",
+            hint="Is another `counsel serve` running? `--port` takes another port, 0 any free one.",
+        ) from error
+    # asyncio sets TCP_NODELAY only on sockets that name TCP as their protocol, and `create_server` names none: a reply's
+    # body then waits for the client's delayed ACK of its head, 41 ms on every request after a connection's first
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
+
+
+def _reason(error: OSError | OverflowError) -> str:
+    """The system's words: `create_server` adds the address to them as Python writes it."""
+    if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno:
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or str(error)
+
+
+def address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

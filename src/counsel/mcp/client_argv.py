@@ -1,0 +1,132 @@
+"""The time limit that a client was given on its command line: `codex -c …tool_timeout_sec=5`, `claude --mcp-config …`.
+
+Read from the processes above the front (Linux's /proc; elsewhere there is none). It may shorten the limit only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from counsel.agents.server_format import Unreadable
+from counsel.servers import self_entry
+from counsel.servers.formats import FORMATS
+
+Argv: TypeAlias = Sequence[str]
+
+MOST_ABOVE = 6  # processes: the front's starter (uv, a shell), the client, and a launcher of the client's
+MOST_BYTES = 1 << 20  # of a command line, and of a file that it names
+_CODEX = re.compile(r"mcp_servers\.(\"?)([^=]+?)\1\.(\w+)\s*=\s*(.*)", re.DOTALL)
+
+
+def limit(agent: str, front: int) -> float | None:
+    """Seconds; None where nothing is said. `front`: the process that the client started."""
+    reads = _READERS.get(agent)
+    if reads is None:
+        return None
+    for pid in _above(front):
+        with suppress(OSError, ValueError):
+            seconds = reads(_argv(pid), Path(f"/proc/{pid}/cwd"))
+            if seconds:
+                return seconds
+    return None
+
+
+def _above(pid: int) -> Iterator[int]:
+    for _ in range(MOST_ABOVE):
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        except OSError:
+            return
+        pid = int(stat.rpartition(")")[2].split()[1])  # the name before it may hold anything
+        if pid <= 1:
+            return
+        yield pid
+
+
+def _argv(pid: int) -> list[str]:
+    with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+        return [os.fsdecode(part) for part in file.read(MOST_BYTES).split(b"\0")]
+
+
+def of_codex(argv: Argv, _cwd: Path) -> float | None:
+    entries: dict[str, dict[str, str]] = {}
+    for found in filter(None, map(_CODEX.match, _values(argv, ("-c", "--config")))):
+        entries.setdefault(found[2], {})[found[3]] = found[4]
+    limits = [
+        _number(entry.get("tool_timeout_sec"))
+        for name, entry in entries.items()
+        if name == self_entry.NAME
+        or any(self_entry.NAME in entry.get(key, "") for key in ("command", "args"))
+    ]
+    return min(filter(None, limits), default=None)
+
+
+def of_claude(argv: Argv, cwd: Path) -> float | None:
+    limits = [
+        seconds
+        for value in _values(argv, ("--mcp-config",), many=True)
+        for seconds in _of_entries(_servers(value, cwd))
+    ]
+    return min(limits, default=None)
+
+
+def _values(argv: Argv, options: Sequence[str], *, many: bool = False) -> Iterator[str]:
+    """`-c v`, `-cv`, `--config=v`; with `many` also the values after the first, up to the next option."""
+    taking = False
+    for word in argv:
+        joined = next((word[len(name) :] for name in options if _is_joined(word, name)), None)
+        if joined is not None:
+            taking = many
+            yield joined.removeprefix("=")
+        elif word in options:
+            taking = True
+        elif taking and not word.startswith("-"):
+            taking = many
+            yield word
+        else:
+            taking = False
+
+
+def _is_joined(word: str, name: str) -> bool:
+    if name.startswith("--"):
+        return word.startswith(f"{name}=")
+    return len(word) > len(name) and word.startswith(name) and not word.startswith("--")
+
+
+def _servers(value: str, cwd: Path) -> Mapping[str, Any]:
+    """What `--mcp-config` names: JSON, or a file of it."""
+    try:
+        if not value.lstrip().startswith("{"):
+            path = cwd / value
+            if not path.is_file() or path.stat().st_size > MOST_BYTES:
+                return {}
+            value = path.read_text(encoding="utf-8")
+        held = json.loads(value)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    servers = held.get("mcpServers") if isinstance(held, dict) else None
+    return servers if isinstance(servers, dict) else {}
+
+
+def _of_entries(servers: Mapping[str, Any]) -> Iterator[float]:
+    for name, entry in servers.items():
+        with suppress(Unreadable):
+            server = FORMATS["claude"].read(name, entry)
+            if self_entry.is_ours(server) and server.timeout:
+                yield server.timeout
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+_READERS: dict[str, Callable[[Argv, Path], float | None]] = {"codex": of_codex, "claude": of_claude}

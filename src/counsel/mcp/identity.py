@@ -1,0 +1,96 @@
+"""Who stands at a door: what it said about itself, turned into the `Caller` that every call carries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from counsel import logs
+from counsel import settings as settings_
+from counsel.agents.definitions import AGENTS
+from counsel.caller import Caller, chain
+from counsel.lazy_dataclass import dataclass
+from counsel.settings import Settings
+
+_Stamp: TypeAlias = tuple[int, ...]
+LOOK_EVERY = (
+    1.0  # seconds between looks at the files: a look costs as much as the rest of a call's way through a door
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Visitor:
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path
+    agent: str | None = None  # `counsel stdio --as`
+    front: int | None = None  # the process that its client started
+    roots: tuple[Path, ...] = ()
+    _settings: Settings | None = field(default=None, init=False, repr=False)
+    _stamp: _Stamp = field(default=(), init=False, repr=False)
+    _looked: float = field(default=0.0, init=False, repr=False)
+
+    @property
+    def settings(self) -> Settings:
+        """This caller's settings, read again when a file under COUNSEL_HOME has changed."""
+        now = time.monotonic()
+        if self._settings is not None and now - self._looked < LOOK_EVERY:
+            return self._settings
+        stamp = _stamps(settings_.default_home(self.env))
+        if self._settings is None or stamp != self._stamp:
+            self._settings, self._stamp = settings_.load(self.env), stamp
+            logs.protect(self._settings)
+        self._looked = now
+        return self._settings
+
+    def caller(self, client: str) -> Caller:
+        settings = self.settings
+        return Caller(
+            client=client,
+            agent=self.agent or agent_named(client),
+            cwd=self._folder(settings),
+            roots=self.roots,
+            settings=settings,
+            chain=chain(self.env),
+        )
+
+    def _folder(self, settings: Settings) -> Path:
+        """CLIENT_CWD, the client's first root, CLAUDE_PROJECT_DIR, or where its front was started."""
+        named = settings.client_cwd or (self.roots[0] if self.roots else self.env.get("CLAUDE_PROJECT_DIR"))
+        return Path(named) if named and Path(named).is_absolute() else self.cwd
+
+
+def _stamps(home: Path) -> _Stamp:
+    return tuple(_mtime(home / name) for name in ("config.toml", ".env"))
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def agent_named(client: str) -> str | None:
+    """The agent whose MCP client introduces itself so (Gemini adds the server's name to its own)."""
+    for agent in AGENTS.values():
+        if any(client == name or client.startswith(f"{name}-") for name in agent.client_names):
+            return agent.name
+    return None
+
+
+def folders(uris: Iterable[object]) -> tuple[Path, ...]:
+    """The local folders among a client's roots."""
+    paths = (_split(uri) for uri in uris if isinstance(uri, str))
+    local = (unquote(at.path) for at in paths if at.scheme == "file" and at.netloc in {"", "localhost"})
+    return tuple(Path(path) for path in local if Path(path).is_absolute())
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError:  # `file://[`
+        return SplitResult("", "", "", "", "")

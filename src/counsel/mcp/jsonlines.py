@@ -1,0 +1,353 @@
+"""MCP as lines of JSON: messages split anywhere, on a socket or on stdin and stdout.
+
+Whoever sends has bounds: the length of a line, of all unfinished lines together, and the lines of one connection that are
+handled before another connection has its turn. Whoever does not read has one, too: its own lines are not read then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from counsel.front import json_messages as messages_
+from counsel.front.bounded_lines import LONGEST, Lines, TooLong
+from counsel.front.json_messages import Unreadable, encode
+from counsel.front.protocol import (
+    RpcError,
+    batch_ids,
+    check_batch,
+    check_message,
+    is_request,
+    reply_id,
+    unreadable,
+)
+from counsel.mcp.session import Session
+from counsel.mcp.tool_call import Leaving
+from counsel.types import Json
+
+log = logging.getLogger("counsel.mcp")
+
+Line: TypeAlias = Callable[[bytes], None]
+NAME_AFTER = 0.05  # seconds
+MOST_UNFINISHED = 256 * 1024 * 1024  # bytes of unfinished lines in this process
+MOST_UNREAD = 128 * 1024 * 1024  # bytes of answers that one connection has not read
+REFUSED_FOR = 1.0  # seconds that a refused peer has to read why
+LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are no JSON take 1.5 s
+
+
+class Unfinished:
+    """Bytes of all lines whose end has not come yet."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+_UNFINISHED = Unfinished()
+
+
+class Splitter:
+    """Bytes as they come, lines as they are whole. `too_long` is told of a line that was not kept, at its end."""
+
+    __slots__ = ("_all", "_line", "_lines", "_too_long")
+
+    def __init__(
+        self,
+        line: Line,
+        too_long: Callable[[TooLong], None],
+        longest: int = LONGEST,
+        all_of_them: Unfinished = _UNFINISHED,
+    ) -> None:
+        self._lines = Lines(longest)
+        self._line, self._too_long = line, too_long
+        self._all = all_of_them
+
+    def allow(self, longest: int) -> None:
+        self._lines.longest = longest
+
+    def feed(self, data: bytes) -> None:
+        before = self._lines.unfinished
+        found = self._lines.feed(data)
+        self._all.bytes += self._lines.unfinished - before
+        if self._all.bytes > MOST_UNFINISHED and self._lines.unfinished:
+            self._all.bytes -= self._lines.unfinished
+            self._lines.give_up()
+        for line in found:
+            self._take(line)
+
+    def end(self) -> None:
+        """What came without a line's end before the stream closed."""
+        self._all.bytes -= self._lines.unfinished
+        self._take(self._lines.end())
+
+    def drop(self) -> None:
+        """The sender has gone."""
+        self._all.bytes -= self._lines.unfinished
+        self._lines.clear()
+
+    def _take(self, line: bytes | TooLong) -> None:
+        if not isinstance(line, bytes):
+            self._too_long(line)
+        elif line.strip():
+            self._line(line)
+
+
+class LinePipe(asyncio.Protocol):
+    """One stream of lines. `is_server`: lines of a peer that does not read its answers are not read either.
+
+    Only one side of a connection may do so: two that wait for each other's reading would wait forever.
+    """
+
+    def __init__(
+        self,
+        on_line: Line,
+        on_lost: Callable[[], None],
+        *,
+        on_made: Callable[[], None] = lambda: None,
+        on_too_long: Callable[[TooLong], None] | None = None,
+        is_server: bool = False,
+    ) -> None:
+        self._lines: deque[bytes] = deque()
+        self.splitter = Splitter(self._lines.append, on_too_long or self._stop_reading)
+        self._on_line = on_line
+        self._on_lost = on_lost
+        self._on_made = on_made
+        self._is_server = is_server
+        self.transport: asyncio.Transport | None = None
+        self.full = False
+        self._room = asyncio.Event()
+        self._room.set()
+        self._out: list[bytes] = []
+        self._turn: asyncio.Handle | None = None
+        self._is_deaf = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._on_made()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        self.splitter.feed(data)
+        if self._turn is None:
+            self._handle_lines()
+
+    def _handle_lines(self) -> None:
+        self._turn = None
+        for _ in range(min(LINES_AT_ONCE, len(self._lines))):
+            if self._lines:  # a line may end the connection
+                self._on_line(self._lines.popleft())
+        if self._lines:
+            self._turn = asyncio.get_running_loop().call_soon(self._handle_lines)
+        self._read_or_wait()
+
+    def _read_or_wait(self) -> None:
+        if self.transport is None or self.transport.is_closing():
+            return
+        if self._lines or (self._is_server and self.full):
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._forget()
+        self._out.clear()
+        self._room.set()
+        self._on_lost()
+
+    def _forget(self) -> None:
+        """Now, not when the collector of cycles comes: an unfinished line may be of many megabytes."""
+        self._lines.clear()
+        self.splitter.drop()
+
+    def _stop_reading(self, line: TooLong) -> None:
+        self._cut_off(f"a line of {line.size:,} bytes came")
+
+    def _cut_off(self, why: str) -> None:
+        log.warning("a connection was closed: %s", why)
+        if self.transport is not None:
+            self.transport.abort()
+
+    def pause_writing(self) -> None:
+        self.full = True
+        self._room.clear()
+        self._read_or_wait()
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self._room.set()
+        self._read_or_wait()
+
+    async def drain(self) -> None:
+        """Wait until the other side has read enough for more."""
+        await self._room.wait()
+
+    def write(self, data: bytes) -> None:
+        """What is written in one turn of the loop goes out as one piece: a system call costs more than a copy."""
+        if self._is_deaf:  # the last words were said
+            return
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        data, self._out = b"".join(self._out), []
+        if data and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+            if self.transport.get_write_buffer_size() > MOST_UNREAD:
+                self._cut_off(f"it has not read {MOST_UNREAD // 2**20} MiB of answers")
+
+    def refuse(self, data: bytes) -> None:
+        """The last words. The peer hears them only if what it is still sending is read: closing now would reset it."""
+        self._forget()
+        self.write(data)
+        self._flush()
+        self._is_deaf = True
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write_eof()
+            asyncio.get_running_loop().call_later(REFUSED_FOR, self.transport.close)
+
+    def close(self) -> None:
+        self._flush()
+        self._forget()
+        if self.transport is not None:
+            self.transport.close()
+
+
+class McpLines:
+    """A session carried by lines. Every request is answered by a task of its own, so none waits for another."""
+
+    def __init__(
+        self,
+        session: Session,
+        write: Callable[[bytes], None],
+        *,
+        is_full: Callable[[], bool] = lambda: False,
+        announce: Callable[[Json], bytes] = lambda _: b"",
+    ) -> None:
+        self.session = session
+        self._write = write
+        self._is_full = is_full
+        self._announce = announce  # what the front is told ahead of a line
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+        session.ask = self._send
+
+    def refuse(self, line: TooLong) -> None:
+        self._send(line.response())
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks)
+
+    def line(self, data: bytes, key: str | None = None, waited: float = 0.0) -> None:
+        """`waited`: seconds that the client has waited before the line came here."""
+        try:
+            message = messages_.parse(data)
+        except Unreadable as error:
+            self._send(unreadable(error).response(None))
+            return
+        if isinstance(message, list):
+            self._batch(message, key, waited)
+            return
+        self._one(message, key, waited)
+
+    def _one(self, message: Any, key: str | None, waited: float) -> None:
+        try:
+            check_message(message)
+        except RpcError as error:
+            self._send(error.response(reply_id(message)))
+            return
+        if is_request(message):
+            self._start(self._reply(message, key, waited))
+        else:
+            self._take(message)
+
+    def _take(self, message: Json) -> None:
+        if "method" in message:
+            self.session.notified(message)
+        else:
+            self.session.answered(message)
+
+    async def _reply(self, request: Json, key: str | None, waited: float) -> None:
+        response = await self._respond(request, key, waited)
+        self._finish(request["id"], response)
+
+    async def _respond(self, request: Json, key: str | None, waited: float) -> Json | None:
+        """The front hears the name of the request's job, unless the answer comes first: it would wake up for nothing."""
+        naming: list[asyncio.TimerHandle] = []
+
+        def on_job(job: str) -> None:
+            naming.append(asyncio.get_running_loop().call_later(NAME_AFTER, self._name, job, request["id"]))
+
+        try:
+            return await self.session.respond(request, self._notify, key=key, on_job=on_job, waited=waited)
+        finally:
+            for timer in naming:
+                timer.cancel()
+
+    def _name(self, job: str, request_id: Any) -> None:
+        self._write(self._announce({"job": job, "id": request_id}))
+
+    # ── batches, which only one revision has ──
+
+    def _batch(self, messages: list[Any], key: str | None, waited: float) -> None:
+        try:
+            check_batch(messages, self.session.talk.version)
+        except RpcError as error:
+            self._finish(batch_ids(messages), error.response(None))
+            return
+        self._start(self._reply_to_all(messages, key, waited))
+
+    async def _reply_to_all(self, messages: list[Any], key: str | None, waited: float) -> None:
+        each = (self._of_batch(message, key and f"{key}.{at}", waited) for at, message in enumerate(messages))
+        found = await asyncio.gather(*each)
+        responses = [response for response in found if response is not None]
+        self._finish(batch_ids(messages), responses or None)
+
+    async def _of_batch(self, message: Any, key: str | None, waited: float) -> Json | None:
+        try:
+            check_message(message)
+        except RpcError as error:
+            return error.response(reply_id(message))
+        if is_request(message):
+            return await self._respond(message, key, waited)
+        self._take(message)
+        return None
+
+    # ── out ──
+
+    def _finish(self, request_id: Any, response: Any) -> None:
+        """The front must know that a request is answered, or that it never will be.
+
+        One that we leave unanswered because we end is for the next daemon.
+        """
+        if self._closing:
+            return
+        note = self._announce({"done": request_id, "answered": response is not None})
+        self._write(note if response is None else note + encode(response))
+
+    def _send(self, message: Json) -> None:
+        self._write(encode(message))
+
+    def _notify(self, message: Json) -> None:
+        if not self._is_full():
+            self._send(message)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self, seconds: float) -> None:
+        """Give the answers that are being made a moment."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
+
+    async def close(self, why: Leaving = "gone") -> None:
+        self._closing = True
+        await self.session.close(why)
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))

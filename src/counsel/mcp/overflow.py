@@ -1,0 +1,108 @@
+"""Full texts of results that were too long for a client: a private file, and a resource read page by page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from pathlib import Path
+
+from counsel.lazy_dataclass import dataclass
+from counsel.mcp import render
+from counsel.requests import Engine
+from counsel.types import Json
+
+_URI = re.compile(r"counsel://jobs/([A-Za-z0-9_-][A-Za-z0-9_.-]{0,79})/text(?:\?page=([0-9]{1,6}))?")
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    path: Path | None
+    uri: str | None
+
+    @property
+    def words(self) -> str:
+        places = [f"resource {self.uri}" if self.uri else "", f"file {self.path}" if self.path else ""]
+        known = " or ".join(place for place in places if place)
+        return f"full text: {known}" if known else "raise MAX_MCP_OUTPUT_TOKENS for more"
+
+    def link(self) -> Json:
+        return {
+            "type": "resource_link",
+            "uri": self.uri,
+            "name": "full text",
+            "description": "The whole text of this result.",
+            "mimeType": "text/plain",
+        }
+
+
+def keep(home: Path | None, job: str | None, text: str) -> Kept:
+    """Write the text where only the user can read it. A full disk loses the file, not the answer."""
+    name = job if job and _SAFE.fullmatch(job) else f"result_{secrets.token_hex(8)}"
+    if home is None:
+        return Kept(None, uri(name) if name == job else None)
+    path = home / "outputs" / f"{name}.txt"
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted it does not want it back
+        _replace(path, text)
+    except OSError:
+        return Kept(None, uri(name) if name == job else None)
+    return Kept(path, uri(name) if name == job else None)
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as out:
+        out.write(text)
+    fresh.replace(path)
+
+
+def uri(job: str, page: int = 1) -> str:
+    return f"counsel://jobs/{job}/text" + (f"?page={page}" if page > 1 else "")
+
+
+def parse(asked: str) -> tuple[str, int] | None:
+    found = _URI.fullmatch(asked)
+    return (found[1], int(found[2] or 1)) if found else None
+
+
+async def read(engine: Engine, asked: str, room: int) -> Json | None:
+    """`resources/read`: one page of a job's text, or None for what is not there."""
+    parsed = parse(asked)
+    if parsed is None:
+        return None
+    job, number = parsed
+    pages = _pages(render.whole(await engine.status(job)), room)
+    if not 1 <= number <= len(pages):
+        return None
+    text = pages[number - 1]
+    if len(pages) > 1:
+        after = f"next: {uri(job, number + 1)}" if number < len(pages) else "the last"
+        text += f"\n\n[page {number} of {len(pages)}; {after}]"
+    return {"contents": [{"uri": asked, "mimeType": "text/plain", "text": text}]}
+
+
+def _pages(text: str, room: int) -> list[str]:
+    """Pages of at most `room` characters as JSON, where a line's end or a quote counts twice."""
+    pages: list[str] = []
+    while len(json.dumps(text, ensure_ascii=False)) > room:
+        size = room
+        while (excess := len(json.dumps(text[:size], ensure_ascii=False)) - room) > 0:
+            size -= max(1, excess // 2)
+        at = max(text.rfind("\n", size // 2, size), text.rfind(" ", size // 2, size)) + 1 or size
+        pages.append(text[:at])
+        text = text[at:]
+    return [*pages, text]
+
+
+async def recent(engine: Engine) -> list[Json]:
+    """`resources/list`: the texts of the newest finished jobs."""
+    jobs = (await engine.recent())["content"]["jobs"]
+    return [
+        {"uri": uri(job["job_id"]), "name": job.get("title") or job["job_id"], "mimeType": "text/plain"}
+        for job in jobs
+        if job["status"] in {"completed", "completed_with_errors"}
+    ]

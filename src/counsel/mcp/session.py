@@ -1,0 +1,362 @@
+"""The dispatcher: MCP requests in, tool calls on the engine, responses out. Both doors use it.
+
+It is our own rather than the SDK's session because of what was measured (docs/doors.md): half the CPU per call,
+half a second less to start, and JSON or a stream per answer as the client needs it. The conformance suite and the
+SDK's own client test it on every transport in every revision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from counsel.caller import Caller
+from counsel.errors import CounselError, Internal
+from counsel.front.json_messages import quoted
+from counsel.front.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTEN,
+    MOST_AT_ONCE,
+    STRUCTURED_SINCE,
+    TASK_METHODS,
+    RpcError,
+    Talk,
+    busy,
+    declares_tasks,
+    is_id,
+    progress_token,
+)
+from counsel.lazy_dataclass import dataclass
+from counsel.mcp import client_timeouts, overflow, schema, tasks, tool_result
+from counsel.mcp.client_timeouts import Transport
+from counsel.mcp.identity import Visitor, folders
+from counsel.mcp.tool_call import Call, Leaving
+from counsel.mcp.tools import TOOLS
+from counsel.mcp.tools.base import Tool
+from counsel.requests import Engine
+from counsel.types import Json
+
+log = logging.getLogger("counsel.mcp")
+
+Send: TypeAlias = Callable[[Json], None]
+Id: TypeAlias = str | int
+MOST_ROOTS = 100
+ROOTS_PATIENCE = 2.0  # seconds that calls wait for the client to name its roots, all of them together
+CONFIG_PATIENCE = 1.0  # seconds that a first call waits for the client's files to be read
+
+
+@cache
+def listing() -> list[Json]:
+    return [tool.listed() for tool in TOOLS.values()]
+
+
+@dataclass(slots=True)
+class Flight:
+    """A request that is being answered."""
+
+    task: asyncio.Task[Any]
+    call: Call | None = None
+    stopped: bool = False
+    began: float = field(default_factory=time.monotonic)
+    left: bool = False  # the client waits no longer, and the job is to go on
+    due: float = math.inf  # when the call is to be answered, finished or not
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One client's conversation, whatever carries it."""
+
+    engine: Engine
+    visitor: Visitor
+    transport: Transport = "stdio"
+    talk: Talk = field(default_factory=lambda: Talk(listing()))
+    ask: Send | None = None  # sends our own requests to the client, where the transport can
+    flights: dict[Id, Flight] = field(default_factory=dict, init=False)
+    _asked: dict[Id, asyncio.Future[Json]] = field(default_factory=dict, init=False)
+    _roots: asyncio.Task[None] | None = field(default=None, init=False)
+    _roots_asked: int = field(default=0, init=False)
+    _roots_due: float = field(default=0.0, init=False)  # until when calls wait for them
+    _limits: asyncio.Task[client_timeouts.Configured] | None = field(default=None, init=False)
+
+    # ── requests ──
+
+    async def respond(
+        self,
+        request: Json,
+        notify: Send,
+        *,
+        key: str | None = None,
+        on_job: Callable[[str], None] | None = None,
+        waited: float = 0.0,
+    ) -> Json | None:
+        """The response, or None when the client cancelled the request: then nothing is sent.
+
+        `waited`: seconds that the client has waited before the request came here.
+        """
+        try:
+            self.talk.open(request)
+            static = self.talk.static(request)
+            return static or await self._fly(request, notify, key, on_job, waited)
+        except RpcError as error:
+            return error.response(request["id"])
+
+    async def _fly(
+        self,
+        request: Json,
+        notify: Send,
+        key: str | None,
+        on_job: Callable[[str], None] | None,
+        waited: float,
+    ) -> Json | None:
+        name: Id = request["id"]
+        if name in self.flights:
+            raise RpcError(INVALID_REQUEST, f"Request id {quoted(name)} is already in use")
+        if len(self.flights) >= MOST_AT_ONCE:
+            raise busy()
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - whoever carries a request has a task for it
+        flight = self.flights[name] = Flight(task, began=time.monotonic() - waited)
+        try:
+            result = await self._answer(request, notify, key, on_job)
+            return None if flight.left else self.talk.response(request, result)
+        except asyncio.CancelledError:
+            if not flight.stopped:  # whoever carries this request is being ended
+                raise
+            task.uncancel()
+            return None
+        finally:
+            del self.flights[name]
+
+    async def _answer(
+        self, request: Json, notify: Send, key: str | None, on_job: Callable[[str], None] | None
+    ) -> Json:
+        params = request.get("params") or {}
+        try:
+            if request["method"] == "resources/list":
+                return {"resources": await overflow.recent(self.engine)}
+            if request["method"] == "resources/read":
+                return await self._read(params.get("uri"))
+            if request["method"] == LISTEN:
+                return await self._watch(request).run(notify)
+            if request["method"] in TASK_METHODS:
+                return await self._task(request["method"], params)
+            return await self._call(request, params, notify, key, on_job)
+        except (RpcError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            log.exception("%s failed", request["method"])
+            raise RpcError(INTERNAL_ERROR, "Internal error: see counsel's log") from error
+
+    async def _read(self, uri: Any) -> Json:
+        frame = self._frame()
+        try:
+            found = await overflow.read(self.engine, uri, frame.room) if isinstance(uri, str) else None
+        except CounselError:
+            found = None
+        if found is None:
+            raise self.talk.missing_resource(uri)
+        return found
+
+    async def _call(
+        self,
+        request: Json,
+        params: Json,
+        notify: Send,
+        key: str | None,
+        on_job: Callable[[str], None] | None,
+    ) -> Json:
+        name = params.get("name")
+        tool = TOOLS.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {quoted(name)}")
+        await self._know_roots()
+        caller = self.visitor.caller(self.talk.client)
+        flight = self.flights[request["id"]]
+        call = flight.call = Call(
+            engine=self.engine,
+            caller=caller,
+            patience=await self._patience(caller, flight.began),
+            key=key,
+            report=_reporter(request, notify),
+            on_job=on_job,
+        )
+        takes_tasks = self.talk.era == "stateless" and declares_tasks(request)
+        if takes_tasks and call.report is None:
+            call.patience = min(call.patience, tasks.AFTER)
+        if flight.left:
+            call.patience = 0.0
+        flight.due = time.monotonic() + call.patience
+        result = await _outcome(tool, call, params.get("arguments"), self._frame())
+        if takes_tasks and call.job and result["structuredContent"].get("async_execution"):
+            return await tasks.created(self.engine, call.job, caller.settings)
+        return result
+
+    def _watch(self, request: Json) -> tasks.Watch:
+        return tasks.Watch(self.engine, request, self.visitor.settings, self._frame())
+
+    async def _task(self, method: str, params: Json) -> Json:
+        if method == "tasks/get":
+            return await tasks.get(self.engine, params, self.visitor.settings, self._frame())
+        return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
+
+    async def _patience(self, caller: Caller, began: float) -> float:
+        """Seconds that are left of what the client waits."""
+        client, env = self.talk.client, self.visitor.env
+        configured = await self._configured(caller)
+        seconds = client_timeouts.patience(client, self.transport, caller.settings, env, configured)
+        return max(0.0, seconds - (time.monotonic() - began))
+
+    async def _configured(self, caller: Caller) -> client_timeouts.Configured:
+        """What the client's files say, read once: the client reads them when it starts, too."""
+        if caller.agent is None or caller.settings.client_limit_seconds:
+            return client_timeouts.Configured()
+        if self._limits is None:
+            look = asyncio.to_thread(
+                _configured, caller.agent, self.visitor.env, caller.cwd, self.transport, self.visitor.front
+            )
+            self._limits = asyncio.ensure_future(look)
+            await asyncio.wait({self._limits}, timeout=CONFIG_PATIENCE)
+        return self._limits.result() if self._limits.done() else client_timeouts.Configured()
+
+    def _frame(self) -> tool_result.Frame:
+        settings = self.visitor.settings
+        row = client_timeouts.of(self.talk.client)
+        links = self.talk.version >= STRUCTURED_SINCE
+        is_ours = getattr(self.engine, "home_is_ours", None)
+        home = settings.home if is_ours is None or is_ours() else None
+        return tool_result.Frame(settings.max_output_tokens, home, links, row.reads, row.reads_failed)
+
+    # ── notifications and answers from the client ──
+
+    def notified(self, message: Json) -> None:
+        handler = _NOTIFICATIONS.get(message["method"])
+        if handler is not None:
+            handler(self, message.get("params") or {})
+
+    def _cancelled(self, params: Json) -> None:
+        name: Any = params.get("requestId")
+        flight = self.flights.get(name) if is_id(name) else None
+        if flight is not None:
+            flight.stopped = True
+            # Codex gives no reason; past the moment of our answer, which is late then, it is its clock
+            is_late = client_timeouts.is_timeout(params.get("reason")) or time.monotonic() >= flight.due
+            if is_late and flight.call is None:  # its job is still to be made: then it goes on by itself
+                flight.left = True
+            else:
+                self._stop(flight, "timed_out" if is_late else "cancelled")
+
+    def leave(self, name: Id) -> None:
+        """The client waits no longer for this request: its job goes on."""
+        flight = self.flights.get(name)
+        if flight is not None:
+            flight.stopped = True
+            self._stop(flight, "timed_out")
+
+    def _initialized(self, _params: Json) -> None:
+        if self.ask is not None and "roots" in self.talk.capabilities:
+            if self._roots is not None:  # one question at a time, however often the client says this
+                self._roots.cancel()
+            self._roots = asyncio.ensure_future(self._ask_roots())
+            self._roots_due = self._roots_due or time.monotonic() + ROOTS_PATIENCE
+
+    def answered(self, message: Json) -> None:
+        """The client's response to a request of ours."""
+        waiting = self._asked.pop(message["id"], None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message.get("result") or {})
+
+    async def _ask_roots(self) -> None:
+        assert self.ask is not None  # noqa: S101 - `_initialized` looked
+        self._roots_asked += 1
+        name = f"counsel-roots-{self._roots_asked}"
+        waiting = self._asked[name] = asyncio.get_running_loop().create_future()
+        self.ask({"jsonrpc": "2.0", "id": name, "method": "roots/list"})
+        try:
+            result = await waiting
+        finally:
+            self._asked.pop(name, None)
+        roots = result.get("roots") if isinstance(result, dict) else None
+        if isinstance(roots, list):
+            uris = (root.get("uri") for root in roots[:MOST_ROOTS] if isinstance(root, dict))
+            self.visitor.roots = folders(uris)
+
+    async def _know_roots(self) -> None:
+        """A client that did not answer in time is not waited for again; a late answer counts from then on."""
+        left = self._roots_due - time.monotonic()
+        if self._roots is not None and not self._roots.done() and left > 0:
+            await asyncio.wait({self._roots}, timeout=left)
+
+    # ── the end ──
+
+    @staticmethod
+    def _stop(flight: Flight, why: Leaving) -> None:
+        if flight.call is not None:
+            flight.call.leaving = why
+        flight.task.cancel()
+
+    async def close(self, why: Leaving = "gone") -> None:
+        """End what is being answered. `gone`: nobody waits. `handover`: another daemon takes it over."""
+        if self._roots is not None:
+            self._roots.cancel()
+        tasks = [flight.task for flight in self.flights.values()]
+        for flight in list(self.flights.values()):
+            flight.stopped = True
+            self._stop(flight, why)
+        for task in tasks:
+            await _ended(task)
+
+
+_NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
+    "notifications/cancelled": Session._cancelled,  # noqa: SLF001 - a table of this module's own
+    "notifications/initialized": Session._initialized,  # noqa: SLF001
+    "notifications/roots/list_changed": Session._initialized,  # noqa: SLF001
+}
+
+
+def _configured(
+    agent: str, env: Mapping[str, str], project: Path, transport: Transport, front: int | None
+) -> client_timeouts.Configured:
+    from counsel.mcp import client_config  # noqa: PLC0415 - 40 ms for the forms of all agents' files
+
+    return client_config.configured(agent, env, project, transport, front)
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    if not task.done():
+        await asyncio.wait({task})
+
+
+async def _outcome(tool: Tool, call: Call, arguments: Any, frame: tool_result.Frame) -> Json:
+    try:
+        checked = schema.check(tool.name, tool.schema, arguments)
+        structured = await tool.run(call, checked)
+    except CounselError as error:
+        return tool_result.failure(error, frame, call.job)
+    except Exception:
+        log.exception("%s failed", tool.name)
+        broken = Internal(
+            "counsel itself failed.", hint="Its log says where: `counsel doctor` shows the file."
+        )
+        return tool_result.failure(broken, frame, call.job)
+    return tool_result.success(structured, tool.text, frame, call.job)
+
+
+def _reporter(request: Json, notify: Send) -> Callable[[float, str], None] | None:
+    token = progress_token(request)
+    if token is None:
+        return None
+
+    def report(progress: float, text: str) -> None:
+        params = {"progressToken": token, "progress": progress, "message": text}
+        notify({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+    return report

@@ -1,0 +1,132 @@
+"""`counsel stdio --standalone`: the engine in the same process, behind the same dispatcher. For containers and CI."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from counsel import logs, settings
+from counsel.daemon.server import OpenEngine, default_engine
+from counsel.mcp.identity import Visitor
+from counsel.mcp.jsonlines import McpLines, Splitter
+from counsel.mcp.session import Session
+from counsel.settings import default_home
+
+CHUNK = 1 << 16
+CHUNKS_AHEAD = 4
+LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
+
+
+def serve(agent: str | None, open_engine: OpenEngine = default_engine) -> int:
+    asyncio.run(_serve(agent, open_engine))
+    return 0
+
+
+async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
+    reading, writing = _claim(0, os.O_RDONLY), _claim(1, os.O_WRONLY)
+    logs.setup(settings.load(), stderr=True)
+    engine = await open_engine(default_home(os.environ))
+    out = Writer(writing)
+    visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent, front=os.getpid())
+    lines = McpLines(Session(engine, visitor), out.write, is_full=out.full)
+    ended = asyncio.Event()
+    try:
+        _read(reading, Splitter(lines.line, lines.refuse), out, ended)
+        await ended.wait()
+        await lines.drain(LAST_WORDS)
+    finally:
+        await lines.close("gone")
+        await engine.close()
+        out.close()
+
+
+def _claim(file: int, mode: int) -> int:
+    """A private copy of stdin or stdout. What libraries and children read or print goes elsewhere."""
+    mine = os.dup(file)
+    elsewhere = os.dup(2) if mode == os.O_WRONLY else os.open(os.devnull, mode)
+    os.dup2(elsewhere, file)
+    os.close(elsewhere)
+    return mine
+
+
+def _read(file: int, split: Splitter, out: Writer, ended: asyncio.Event) -> None:
+    """A thread, because stdin may be a file, a terminal or a pipe, and asyncio takes only some of them.
+
+    It reads on when the loop has taken what it read before, and the client has read enough of its answers.
+    """
+    loop = asyncio.get_running_loop()
+    taken = threading.Semaphore(CHUNKS_AHEAD)
+
+    def tell(work: Callable[..., None], *given: bytes) -> None:
+        with suppress(RuntimeError):  # the loop has ended before stdin
+            loop.call_soon_threadsafe(work, *given)
+
+    def feed(data: bytes) -> None:
+        split.feed(data)
+        taken.release()
+
+    def read() -> None:
+        while data := os.read(file, CHUNK):
+            taken.acquire()
+            out.room.wait()
+            tell(feed, data)
+        tell(split.end)
+        tell(ended.set)
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+class Writer:
+    """A thread that writes, so that a client that does not read holds up nobody but itself."""
+
+    MOST = 1 << 20  # bytes waiting, before progress is dropped and nothing more is read from the client
+
+    def __init__(self, file: int) -> None:
+        self.room = threading.Event()
+        self.room.set()
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._file = file
+        self._queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        if data and self._file >= 0:
+            self._count(len(data))
+            self._queue.put(data)
+
+    def _count(self, size: int) -> None:
+        with self._lock:
+            self._waiting += size
+            (self.room.clear if self._waiting > self.MOST else self.room.set)()
+
+    def full(self) -> bool:
+        return not self.room.is_set()
+
+    def close(self) -> None:
+        self._queue.put(b"")
+        self._thread.join(timeout=LAST_WORDS)
+
+    def _work(self) -> None:
+        while data := self._queue.get():
+            view = memoryview(data)
+            try:
+                while view:
+                    view = view[os.write(self._file, view) :]
+            except OSError:  # the reader has gone: nothing is kept for it
+                self._gone()
+                return
+            self._count(-len(data))
+
+    def _gone(self) -> None:
+        self._file = -1
+        with suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+        self.room.set()

@@ -1,0 +1,119 @@
+"""One tool call as a job: submit, wait, report progress, and what happens when the caller stops waiting.
+
+A synchronous call is never lost to a client's time limit: shortly before it the call answers with the job's id
+and the job goes on. It goes on, too, when the client gave up by its own clock (`timed_out`). A call that its caller
+cancelled, or that nobody waits for any more, stops upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import field
+from typing import Any, Literal, TypeAlias
+
+from counsel.caller import Caller
+from counsel.errors import CounselError
+from counsel.lazy_dataclass import dataclass
+from counsel.mcp.progress import Report, report
+from counsel.requests import Engine, Request
+from counsel.types import Json
+
+Leaving: TypeAlias = Literal["cancelled", "timed_out", "gone", "handover"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """What a tool's handler may know about the call it serves."""
+
+    engine: Engine
+    caller: Caller
+    patience: float
+    key: str | None = None  # the same for a call that is sent again after the daemon died
+    report: Report | None = None
+    on_job: Callable[[str], None] | None = None
+    leaving: Leaving = "gone"  # why the call is being given up, set before its task is cancelled
+    job: str | None = field(default=None, init=False)
+
+
+async def run(call: Call, request: Request, *, background: bool) -> Json:
+    """The request's result, or what to do meanwhile."""
+    job = await _submit(call, request, background=background)
+    if background:
+        return await call.engine.accepted(job)
+    try:
+        return await _wait(call, job)
+    except asyncio.CancelledError:
+        await _leave(call, job, background=False)
+        raise
+
+
+async def _submit(call: Call, request: Request, *, background: bool) -> str:
+    """A call cancelled while it is being written down is written down first, so that it can be stopped."""
+    submitting = asyncio.ensure_future(
+        call.engine.submit(request, call.caller, background=background, key=call.key)
+    )
+    try:
+        job = await asyncio.shield(submitting)
+    except asyncio.CancelledError:
+        with suppress(CounselError):
+            await _leave(call, await submitting, background=background)
+        raise
+    call.job = job
+    if call.on_job:
+        call.on_job(job)
+    return job
+
+
+async def _wait(call: Call, job: str) -> Json:
+    if call.report is None:
+        return await _in_time(call, job)
+    reporting = asyncio.ensure_future(report(call.engine, job, call.report))
+    try:
+        return await _in_time(call, job)
+    finally:
+        reporting.cancel()
+        with suppress(asyncio.CancelledError, CounselError):
+            await reporting
+
+
+async def _in_time(call: Call, job: str) -> Json:
+    try:
+        async with asyncio.timeout(call.patience):
+            return await call.engine.wait(job)
+    except TimeoutError:
+        await call.engine.detach(job)
+    accepted = await call.engine.accepted(job)
+    if accepted["continuation"]["status"] != "processing":  # it ended in this very moment
+        return await call.engine.wait(job)
+    return still_running(accepted, call)
+
+
+def still_running(accepted: Json, call: Call) -> Json:
+    note = (
+        f"{call.caller.client} waits no longer than this for one call, so the job goes on in the background. "
+        f'Nothing is lost: call check_status with continuation_id "{call.job}" for its progress and its answer, '
+        f"or cancel_job to stop it. For long work use async: true."
+    )
+    return {**accepted, "note": note}
+
+
+async def _leave(call: Call, job: str, *, background: bool) -> None:
+    if call.leaving == "timed_out":
+        with suppress(CounselError):
+            await _finish(call.engine.detach(job))
+        return
+    kept = call.leaving == "gone" and (background or call.caller.settings.keep_abandoned)
+    if call.leaving != "handover" and not kept:
+        with suppress(CounselError):
+            await _finish(call.engine.cancel(job))
+
+
+async def _finish(work: Coroutine[Any, Any, Any]) -> None:
+    """Let `work` end although the task that started it is being cancelled again and again."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    task.result()

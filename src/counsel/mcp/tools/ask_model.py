@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from counsel.mcp import render
+from counsel.mcp.tools import base
+from counsel.requests import ChatRequest
+from counsel.types import Json
+
+
+def request(arguments: Json) -> ChatRequest:
+    return ChatRequest(
+        tool="askModel",
+        model=arguments["model"],
+        prompt=arguments["prompt"],
+        session_tag=arguments.get("sessionTag"),
+        tools=tuple(arguments.get("tools", ())),
+    )
+
+
+TOOL = base.Tool(
+    name="askModel",
+    description="Consult another AI model or agent; the same sessionTag continues the thread.",
+    required=("model", "prompt"),
+    properties={
+        "model": base.text(
+            "claude, codex, gemini, cursor or any model. You can not consult yourself.", minLength=1
+        ),
+        "prompt": base.text("The question or topic, with the context that the other needs.", minLength=1),
+        "sessionTag": base.text(
+            "Names the thread to continue or begin. Default: the newest of this project."
+        ),
+        "tools": base.texts("MCP servers that the consulted model may use, if the user's settings allow."),
+    },
+    output=base.ANSWERED,
+    annotations={"title": "Consult a colleague", **base.ASKS},
+    run=base.asks(request),
+    text=render.chat,
+)

@@ -1,0 +1,123 @@
+"""What every tool is made of, and the parameters that several share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from counsel.lazy_dataclass import dataclass
+from counsel.mcp import tool_call
+from counsel.mcp.tool_call import Call
+from counsel.requests import Request
+from counsel.types import EFFORTS, Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    name: str
+    description: str
+    properties: dict[str, Json]
+    output: dict[str, Json]
+    run: Callable[[Call, Json], Awaitable[Json]]  # arguments that were checked → the structured result
+    text: Callable[[Json], str]  # the structured result in words
+    required: tuple[str, ...] = ()
+    annotations: Json
+
+    @property
+    def schema(self) -> Json:
+        schema: Json = {"type": "object", "properties": self.properties}
+        if self.required:
+            schema["required"] = list(self.required)
+        return {**schema, "additionalProperties": False}
+
+    def listed(self) -> Json:
+        """The tool as `tools/list` shows it.
+
+        Nothing is required of the output: clients check a failure's `error` and `code` against this schema, too.
+        """
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.schema,
+            "outputSchema": {"type": "object", "properties": {**self.output, **FAILURE}},
+            "annotations": self.annotations,
+        }
+
+
+def text(words: str, **more: Any) -> Json:
+    return {"type": "string", **more, "description": words}
+
+
+def choice(words: str, values: tuple[str, ...], default: str) -> Json:
+    return {"type": "string", "enum": list(values), "default": default, "description": words}
+
+
+def switch(words: str, *, default: bool = False) -> Json:
+    return {"type": "boolean", "default": default, "description": words}
+
+
+def texts(words: str) -> Json:
+    return {"type": "array", "items": {"type": "string"}, "description": words}
+
+
+def temperature(default: float) -> Json:
+    words = "Randomness, 0 to 1."
+    return {"type": "number", "minimum": 0, "maximum": 1, "default": default, "description": words}
+
+
+# ── results ──
+
+STRING: Json = {"type": "string"}
+INTEGER: Json = {"type": "integer"}
+BOOLEAN: Json = {"type": "boolean"}
+COST: Json = {"type": ["number", "null"]}  # null: no price is known
+OBJECT: Json = {"type": "object"}
+
+
+def fields(**properties: Json) -> Json:
+    """An object with these fields, of which any may be missing, and others that need no name here."""
+    return {"type": "object", "properties": properties}
+
+
+def several(item: Json) -> Json:
+    return {"type": "array", "items": item}
+
+
+FAILURE: dict[str, Json] = {"error": STRING, "code": STRING, "hint": STRING}
+CONTINUATION = fields(id=STRING, status=STRING, messageCount=INTEGER)
+USAGE = fields(input_tokens=INTEGER, output_tokens=INTEGER, total_tokens=INTEGER)
+ANSWERED: dict[str, Json] = {
+    "content": STRING,
+    "continuation": CONTINUATION,
+    "metadata": fields(model=STRING, provider=STRING, usage=USAGE, cost_usd=COST, response_time_ms=INTEGER),
+    "job_id": STRING,
+}
+ASKS: Json = {"destructiveHint": False, "openWorldHint": True}
+
+FILES = texts("Files to include: absolute paths or relative to the working folder; path{10:50} for lines.")
+IMAGES = texts("Image paths, data: URLs or base64.")
+CONTINUE = text("Continue this conversation (id from an earlier result).")
+EFFORT = choice("Reasoning depth.", EFFORTS, "medium")
+BACKGROUND = switch("Run in the background: returns an id at once for check_status.")
+EXPORT = switch("Save the conversation to a folder named after its id.")
+
+# What a caller may say about a question, under the names that `Question` has for it.
+_QUESTION = ("prompt", "continuation_id", "temperature", "reasoning_effort", "verbosity", "media_resolution")
+_LISTS = ("files", "images")
+_SWITCHES = ("use_websearch", "export")
+
+
+def question(arguments: Json) -> Json:
+    """The keyword arguments of `Question` that the caller gave."""
+    given: Json = {name: arguments[name] for name in (*_QUESTION, *_SWITCHES) if name in arguments}
+    given.update({name: tuple(arguments[name]) for name in _LISTS if name in arguments})
+    return given
+
+
+def asks(build: Callable[[Json], Request]) -> Callable[[Call, Json], Awaitable[Json]]:
+    """The handler of a tool that puts a question to models."""
+
+    async def run(call: Call, arguments: Json) -> Json:
+        return await tool_call.run(call, build(arguments), background=arguments.get("async", False))
+
+    return run

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from counsel.errors import InvalidArgument
+from counsel.mcp import render
+from counsel.mcp.tool_call import Call
+from counsel.mcp.tools import base
+from counsel.types import Json
+
+
+async def run(call: Call, arguments: Json) -> Json:
+    asked = arguments.get("continuation_id")
+    full_history = arguments.get("full_history", False)
+    if asked is None:
+        if full_history:
+            raise InvalidArgument("check_status: full_history needs a continuation_id.")
+        return await call.engine.recent()
+    found = await call.engine.status(asked, full_history=full_history)
+    call.job = found["content"].get("job_id", asked)
+    return found
+
+
+_JOB: Json = {"id": base.STRING, "job_id": base.STRING, "status": base.STRING, "progress": base.OBJECT}
+
+TOOL = base.Tool(
+    name="check_status",
+    description="Progress and result of a job; without an id the 10 newest jobs.",
+    properties={
+        "continuation_id": base.text("The job's id.", minLength=1),
+        "full_history": base.switch("The whole conversation of this id."),
+    },
+    output={
+        "content": base.fields(
+            **_JOB,
+            result=base.OBJECT,
+            error=base.OBJECT,
+            partial=base.STRING,
+            models_status=base.several(base.OBJECT),
+            history=base.several(base.fields(role=base.STRING, content=base.STRING)),
+            jobs=base.several(base.fields(**_JOB)),
+        )
+    },
+    annotations={"title": "Check jobs", "readOnlyHint": True, "openWorldHint": False},
+    run=run,
+    text=render.status,
+)

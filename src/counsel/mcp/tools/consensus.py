@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+from counsel.mcp import render
+from counsel.mcp.tools import base
+from counsel.requests import ConsensusRequest
+from counsel.types import Json
+
+MOST_MODELS = 20
+
+
+def _name(entry: Any) -> str:
+    return str(entry["model"] if isinstance(entry, dict) else entry)
+
+
+def request(arguments: Json) -> ConsensusRequest:
+    return ConsensusRequest(
+        models=tuple(_name(entry) for entry in arguments["models"]),
+        enable_cross_feedback=arguments.get("enable_cross_feedback", True),
+        cross_feedback_prompt=arguments.get("cross_feedback_prompt"),
+        **base.question(arguments),
+    )
+
+
+_MODEL: Json = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "properties": {"model": {"type": "string", "minLength": 1}},
+            "required": ["model"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
+_OR_NULL: Json = {"type": ["string", "null"]}
+
+TOOL = base.Tool(
+    name="consensus",
+    description="Ask several models at once; then each sees the others' answers and refines its own.",
+    required=("prompt", "models"),
+    properties={
+        "prompt": base.text("The problem or proposal.", minLength=1),
+        "models": {
+            "type": "array",
+            "items": _MODEL,
+            "minItems": 1,
+            "maxItems": MOST_MODELS,
+            "description": 'Models to consult: "o3" or {"model": "o3"}; ["auto"]: three of different vendors.',
+        },
+        "files": base.FILES,
+        "images": base.IMAGES,
+        "continuation_id": base.CONTINUE,
+        "enable_cross_feedback": base.switch("Second round, in which models refine.", default=True),
+        "cross_feedback_prompt": base.text("What the second round should look at."),
+        "temperature": base.temperature(0.2),
+        "reasoning_effort": base.EFFORT,
+        "async": base.BACKGROUND,
+        "export": base.EXPORT,
+    },
+    output={
+        "status": {"type": ["string", "integer"]},  # a failure's is the provider's HTTP status
+        "models_consulted": base.INTEGER,
+        "successful_initial_responses": base.INTEGER,
+        "failed_responses": base.INTEGER,
+        "refined_responses": base.INTEGER,
+        "phases": base.fields(
+            initial=base.several(base.fields(model=base.STRING, response=base.STRING)),
+            refined=base.several(base.fields(model=base.STRING, refined_response=_OR_NULL)),
+            failed=base.several(base.fields(model=base.STRING, code=base.STRING, error=base.STRING)),
+        ),
+        "content": base.STRING,
+        "continuation": base.CONTINUATION,
+        "metadata": base.fields(usage=base.USAGE, cost_usd=base.COST),
+        "job_id": base.STRING,
+        "async_execution": base.BOOLEAN,
+    },
+    annotations={"title": "Ask several models", **base.ASKS},
+    run=base.asks(request),
+    text=render.consensus,
+)

@@ -1,0 +1,132 @@
+"""`auto`: the models that can serve a request, best first. The engine asks the first and goes on to the next
+when one is unavailable.
+
+The order is the user's (`COUNSEL_AUTO_ORDER`: models, aliases or providers) or the catalog's `auto_rank`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from counsel.errors import ContextLengthExceeded, CounselError, ModelNotFound, ProviderUnavailable
+from counsel.lazy_dataclass import dataclass
+from counsel.models.catalog import Catalog, Target, agent_named
+from counsel.types import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a request asks of a model."""
+
+    vision: bool = False
+    web_search: bool = False
+    tools: bool = False
+    tokens: int = 0  # an estimate of all input
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One entry of the order: a way to its model, or why there is none."""
+
+    name: str
+    target: Target | None
+    reason: str = ""
+    model: Model | None = None
+    agent: str = ""  # the entry names an agent: whoever routes agents decides about it
+
+
+# field of Needs → why a model without it is passed over; the model's field has the same name
+_ABILITIES = {
+    "vision": "it takes no images",
+    "web_search": "it cannot search the web",
+    "tools": "it cannot use tools",
+}
+
+
+def candidates(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> list[Target]:
+    """The models to try, best first; empty when none is left (`nothing_left` says why)."""
+    return [entry.target for entry in explain(catalog, needs, order) if entry.target]
+
+
+def explain(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> list[Considered]:
+    """Every entry of the order with its way or its reason."""
+    return list(_considered(catalog, needs, order))
+
+
+def nothing_left(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> CounselError:
+    """The error for a request that no model can serve."""
+    seen = explain(catalog, needs, order)
+    reachable = [entry for entry in seen if entry.model and not catalog.reason(entry.model)]
+    if not reachable:
+        return ProviderUnavailable("No provider is available.", hint=_how_to_get_one(catalog, seen, order))
+    able = [entry.model for entry in reachable if entry.model and not _lacks(entry.model, needs)]
+    if able:
+        largest = max(model.context for model in able)
+        return ContextLengthExceeded(
+            f"The request (about {needs.tokens:,} tokens) fits no available model; the largest takes {largest:,}.",
+            hint="Send less, or name a model with a larger window.",
+            max_tokens=largest,
+            provided_tokens=needs.tokens,
+        )
+    reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in reachable)
+    return ProviderUnavailable(f"No available model can serve this ({reasons}).", hint=_set_a_key(catalog))
+
+
+def _considered(catalog: Catalog, needs: Needs, order: Sequence[str]) -> Iterator[Considered]:
+    met: set[str] = set()
+    for name, found in _in_order(catalog, order):
+        if isinstance(found, str):
+            yield Considered(name, None, found, agent=agent_named(name) or "")
+        elif found.id not in met:
+            met.add(found.id)
+            reason = catalog.reason(found) or _lacks(found, needs) or _overflows(found, needs)
+            yield Considered(found.id, None if reason else catalog.target(found), reason, found)
+
+
+def _in_order(catalog: Catalog, order: Sequence[str]) -> Iterator[tuple[str, Model | str]]:
+    """Entries as models, or as the reason why an entry is none."""
+    if not order:
+        yield from ((model.id, model) for model in _ranked(catalog, None))
+    for name in order:
+        if agent_named(name):
+            yield name, "agents are not picked by auto"
+        elif catalog.has_provider(name):
+            models = _ranked(catalog, name) or [row.model for row in catalog.models(name.strip().lower())]
+            yield from ((model.id, model) for model in models)
+        else:
+            try:
+                yield name, catalog.lookup(name)
+            except ModelNotFound as error:
+                yield name, error.message
+
+
+def _ranked(catalog: Catalog, provider: str | None) -> list[Model]:
+    rows = catalog.models(provider.strip().lower() if provider else None)
+    return sorted(
+        (row.model for row in rows if row.model.auto_rank is not None), key=lambda model: model.auto_rank or 0
+    )
+
+
+def _lacks(model: Model, needs: Needs) -> str:
+    lacking = (name for name in _ABILITIES if getattr(needs, name) and not getattr(model, name))
+    return _ABILITIES.get(next(lacking, ""), "")
+
+
+def _overflows(model: Model, needs: Needs) -> str:
+    return f"its window is {model.context:,} tokens" if needs.tokens > model.context else ""
+
+
+def _how_to_get_one(catalog: Catalog, seen: Sequence[Considered], order: Sequence[str]) -> str:
+    if order:
+        reasons = "; ".join(f"{entry.name}: {entry.reason.rstrip('.')}" for entry in seen)
+        return f"COUNSEL_AUTO_ORDER has {reasons}."
+    return _set_a_key(catalog)
+
+
+def _set_a_key(catalog: Catalog) -> str:
+    keys = [
+        row.provider.key_envs[0]
+        for row in catalog.providers()
+        if row.provider.key_required and row.provider.key_envs
+    ]
+    return f"Set a key: {', '.join(keys)}. Without one, `counsel demo` runs a tiny model on this machine."

@@ -1,0 +1,370 @@
+"""Rows of TOML → `Provider` and `Model`, checked field by field.
+
+A row that is wrong is left out and named in `problems`; the others work. The shipped tables and the user's
+(`[providers.NAME]`, `[models.NAME]` in config.toml) are read by the same code.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from counsel.agents.definitions import ASKABLE
+from counsel.lazy_dataclass import dataclass
+from counsel.models.wires import WIRES
+from counsel.settings import salvage
+from counsel.types import EFFORTS, Model, Provider
+
+Table: TypeAlias = Mapping[str, Any]
+RESERVED = frozenset({"auto", *ASKABLE})  # names that mean something else than a model
+
+
+@dataclass(slots=True)
+class Rows:
+    """Everything that is known of providers and models, whoever asks."""
+
+    providers: dict[str, Provider] = field(default_factory=dict)
+    defaults: dict[str, Table] = field(default_factory=dict)  # provider → fields of its models
+    keys: dict[str, str] = field(default_factory=dict, repr=False)  # provider → a key in config.toml
+    efforts: dict[str, Table] = field(default_factory=dict)  # preset → style and levels
+    models: dict[str, Model] = field(default_factory=dict)  # id → model
+    names: dict[str, str] = field(default_factory=dict)  # folded name or alias → id
+    problems: list[str] = field(default_factory=list)
+
+    def default_fields(self, provider: str) -> dict[str, Any]:
+        """What is assumed of a model of this provider."""
+        return _model_fields(self, self.defaults[provider])
+
+    def copy(self) -> Rows:
+        return Rows(
+            dict(self.providers),
+            dict(self.defaults),
+            dict(self.keys),
+            dict(self.efforts),
+            dict(self.models),
+            dict(self.names),
+            list(self.problems),
+        )
+
+
+def fold(name: str) -> str:
+    """Names are equal whatever their case and whether they say "-", "." "_" or " "."""
+    return re.sub(r"[\s._-]+", "-", name.strip().lower())
+
+
+@cache
+def shipped() -> Rows:
+    here = resources.files(__package__)
+    return read((here / "providers.toml").read_text("utf-8"), (here / "catalog.toml").read_text("utf-8"))
+
+
+def read(providers_toml: str, catalog_toml: str) -> Rows:
+    rows = Rows()
+    providers = _parse("providers.toml", providers_toml, rows.problems)
+    catalog = _parse("catalog.toml", catalog_toml, rows.problems)
+    for name, table in providers.items():
+        _try(rows, f"providers.toml [{name}]", _add_provider, name, table)
+    for name, table in _table(catalog.pop("efforts", {})).items():
+        _try(rows, f"catalog.toml [efforts.{name}]", _add_efforts, name, table)
+    for provider, listed in catalog.items():
+        for number, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
+            where = f"catalog.toml [[{provider}]] {_id_of(row) or number}"
+            _try(rows, where, _add_model, provider, row)
+    return rows
+
+
+def with_user_tables(tables: Mapping[str, Any]) -> Rows:
+    """The shipped rows under those of the user's config.toml."""
+    rows = shipped()
+    if not tables.get("providers") and not tables.get("models"):
+        return rows
+    rows = rows.copy()
+    for name, table in tables.get("providers", {}).items():
+        _try(rows, f"config.toml [providers.{name}]", _add_user_provider, name, table)
+    for name, table in tables.get("models", {}).items():
+        _try(rows, f"config.toml [models.{name}]", _add_user_model, name, table)
+    return rows
+
+
+# ── one row ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _try(rows: Rows, where: str, add: Callable[[Rows, str, Any], None], name: str, row: Any) -> None:
+    try:
+        add(rows, name, row)
+    except (ValueError, TypeError) as error:
+        rows.problems.append(f"{where}: {error}: it is left out.")
+
+
+def _add_provider(rows: Rows, name: str, row: Any) -> None:
+    fields = _checked(_table(row), PROVIDER_FIELDS)
+    defaults = fields.pop("defaults", {})
+    for required in ("label", "wire", "base_url"):
+        if required not in fields:
+            raise ValueError(f"{required} is missing")
+    _checked(defaults, MODEL_FIELDS)
+    rows.providers[name] = Provider(name=name, **fields)
+    rows.defaults[name] = defaults
+
+
+def _add_efforts(rows: Rows, name: str, row: Any) -> None:
+    table = _table(row)
+    if set(table) != {"style", *EFFORTS}:
+        raise ValueError(f"it must have style and {', '.join(EFFORTS)}")
+    rows.efforts[name] = table
+
+
+def _add_model(rows: Rows, provider: str, row: Any, *, over: bool = False) -> None:
+    if provider not in rows.providers:
+        raise ValueError(f"there is no provider {provider!r}")
+    table = dict(_table(row))
+    identity = _text(table.pop("id", None))
+    model = Model(id=identity, provider=provider, wire_id=identity)
+    fields = _model_fields(rows, {**rows.defaults[provider], **table})
+    _register(rows, replace(model, **fields), over=over)
+
+
+def _add_user_provider(rows: Rows, name: str, row: Any) -> None:
+    if name.lower() in RESERVED or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(
+            "the name is taken" if name.lower() in RESERVED else "the name must be one plain word"
+        )
+    name = name.lower()
+    behaviour = {key: value for key, value in _table(row).items() if key in _BEHAVIOUR}
+    _model_fields(rows, behaviour)
+    fields = _checked({key: row[key] for key in row if key not in behaviour}, USER_PROVIDER_FIELDS)
+    listed = fields.pop("models", ())
+    key = fields.pop("api_key", "")
+    key_env = fields.pop("api_key_env", "")
+    known = rows.providers.get(name)
+    if known is None:
+        known = _new_provider(name, fields, needs_key=bool(key_env))
+    if key_env:
+        fields["key_envs"] = (key_env,)
+    rows.providers[name] = replace(known, **fields)
+    rows.defaults[name] = {**rows.defaults.get(name, {"temperature": [0.0, 2.0]}), **behaviour}
+    if key:
+        rows.keys[name] = key
+    for identity in listed:
+        _try(rows, f"config.toml [providers.{name}] models", _add_model, name, {"id": identity})
+
+
+def _new_provider(name: str, fields: Table, *, needs_key: bool) -> Provider:
+    if "base_url" not in fields:
+        raise ValueError("base_url is missing")
+    return Provider(
+        name=name, label=name, wire="openai_chat", base_url=fields["base_url"], key_required=needs_key
+    )
+
+
+def _add_user_model(rows: Rows, name: str, row: Any) -> None:
+    table = dict(_table(row))
+    provider = table.pop("provider", None)
+    known = rows.models.get(rows.names.get(fold(name), ""))
+    if known is not None and provider in {None, known.provider}:
+        fields = _model_fields(rows, table)
+        fields["aliases"] = (*known.aliases, *fields.get("aliases", ()))
+        _register(rows, replace(known, **fields), over=True)
+    elif provider is None:
+        raise ValueError("provider is missing")
+    else:
+        _add_model(rows, _text(provider), {**table, "id": name}, over=True)
+
+
+def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
+    fields = _checked(table, MODEL_FIELDS)
+    efforts = fields.pop("efforts", None)
+    if efforts is not None:
+        fields |= _effort_fields(rows, efforts)
+    for name in ("successor", "specified_context"):
+        if value := fields.pop(name, None):
+            fields["options"] = {**fields.get("options", {}), name: value}
+    return fields
+
+
+def _effort_fields(rows: Rows, efforts: Any) -> dict[str, Any]:
+    """A preset's name, or a table like one."""
+    if isinstance(efforts, str):
+        if efforts not in rows.efforts:
+            raise ValueError(f"efforts: there is no preset {efforts!r} (there are {', '.join(rows.efforts)})")
+        efforts = rows.efforts[efforts]
+    if set(efforts) != {"style", *EFFORTS}:
+        raise ValueError(f"efforts must have style and {', '.join(EFFORTS)}")
+    levels = {level: efforts[level] for level in EFFORTS}
+    return {"effort_style": efforts["style"], "efforts": MappingProxyType(levels)}
+
+
+def _register(rows: Rows, model: Model, *, over: bool = False) -> None:
+    """Enter a model under its names. With `over` (the user's rows) it may take an alias from another model."""
+    for name in (model.id, *model.aliases):
+        owner = rows.names.get(fold(name), model.id)
+        if fold(name) in RESERVED:
+            raise ValueError(f"the name {name!r} is taken")
+        if owner != model.id and (not over or fold(name) == fold(owner)):
+            raise ValueError(f"the name {name!r} is that of {owner}")
+    for name in (model.id, *model.aliases):
+        _take_alias(rows, fold(name), model.id)
+        rows.names[fold(name)] = model.id
+    rows.models[model.id] = model
+
+
+def _take_alias(rows: Rows, folded: str, new_owner: str) -> None:
+    owner = rows.names.get(folded, new_owner)
+    if owner != new_owner:
+        left = tuple(alias for alias in rows.models[owner].aliases if fold(alias) != folded)
+        rows.models[owner] = replace(rows.models[owner], aliases=left)
+
+
+# ── one field ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _checked(row: Table, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    checked = {}
+    for name, value in row.items():
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            raise ValueError(f"{name} is not known" + (f" (did you mean {near[0]}?)" if near else ""))
+        try:
+            checked[name] = fields[name](value)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from None
+    return checked
+
+
+def _table(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("it must be a table")  # noqa: TRY004
+    return value
+
+
+def _id_of(row: Any) -> str:
+    return str(row.get("id", "")) if isinstance(row, dict) else ""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text that is not empty")
+    return value.strip()
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError("must be a list of texts")  # noqa: TRY004
+    return tuple(_text(item) for item in value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("must be a whole number above 0")
+    return value
+
+
+def _span(value: Any) -> tuple[float, float] | None:
+    if value is False:
+        return None
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value):
+        return float(value[0]), float(value[1])
+    raise ValueError("must be false or a range like [0.0, 1.0]")
+
+
+def _pattern(value: Any) -> str:
+    try:
+        re.compile(_text(value))
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return str(value)
+
+
+def address(value: Any) -> str:
+    """An http(s) address without a `/` at its end; "" for none."""
+    if value == "":
+        return ""
+    parts = urlsplit(_text(value))
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an address that begins with https:// or http://")
+    return str(value).strip().rstrip("/")
+
+
+def _headers(value: Any) -> Mapping[str, str]:
+    table = {_text(name): _text(text) for name, text in _table(value).items()}
+    if any(re.search(r"[\r\n\0]", name + text) for name, text in table.items()):
+        raise ValueError("must not have line breaks")
+    return MappingProxyType(table)
+
+
+def _wire(value: Any) -> str:
+    if value not in WIRES:
+        raise ValueError(f"must be one of {', '.join(WIRES)}")
+    return str(value)
+
+
+def _efforts(value: Any) -> Any:
+    return value if isinstance(value, str) else _table(value)
+
+
+_BEHAVIOUR: dict[str, Callable[[Any], Any]] = {
+    "context": _count,
+    "output": _count,
+    "vision": _flag,
+    "tools": _flag,
+    "web_search": _flag,
+    "verbosity": _flag,
+    "media_resolution": _flag,
+    "temperature": _span,
+    "efforts": _efforts,
+}
+MODEL_FIELDS: dict[str, Callable[[Any], Any]] = {
+    **_BEHAVIOUR,
+    "wire_id": _text,
+    "label": _text,
+    "aliases": _texts,
+    "auto_rank": _count,
+    "successor": _text,
+    "specified_context": _count,
+    "options": _table,
+}
+_BOTH_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "label": _text,
+    "wire": _wire,
+    "base_url": address,
+    "headers": _headers,
+    "options": _table,
+    "discover": _flag,
+}
+PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+    **_BOTH_PROVIDER_FIELDS,
+    "base_url_env": _text,
+    "key_envs": _texts,
+    "key_required": _flag,
+    "key_pattern": _pattern,
+    "key_url": _text,
+    "open_models": _flag,
+    "defaults": _table,
+}
+USER_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+    **_BOTH_PROVIDER_FIELDS,
+    "api_key": _text,
+    "api_key_env": _text,
+    "key_required": _flag,
+    "models": _texts,
+}
+
+
+def _parse(name: str, text: str, problems: list[str]) -> dict[str, Any]:
+    table, dropped = salvage(text)
+    if dropped:
+        problems.append(f"{name}: line {', '.join(map(str, dropped))} cannot be read: it is left out.")
+    return table

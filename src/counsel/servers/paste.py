@@ -1,0 +1,158 @@
+"""Servers as people paste them: JSON, JSONC or TOML, in any agent's form, whole files or just the entry."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from counsel.agents import references
+from counsel.agents.json_server_format import TYPES, with_token
+from counsel.agents.server_format import Server, Unreadable, text_map
+from counsel.configfiles.document import parse
+from counsel.configfiles.json.plain import Plain
+from counsel.errors import ConfigInvalid, InvalidArgument
+from counsel.servers import fields
+from counsel.servers.formats import FORMATS
+
+_FENCED = r"(?s)```[\w-]*\n(.*?)\n?```"  # as it stands in a README
+_ASKED = r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}"
+_TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
+_ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
+
+
+def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
+    """The servers in a pasted text, and the agent whose form it is. `name` names a bare entry, or picks one."""
+    value, kind = _parsed(text)
+    entries = _entries(value, name)
+    if not entries:
+        raise InvalidArgument(
+            "The pasted text holds no server.",
+            hint='Expected {"mcpServers": {"NAME": {…}}} or, with a name, one entry.',
+        )
+    usual = "codex" if kind == "toml" or "mcp_servers" in value else "claude"
+    agent = next((_form(entry) for entry in entries.values() if _form(entry)), None) or usual
+    return [_read(key, entry, agent) for key, entry in entries.items()], agent
+
+
+def _parsed(text: str) -> tuple[dict[str, Any], str]:
+    """What it says, and how. JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
+    stripped = text.strip().lstrip("\ufeff")
+    if fenced := re.fullmatch(_FENCED, stripped):
+        stripped = fenced[1].strip()
+    if not stripped:
+        raise InvalidArgument("The pasted text is empty.")
+    candidates = [(stripped, "jsonc")]
+    if stripped.startswith('"'):
+        candidates.append((f"{{{stripped.rstrip(',')}}}", "jsonc"))
+    if not stripped.startswith("{"):
+        candidates.append((stripped, "toml"))
+    errors = []
+    for candidate, kind in candidates:
+        try:
+            value = parse(candidate, kind).value  # type: ignore[arg-type]
+        except ConfigInvalid as error:
+            errors.append(error)
+        else:
+            if kind == "jsonc":
+                _refuse_repeated(candidate)
+            return dict(value), kind
+    last = errors[-1]
+    what = "cannot be read" if len(candidates) == 1 else "is neither JSON nor TOML"
+    raise ConfigInvalid(f"The pasted text {what}. {last.message}", **last.fields)
+
+
+def _refuse_repeated(text: str) -> None:
+    """JSON lets a name stand twice, and only the last counts: whoever pastes two servers expects two."""
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidArgument(
+                f"The pasted text has {twice!r} twice in one object.", hint="Take one of them out."
+            )
+
+    plain = Plain.of(text, comments=True).text
+    if plain.strip():  # not comments alone
+        json.loads(plain, object_pairs_hook=once, parse_int=str)
+
+
+def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
+    for table in _TABLES:
+        if isinstance(value.get(table), Mapping) and not _ENTRY & value.keys():
+            return _picked(value[table], name)
+    if isinstance(value.get("mcp"), Mapping):
+        return _entries(value["mcp"], name)
+    if _ENTRY & value.keys():
+        if name is None:
+            raise InvalidArgument(
+                "The pasted entry has no name.", hint="Give one: `counsel servers add NAME --from …`."
+            )
+        return {name: value}
+    if all(isinstance(entry, Mapping) for entry in value.values()):
+        return _picked(value, name)
+    return {}
+
+
+def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
+    if name is None or name in table:
+        return {key: entry for key, entry in table.items() if name in (None, key)}
+    if len(table) == 1:  # one server under another name: the name that was asked for wins
+        return {name: next(iter(table.values()))}
+    raise InvalidArgument(f"The pasted text has no server {name!r}.", hint=f"It has: {', '.join(table)}.")
+
+
+def _form(entry: Any) -> str | None:
+    if not isinstance(entry, Mapping):
+        return None
+    by_words = "cursor" if re.search(references.EDITORS_WORDS, _text(entry)) else None
+    return next((agent for agent, form in FORMATS.items() if form.tells(entry)), by_words)
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False, default=str)
+
+
+def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
+    if agent == "claude" and isinstance(entry, Mapping) and "url" in entry and "type" not in entry:
+        entry = {"type": entry.get("transport", "http"), **entry}
+    form = FORMATS[agent]
+    try:
+        _refuse_doubtful(entry)
+        server = form.read(name, _stringly(entry))
+        if form.syntax.expands:  # in Codex's own form `$NAME` is text
+            server = with_token(fields.interpreted(server))
+    except Unreadable as error:
+        raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
+    return _switched(server)
+
+
+def _stringly(entry: Any) -> Any:
+    """Numbers and truth values of `env` and `headers` as the strings that are meant."""
+    if not isinstance(entry, Mapping):
+        return entry
+    held = {key: entry[key] for key in ("env", "headers") if isinstance(entry.get(key), Mapping)}
+    return {**entry, **{key: text_map(value, key) for key, value in held.items()}}
+
+
+def _switched(server: Server) -> Server:
+    """`disabled` and `enabled` are several programs' way to switch; in JSON, none of these agents'."""
+    off = server.extras.get("disabled") is True or server.extras.get("enabled") is False
+    kept = {key: value for key, value in server.extras.items() if key not in ("disabled", "enabled")}
+    return server.replaced(enabled=server.enabled and not off, extras=kept)
+
+
+def _refuse_doubtful(entry: Any) -> None:
+    if not isinstance(entry, Mapping):
+        return
+    urls = [entry[key] for key in ("httpUrl", "url", "serverUrl") if entry.get(key)]
+    if entry.get("command") and urls:
+        raise Unreadable("it has a command and a url; take one of them out")
+    if urls and entry.get("type") in {None, *TYPES} and not fields.is_url(urls[0]):
+        raise Unreadable("its url must be an address such as https://host/mcp")
+    if found := re.search(_ASKED, _text(entry)):
+        raise Unreadable(
+            f"{found[0]} is for another program to fill in; write a value or ${{NAME}} in its place"
+        )

@@ -1,0 +1,89 @@
+"""What is known of one skill, as one agent sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from counsel.lazy_dataclass import dataclass
+
+Scope: TypeAlias = Literal["project", "user", "plugin", "admin", "system"]
+SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "admin", "system")
+State: TypeAlias = Literal["loaded", "disabled", "untrusted", "shadowed", "refused"]
+
+
+class Problem(NamedTuple):
+    """`code` is for programs: a state's reason or a remark; `words` say what is wrong and what to do."""
+
+    code: str
+    words: str
+
+
+class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each remark makes a new one
+    agent: str
+    scope: Scope
+    name: str  # what the agent calls it
+    description: str
+    path: Path  # its SKILL.md, where the agent looks
+    real: Path  # the same file with every link resolved
+    command: str | None  # what a person types; None: the agent offers none
+    state: State = "loaded"
+    notes: tuple[Problem, ...] = ()
+    model: bool = True  # the agent may choose it by itself
+    shared: bool = False  # it lies in a folder that several agents read
+    plugin: str | None = None
+    version: str | None = None
+    shadowed_by: Path | None = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.state == "loaded"
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    def noted(self, code: str, words: str, state: State | None = None, **changes: Any) -> Skill:
+        notes = (*self.notes, Problem(code, words))
+        return self._replace(notes=notes, state=state or self.state, **changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON of `skills list`."""
+        return {
+            "agent": self.agent,
+            "scope": self.scope,
+            "name": self.name,
+            "description": self.description,
+            "path": str(self.path),
+            "command": self.command,
+            "accepted": self.accepted,
+            "problems": [note.words for note in self.notes],
+            "state": self.state,
+            "codes": [note.code for note in self.notes],
+            "model": self.model,
+            "shared": self.shared,
+            "plugin": self.plugin,
+            "version": self.version,
+            "shadowed_by": str(self.shadowed_by) if self.shadowed_by else None,
+            "links_to": str(self.real) if self.real != self.path else None,
+        }
+
+
+class Root(NamedTuple):
+    """A folder that an agent looks into."""
+
+    path: Path
+    scope: Scope
+    shared: bool = False
+    plugin: str | None = None
+    version: str | None = None
+    prefix: str = ""  # what a plugin puts before its skills' names
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    skills: tuple[Skill, ...]
+    problems: tuple[str, ...] = ()  # folders and settings that could not be read
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"skills": [skill.as_dict() for skill in self.skills], "problems": list(self.problems)}

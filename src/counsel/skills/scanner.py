@@ -1,0 +1,188 @@
+"""Reading the disk for one listing: each folder and file once, however many agents look at it.
+
+Nothing here raises for what lies on the disk: what cannot be read is a word in `problems` or a `failure` of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counsel.lazy_dataclass import dataclass
+
+SKILL_FILE = "SKILL.md"
+LONGEST = 16_000_000  # bytes of one SKILL.md that are looked at
+
+
+@dataclass(frozen=True)
+class SkillFile:
+    data: bytes = field(default=b"", repr=False)
+    size: int = 0
+    failure: str = ""
+    regular: bool = True
+
+    @cached_property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How an agent searches a folder."""
+
+    depth: int  # folders below the root
+    at_root: bool = False  # a SKILL.md in the root itself counts
+    hidden: bool = False  # folders whose name starts with a dot count
+    skip: frozenset[str] = frozenset()
+    linked_files: bool = True  # a SKILL.md that is a link counts
+    stop_at_loops: bool = True  # a folder is entered once, by its real path
+    most_folders: int = 100_000
+
+
+class Found(NamedTuple):
+    path: str
+    real: str
+
+
+class Entry(NamedTuple):
+    name: str
+    link: bool
+    folder: bool
+    file: bool  # a regular file, or something else that is no folder
+
+
+class Shelf:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._files: dict[str, SkillFile] = {}
+        self._folders: dict[str, tuple[Entry, ...]] = {}
+        self._paths: dict[str, Path] = {}
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+    def file(self, real: str) -> SkillFile:
+        if real not in self._files:
+            self._files[real] = _read(real)
+        return self._files[real]
+
+    def path(self, text: str) -> Path:
+        """One Path per place: making, hashing and printing it is then paid for once."""
+        if text not in self._paths:
+            self._paths[text] = Path(text)
+        return self._paths[text]
+
+    def json(self, path: Path) -> dict[str, Any]:
+        """A settings file that may be missing; a broken one is named and counts as empty, as the agents do."""
+        try:
+            found = json.loads(settings_text(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            self.problems.append(f"{path}: cannot be read ({_why(error)}): it is ignored.")
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    # ── folders ──────────────────────────────────────────────────────────────────────────────────────
+
+    def entries(self, real: str) -> tuple[Entry, ...]:
+        """What lies in a folder, by name. A folder that cannot be read is named once and counts as empty."""
+        if real not in self._folders:
+            try:
+                with os.scandir(real) as entries:
+                    self._folders[real] = tuple(sorted(_entry(entry) for entry in entries))
+            except (FileNotFoundError, NotADirectoryError):
+                self._folders[real] = ()
+            except (OSError, ValueError) as error:
+                self._folders[real] = ()
+                self.problems.append(f"{real}: cannot be read ({_why(error)}): it is skipped.")
+        return self._folders[real]
+
+    def may_hold(self, folder: str, name: str) -> bool:
+        """False when the folder was read and has no such entry: saves asking the disk again."""
+        entries = self._folders.get(folder)
+        return entries is None or any(entry.name == name for entry in entries)
+
+    def search(self, root: Path, shape: Shape) -> Iterator[Found]:
+        """Every SKILL.md that an agent with this shape comes across, nearest first, then by name."""
+        for path, real, depth in self._walk(str(root), shape):
+            for entry in self.entries(real):
+                if entry.name != SKILL_FILE or entry.folder or not (depth or shape.at_root):
+                    continue
+                below = f"{path}/{SKILL_FILE}"
+                if not entry.link:
+                    yield Found(below, f"{real}/{SKILL_FILE}")
+                elif shape.linked_files and entry.file:
+                    yield Found(below, os.path.realpath(below))
+
+    def _walk(self, root: str, shape: Shape) -> Iterator[tuple[str, str, int]]:
+        """Folders with their real path and depth. Links are followed; a loop is cut where it closes."""
+        real_root = real_path(root)
+        seen = {real_root}
+        queue = deque([(root, real_root, 0)])
+        while queue:
+            path, real, depth = queue.popleft()
+            yield path, real, depth
+            for entry in self.entries(real) if depth < shape.depth else ():
+                if not entry.folder or not _enters(entry.name, shape):
+                    continue
+                below = f"{path}/{entry.name}"
+                real_below = os.path.realpath(below) if entry.link else f"{real}/{entry.name}"
+                if shape.stop_at_loops and (real_below in seen or len(seen) >= shape.most_folders):
+                    continue
+                seen.add(real_below)
+                queue.append((below, real_below, depth + 1))
+
+
+def real_path(path: str) -> str:
+    """With every link resolved. What can be no path (somebody's settings hold a NUL) stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
+
+
+def _enters(name: str, shape: Shape) -> bool:
+    return name not in shape.skip and (shape.hidden or not name.startswith("."))
+
+
+def _entry(entry: os.DirEntry[str]) -> Entry:
+    link = entry.is_symlink()
+    try:
+        return Entry(entry.name, link, entry.is_dir(), not link or entry.is_file())
+    except OSError:  # a link that points to itself, or into a folder out of reach
+        return Entry(entry.name, link, folder=False, file=False)
+
+
+def _read(real: str) -> SkillFile:
+    """The bytes of a regular file. A pipe or device is not opened: reading it could wait for ever."""
+    try:
+        about = os.stat(real)  # noqa: PTH116 - a thousand of them
+        if not stat.S_ISREG(about.st_mode):
+            return SkillFile(failure="it is not a regular file", regular=False)
+        with open(real, "rb") as file:  # noqa: PTH123
+            return SkillFile(file.read(LONGEST), about.st_size)
+    except (OSError, ValueError) as error:
+        return SkillFile(failure=_why(error))
+
+
+def settings_text(path: Path) -> str:
+    """A settings file's text, or why not: in a repository of others it may be a pipe, a device or endless."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("it is not a regular file")
+    if about.st_size > LONGEST:
+        raise ValueError("it is too large")
+    return path.read_bytes().decode("utf-8-sig")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    return str(error) or type(error).__name__

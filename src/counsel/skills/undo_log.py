@@ -1,0 +1,131 @@
+"""What sharing did, so that it can be taken back exactly: one JSON line per deed under COUNSEL_HOME/backups/skills.
+
+The line is on the disk before the deed: after a crash, undo looks at what is really there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from counsel import private
+from counsel.errors import Conflict
+from counsel.lazy_dataclass import dataclass
+from counsel.settings import default_home
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """One link or copy that was put somewhere."""
+
+    id: str  # of the command that did it; several deeds may share it
+    skill: str
+    agents: tuple[str, ...]
+    scope: str
+    kind: Literal["link", "copy"]
+    path: str  # what was made
+    source: str  # the folder that it shows
+    points_to: str = ""  # a link's text
+    digest: str = ""  # a copy's content
+    made: tuple[str, ...] = ()  # folders that had to be made for it, outermost first
+    backup: str = ""  # where the thing that was there before has gone
+    when: float = 0.0
+    taken_back: bool = False
+
+
+class Journal:
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.folder = default_home(env) / "backups" / "skills"
+        self.path = self.folder / "journal.jsonl"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One sharer at a time on this machine."""
+        try:
+            private.folder(self.folder)
+            lock = (self.folder / "lock").open("w")
+        except OSError as error:
+            words = f"{error.filename or self.folder} cannot be written ({error.strerror})."
+            raise Conflict(words, hint="Check the folder's owner and mode, or set COUNSEL_HOME.") from None
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def deeds(self) -> list[Deed]:
+        """All deeds, later lines over earlier ones about the same path and command."""
+        found: dict[tuple[str, str], Deed] = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise Conflict(f"{self.path} cannot be read ({error.strerror}).") from None
+        for line in lines:
+            deed = _deed(line)
+            if deed:
+                found[deed.id, deed.path] = deed
+        return list(found.values())
+
+    def standing(self) -> list[Deed]:
+        return [deed for deed in self.deeds() if not deed.taken_back]
+
+    def note(self, deed: Deed) -> None:
+        """The line begins anew, whatever a crash or a full disk left before it."""
+        line = "\n" + json.dumps(asdict(deed), ensure_ascii=True) + "\n"
+        with open(self.path, "ab", opener=_private) as journal:
+            journal.write(line.encode())
+            journal.flush()
+            os.fsync(journal.fileno())
+
+    def took_back(self, deed: Deed) -> None:
+        self.note(replace(deed, taken_back=True))
+
+    def backup_place(self, identity: str, name: str) -> Path:
+        """A fresh place for what has to make room."""
+        folder = self.folder / identity
+        private.folder(folder)
+        place = folder / name
+        number = 1
+        while os.path.lexists(place):
+            number += 1
+            place = folder / f"{name}.{number}"
+        return place
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def new_id() -> str:
+    return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
+
+
+def _deed(line: str) -> Deed | None:
+    """A line, or None for one that a crash cut short."""
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        return Deed(**{**fields, "agents": tuple(fields["agents"]), "made": tuple(fields["made"])})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def restore(deed: Deed) -> None:
+    """What was there before, and none of the folders that had to be made."""
+    path = Path(deed.path)
+    if deed.backup and os.path.lexists(deed.backup) and not os.path.lexists(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(deed.backup, path)
+    for folder in reversed(deed.made):
+        try:
+            Path(folder).rmdir()
+        except OSError:  # not empty, or gone: it is not ours to remove
+            return

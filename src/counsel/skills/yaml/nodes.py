@@ -1,0 +1,47 @@
+"""What a header is made of, and where the clients' YAML readers differ."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import NamedTuple, TypeAlias
+
+from counsel.lazy_dataclass import dataclass
+
+
+class YamlError(ValueError):
+    """Not YAML; the words say where."""
+
+
+class Dialect(NamedTuple):
+    breaks: str = "\n"  # what ends a line besides CR and LF
+    tabs: bool = False  # a tab may indent
+    blank_tabs: bool = True  # a line of blanks may begin with a tab
+    controls: bool = False  # control characters but NUL are text
+    comma_starts: bool = False  # a key or value may begin with a comma
+    empty_keys: bool = False  # `: value` has a key that is nothing
+    loose_quotes: bool = False  # a quoted text may go on at the margin
+    tight_comments: bool = False  # `"text"#comment` needs no space
+    doubled_keys: bool = True  # a key may come twice
+    unknown_tags: bool = True  # `!word value` is the value
+
+
+class Scalar(NamedTuple):
+    text: str
+    plain: bool = True
+
+    @property
+    def null(self) -> bool:
+        return self.plain and self.text in {"", "~", "null", "Null", "NULL"}
+
+
+@dataclass(slots=True)
+class Mapping:
+    items: dict[str, Node] = field(default_factory=dict)
+    doubled: set[str] = field(default_factory=set)
+    odd_keys: bool = False  # some key is a list or a mapping
+
+
+Node: TypeAlias = Scalar | Mapping | list["Node"]
+
+NULL = Scalar("")
+DEEPEST = 64

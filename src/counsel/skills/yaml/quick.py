@@ -1,0 +1,53 @@
+"""Most headers are lines of `key: words`, one level of `  key: words` below a key, and simple quotes.
+
+They are read here, ten times faster than by the whole reader, and only when no dialect could read them differently.
+"""
+
+from __future__ import annotations
+
+import re
+
+from counsel.skills.yaml.nodes import Mapping, Node, Scalar, YamlError
+
+# Words begin with a letter or digit; what could be a line break or a control character to some dialect is left out.
+_WORDS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ufffe\uffff"
+_LINE = re.compile(
+    r"( *)([A-Za-z_][A-Za-z0-9_-]*):"
+    rf"(?: +(?:([A-Za-z0-9][^{_WORDS}]*)|\"([^\"\\{_WORDS}]*)\"|'([^'{_WORDS}]*)'))?"
+)
+
+
+def quick(text: str) -> Mapping | YamlError | None:
+    """The header's mapping, or that it is no YAML; None when the whole reader must look."""
+    top: dict[str, Node] = {}
+    inner: dict[str, Node] | None = None
+    depth = 0  # of the inner lines
+    opened = ""  # the key above, when nothing follows it
+    for number, line in enumerate(text.split("\n"), 1):
+        found = _LINE.fullmatch(line)
+        if not found:
+            return None
+        indent, key, plain, double, single = found.groups()
+        if plain is not None and (": " in plain or plain[-1] in ": " or " #" in plain):
+            doubtful = plain[-1] == " " or " #" in plain or (indent and not opened and inner is None)
+            return (
+                None
+                if doubtful
+                else YamlError(f"mapping values are not allowed in this context at line {number}")
+            )
+        if indent and opened:
+            inner, depth = {}, len(indent)
+            top[opened] = Mapping(inner)
+        elif indent and (inner is None or len(indent) != depth):
+            return None
+        into = inner if indent and inner is not None else top
+        if not indent:
+            inner = None
+        if key in into:
+            return None
+        quoted = double if double is not None else single
+        into[key] = Scalar(plain or "") if quoted is None else Scalar(quoted, plain=False)
+        opened = key if not indent and plain is None and quoted is None else ""
+        if indent and plain is None and quoted is None:
+            return None  # a third level
+    return Mapping(top)
