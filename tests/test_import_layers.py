@@ -1,0 +1,125 @@
+"""Imports point one way: a package imports only packages that stand below it in `LAYERS`.
+
+Every import counts, also those inside functions and modules that are named in strings for a later import.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+ROOT = "counsel"  # the modules beside the packages, which everybody shares
+
+# From the bottom up. Packages of one row do not import each other.
+LAYERS = (
+    {ROOT},
+    {"configfiles"},
+    {"agents"},
+    {"models"},
+    {"servers", "skills"},
+    {"engine.store"},
+    {"engine"},  # its packages build one thing and import each other
+    {"front"},
+    {"mcp"},
+    {"daemon"},
+    {"askmodel", "http"},
+    {"cli"},
+)
+# Modules at the root that are interfaces themselves.
+ENTRIES = {"counsel.api", "counsel.__main__"}
+# Imports against the direction, each with its reason. A line that is no longer needed fails the test.
+ALLOWED = {
+    (
+        "counsel.front.main",
+        "counsel.mcp.standalone",
+    ): "`stdio --standalone` runs the engine in the same process",
+    ("counsel.front.relay", "counsel.mcp.client_timeouts"): "imported once a call waits, never at the start",
+    ("counsel.front.launcher", "counsel.daemon.main"): "the command that it starts, as text",
+}
+
+
+# Being removed (issue 12): package → package.
+BEING_REMOVED = {
+    ("agents", "skills"),
+    ("agents", "servers"),
+    ("engine.store", "engine"),
+    ("mcp", "daemon"),
+    (ROOT, "front"),
+}
+
+
+def modules() -> dict[str, Path]:
+    def name(path: Path) -> str:
+        return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+    return {name(path): path for path in SOURCE.glob("counsel/**/*.py")}
+
+
+MODULES = modules()
+
+
+def package(module: str) -> str:
+    _, *inner = module.split(".")
+    if not inner or (len(inner) == 1 and MODULES[module].name != "__init__.py"):
+        return ROOT
+    return "engine.store" if inner[:2] == ["engine", "store"] else inner[0]
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                yield below if below in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value.partition(":")[
+                0
+            ]  # `import_module("counsel.engine.engine")`, "counsel.cli.ask:ask"
+
+
+def wrong() -> set[tuple[str, str]]:
+    rank = {name: number for number, row in enumerate(LAYERS) for name in row}
+    against = set()
+    for module, path in MODULES.items():
+        if module in ENTRIES:
+            continue
+        for target in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            if target not in MODULES or package(target) == package(module) or target == ROOT:
+                continue
+            if rank[package(target)] >= rank[package(module)]:
+                against.add((module, target))
+    return against
+
+
+def test_every_package_has_its_layer() -> None:
+    assert {package(module) for module in MODULES} == set().union(*LAYERS)
+
+
+def test_imports_point_one_way() -> None:
+    against = {
+        pair for pair in wrong() - ALLOWED.keys() if (package(pair[0]), package(pair[1])) not in BEING_REMOVED
+    }
+    assert not against, "\n".join(f"{module} imports {target}" for module, target in sorted(against))
+
+
+def test_every_exception_is_still_needed() -> None:
+    against = wrong()
+    assert ALLOWED.keys() <= against
+    assert {(package(module), package(target)) for module, target in against} >= BEING_REMOVED
+
+
+def test_the_front_imports_the_standard_library_alone() -> None:
+    """Its own modules, the root's, and nothing else when a module of it is imported."""
+    allowed = sys.stdlib_module_names | {"counsel"}
+    for module, path in MODULES.items():
+        if package(module) != "front":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            assert {name.partition(".")[0] for name in names} <= allowed, f"{module}: {names}"
