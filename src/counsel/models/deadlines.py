@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 
 from counsel.errors import TimedOut
 from counsel.types import Endpoint, Limits
@@ -16,14 +15,15 @@ class Clock:
         self.limits, self.ends, self.endpoint = limits, ends, endpoint
         self.first_by = asyncio.get_running_loop().time() + limits.first_event
 
-    def first(self) -> Until:
-        return self.until("first_event", self.first_by)
+    def first(self) -> tuple[str, float]:
+        """The limit's name, and the moment when it has passed."""
+        return self._sooner("first_event", self.first_by)
 
-    def idle(self) -> Until:
-        return self.until("idle", asyncio.get_running_loop().time() + self.limits.idle)
+    def idle(self) -> tuple[str, float]:
+        return self._sooner("idle", asyncio.get_running_loop().time() + self.limits.idle)
 
-    def until(self, name: str, when: float) -> Until:
-        return Until(self, "total", self.ends) if self.ends <= when else Until(self, name, when)
+    def _sooner(self, name: str, when: float) -> tuple[str, float]:
+        return ("total", self.ends) if self.ends <= when else (name, when)
 
     def passed(self, name: str) -> TimedOut:
         label, seconds = self.endpoint.provider.label, getattr(self.limits, name)
@@ -42,27 +42,3 @@ _LIMIT_HINTS = {
     "idle": "Try again, or raise COUNSEL_IDLE_TIMEOUT_MS.",
     "total": "Ask in the background, ask for less effort, or raise REQUEST_TIMEOUT_MS.",
 }
-
-
-class Until:
-    """`asyncio.timeout_at` that says which limit it was."""
-
-    __slots__ = ("_clock", "_name", "_timeout", "_when")
-
-    def __init__(self, clock: Clock, name: str, when: float) -> None:
-        self._clock, self._name, self._when = clock, name, when
-        self._timeout = asyncio.timeout_at(when)
-
-    async def __aenter__(self) -> None:
-        """A timer only goes off where a task waits: against data that is always there, the clock is read."""
-        if asyncio.get_running_loop().time() >= self._when:
-            raise self._clock.passed(self._name)
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise self._clock.passed(self._name) from None

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from counsel import resource_errors
 from counsel.errors import CounselError, ProviderUnavailable, UpstreamError
-from counsel.lazy_import import Later
 from counsel.models.failures import scrubbed
+from counsel.models.http1 import NotHttp
+from counsel.models.sender import ProxyRefused, ProxyUnreachable, Untrusted
 from counsel.types import Endpoint, Proxy
-
-if TYPE_CHECKING:
-    import aiohttp
-else:
-    aiohttp = Later("aiohttp")  # 130 ms, half of them for certificates: few commands and no start need it
 
 
 def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
     provider, proxy = endpoint.provider, endpoint.network.proxy
     if lack := resource_errors.failure(error, f"{provider.label} could not be asked"):
         return lack
-    if isinstance(error, aiohttp.ClientHttpProxyError) and proxy:
+    if isinstance(error, ProxyRefused) and proxy:
         return refused_by_proxy(endpoint, proxy, error.status)
-    if isinstance(error, aiohttp.ClientProxyConnectionError) and proxy:
+    if isinstance(error, ProxyUnreachable) and proxy:
         return ProviderUnavailable(
             f"{provider.label} could not be reached: the proxy {proxy.place} ({proxy.variable}) does not answer: {_reason(endpoint, error)}",
             hint=f"Check {proxy.variable}, or name the provider's host in NO_PROXY.",
             provider=provider.name,
         )
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+    if isinstance(error, Untrusted):
         through = f" through the proxy {proxy.place}" if proxy else ""
         return ProviderUnavailable(
             f"{provider.label} could not be reached safely at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
             hint="If a proxy or a server of your own signs for it, set SSL_CERT_FILE to the file with its authority's certificate.",
             provider=provider.name,
         )
-    if isinstance(error, aiohttp.ClientResponseError):  # what came back is no HTTP, or breaks its limits
+    if isinstance(error, NotHttp):
         return UpstreamError(
-            f"{provider.label} answered with something that is not HTTP as counsel reads it: {scrubbed(error.message, endpoint.key)}",
+            f"{provider.label} answered with something that is not HTTP as counsel reads it: {scrubbed(str(error), endpoint.key)}",
             hint=f"Check {provider.base_url_env or 'the base URL'} ({endpoint.base_url}).",
             provider=provider.name,
         )
@@ -67,5 +61,4 @@ def refused_by_proxy(endpoint: Endpoint, proxy: Proxy, status: int) -> ProviderU
 
 
 def _reason(endpoint: Endpoint, error: BaseException) -> str:
-    words = str(getattr(error, "os_error", None) or error) or type(error).__name__
-    return scrubbed(words, endpoint.key)
+    return scrubbed(str(error) or type(error).__name__, endpoint.key)

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import ssl
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counsel import strict_json
 from counsel.errors import CounselError, OutOfResources, RateLimited, TimedOut, UpstreamError
-from counsel.lazy_import import Later
-from counsel.models import answer_limit, compression, network_errors, prices, proxies
+from counsel.models import answer_limit, compression, http1, network_errors, prices
 from counsel.models.deadlines import Clock
 from counsel.models.failures import Complained, Complaint, as_error, understand
 from counsel.models.paused_turns import resumed
+from counsel.models.sender import Response, Sender
 from counsel.models.sse import EventParser, TooLarge
 from counsel.models.whole_body import WholeBody
 from counsel.models.wires import WIRES
@@ -36,7 +34,6 @@ from counsel.types import (
     Json,
     Limits,
     Model,
-    Network,
     Notice,
     Prepared,
     StreamReader,
@@ -46,15 +43,9 @@ from counsel.types import (
     UsageReport,
 )
 
-if TYPE_CHECKING:
-    import aiohttp
-else:
-    aiohttp = Later("aiohttp")  # 130 ms, half of them for certificates: few commands and no start need it
-
 USUAL = Limits()
 IN_A_HURRY = 5.0  # seconds; the longest wait for a try when another model can answer
 BACKOFF = 0.5  # seconds before the second try; doubled for each further one
-_MOST_TRUSTED = 32  # sets of certificates
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_LISTING_BYTES = 8 * 1024 * 1024  # OpenRouter's list of models has 0.6 MB
 _MOST_REFUSALS = 1024  # of optional fields, remembered
@@ -69,8 +60,7 @@ class Transport:
     ) -> None:
         self._backoff = backoff
         self._sleep = sleep
-        self._session: aiohttp.ClientSession | None = None
-        self._trusted: dict[tuple[str, ...], ssl.SSLContext] = {}
+        self.sender = Sender()
         self.refused_fields: set[tuple[str, str | None, str, str]] = set()  # address, key, model, field
 
     def stream(
@@ -125,78 +115,25 @@ class Transport:
         url = _below(endpoint.base_url, path)
         clock = Clock(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
         nobody = Model(id=path, provider=endpoint.provider.name, wire_id=path)
+        headers = WIRES[endpoint.provider.wire].headers(endpoint)
         try:
-            async with clock.until("total", clock.ends):
-                headers = WIRES[endpoint.provider.wire].headers(endpoint)
-                response = await self._send(url, headers, limits, endpoint)
-                async with response:
-                    if response.status != 200:
-                        raise as_error(await _complaint(response), endpoint, nobody)
-                    return await _json_body(response, endpoint)
-        except (aiohttp.ClientError, OSError) as error:
+            response = await self.sender.send(url, headers, limits, endpoint, until=clock.ends)
+            with closing(response):
+                if response.status != 200:
+                    raise as_error(await _complaint(response), endpoint, nobody)
+                return await _json_body(response, endpoint, clock.ends)
+        except http1.Late:
+            raise clock.passed("total") from None
+        except OSError as error:
             raise network_errors.explained(endpoint, error) from None
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self.sender.close()
 
     def _wait(self, attempt: int, retry_after: float | None) -> float:
         """As long as the vendor says, but never shorter than we would wait by ourselves: some say 0, or a past date."""
         ours = self._backoff * (1 << (attempt - 1)) * random.uniform(0.75, 1.25)  # noqa: S311 (jitter, no secret)
         return max(ours, retry_after or 0.0)
-
-    async def _send(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        limits: Limits,
-        endpoint: Endpoint,
-        body: bytes | None = None,
-    ) -> aiohttp.ClientResponse:
-        return await self._opened().request(
-            "GET" if body is None else "POST",
-            url,
-            data=body,
-            headers=headers,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect),
-            allow_redirects=False,  # a key goes to the address that was set, and nowhere else
-            proxy=proxies.usable(endpoint),
-            ssl=self._trusting(endpoint.network),
-        )
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # it opens a chunk at once, however large: `compression` has a bound
-                # Compressed streams arrive in lumps.
-                headers={
-                    "content-type": "application/json",
-                    "accept-encoding": "identity",
-                    "user-agent": "counsel",
-                },
-            )
-        return self._session
-
-    def _trusting(self, network: Network) -> ssl.SSLContext | bool:
-        """Whom this caller trusts. Connections made with one context are never used with another."""
-        if not (network.ca_file or network.ca_dir):
-            return True
-        name = (network.ca_file, _stamp(network.ca_file), network.ca_dir, _stamp(network.ca_dir))
-        if name not in self._trusted:
-            while len(self._trusted) >= _MOST_TRUSTED:
-                self._trusted.pop(next(iter(self._trusted)))
-            self._trusted[name] = proxies.trust(network)
-        return self._trusted[name]
-
-
-def _stamp(path: str) -> str:
-    try:
-        return str(os.stat(path).st_mtime_ns) if path else ""  # noqa: PTH116
-    except OSError:
-        return "missing"
 
 
 class _Transient(Exception):
@@ -226,7 +163,7 @@ class _Exchange:
         self._parser: EventParser | WholeBody = EventParser(clock.limits.answer + 2**20)
         self._opener = compression.opener("")
         self._pieces: Iterator[bytes] = iter(())  # of the newest chunk
-        self._response: aiohttp.ClientResponse | None = None
+        self._response: Response | None = None
         self._text = TextBuffer()
         self._usage: Usage | None = None  # as it was last reported
         self._unreported = 0  # what came since then: four for a token
@@ -236,18 +173,21 @@ class _Exchange:
         self.passed_on = False
 
     async def open(self) -> None:
+        limit, until = self._clock.first()
         try:
-            async with self._clock.first():
-                self._response = await self._accepted()
-                if self._response.content_type == "text/html":
-                    raise self._not_a_stream(self._response)
-                if self._response.content_type == "application/json":
-                    self._parser = WholeBody(self._clock.limits.answer + 2**20)
-                self._opener = self._opened(self._response)
-        except aiohttp.ConnectionTimeoutError:
+            response = self._response = await self._accepted(until)
+        except http1.Late:
+            raise self._clock.passed(limit) from None
+        except http1.ConnectTimeout:
             raise _Transient(self._clock.passed("connect")) from None
-        except (aiohttp.ClientError, OSError, MemoryError) as error:
+        except (OSError, MemoryError) as error:
             raise self._unreachable(error) from None
+        kind = response.content_type
+        if kind == "text/html":
+            raise self._not_a_stream(response)
+        if kind == "application/json":
+            self._parser = WholeBody(self._clock.limits.answer + 2**20)
+        self._opener = self._opened(response)
 
     def _unreachable(self, error: BaseException) -> Exception:
         """Another try may find what was not there; it finds no proxy's password, and no open file that we hold."""
@@ -255,11 +195,12 @@ class _Exchange:
         lasting = isinstance(failed, OutOfResources) or failed.fields.get("status") == 407
         return failed if lasting else _Transient(failed)
 
-    async def _accepted(self) -> aiohttp.ClientResponse:
+    async def _accepted(self, until: float) -> Response:
         """Asked once more without an optional field that the vendor refuses."""
+        prepared, limits, send = self._prepared, self._clock.limits, self._transport.sender.send
         while True:
-            response = self._response = await self._transport._send(  # noqa: SLF001 (its own other half)
-                self._prepared.url, self._prepared.headers, self._clock.limits, self._endpoint, self._body()
+            response = self._response = await send(
+                prepared.url, prepared.headers, limits, self._endpoint, until=until, body=self._body()
             )
             if response.status == 200:
                 return response
@@ -345,37 +286,35 @@ class _Exchange:
 
     def close(self) -> None:
         if self._response is not None:
-            if self._ended and not self._closed_early:
-                self._response.release()
-            else:
-                self._response.close()
+            self._response.close()
 
     async def _chunk(self) -> bytes | None:
         """Bytes, empty at the end of the stream; None when it broke but all had been said."""
         assert self._response is not None  # noqa: S101 (open came first)
+        limit, until = self._clock.idle() if self.passed_on else self._clock.first()
         try:
             while True:
-                async with self._clock.idle() if self.passed_on else self._clock.first():
-                    if (piece := next(self._pieces, None)) is not None:
-                        await asyncio.sleep(0)  # a compressed chunk has many: others have their turn
-                    elif chunk := await self._response.content.readany():
-                        self._pieces = self._opener.feed(chunk)
-                        piece = next(self._pieces, None)
-                    else:
-                        return b""
+                http1.check(until)  # against data that is always there
+                if (piece := next(self._pieces, None)) is not None:
+                    await asyncio.sleep(0)  # a compressed chunk has many: others have their turn
+                elif chunk := await self._response.readany(until):
+                    self._pieces = self._opener.feed(chunk)
+                    piece = next(self._pieces, None)
+                else:
+                    return b""
                 if piece is not None:
                     self._allowance.receive(len(piece))
                     return piece
-        except TimedOut as late:
-            late.fields |= self._partial()
-            self._failed = late
-        except (aiohttp.ClientError, OSError) as error:
+        except http1.Late:
+            self._failed = self._clock.passed(limit)
+            self._failed.fields |= self._partial()
+        except OSError as error:
             self._failed = _Broken(f"broke off ({type(error).__name__})")
         except zlib.error:
             self._failed = _Broken("is not compressed as it says")
         return None
 
-    def _opened(self, response: aiohttp.ClientResponse) -> compression.Opener:
+    def _opened(self, response: Response) -> compression.Opener:
         try:
             return compression.opener(response.headers.get("content-encoding", ""))
         except compression.Unsupported as encoding:
@@ -444,7 +383,7 @@ class _Exchange:
             **self._partial(),
         )
 
-    def _not_a_stream(self, response: aiohttp.ClientResponse) -> Exception:
+    def _not_a_stream(self, response: Response) -> Exception:
         provider = self._endpoint.provider
         return UpstreamError(
             f"{provider.label} answered with {response.content_type} instead of a stream.",
@@ -501,11 +440,11 @@ def _below(base: str, path: str) -> str:
     return base + (path.removeprefix(version) if base.endswith(version) else path)
 
 
-async def _body(response: aiohttp.ClientResponse, most: int, held: bytearray) -> None:
+async def _body(response: Response, most: int, held: bytearray, until: float) -> None:
     """Read a body, which may have no end, into `held`: one byte more than `most` if there is more."""
     opener = compression.opener(response.headers.get("content-encoding", ""))
     try:
-        while len(held) <= most and (chunk := await response.content.readany()):
+        while len(held) <= most and (chunk := await response.readany(until)):
             for piece in opener.feed(chunk):
                 held += piece[: most + 1 - len(held)]
                 if len(held) > most:
@@ -515,24 +454,24 @@ async def _body(response: aiohttp.ClientResponse, most: int, held: bytearray) ->
         raise ValueError("it is not compressed as it says") from None
 
 
-async def _complaint(response: aiohttp.ClientResponse) -> Complaint:
+async def _complaint(response: Response) -> Complaint:
     held = bytearray()
-    with suppress(aiohttp.ClientError, ValueError, TimeoutError):
-        async with asyncio.timeout(_ERROR_SECONDS):
-            await _body(response, _MOST_ERROR_BYTES, held)
+    until = asyncio.get_running_loop().time() + _ERROR_SECONDS
+    with suppress(OSError, ValueError, http1.Late):
+        await _body(response, _MOST_ERROR_BYTES, held, until)
     body: Any = None
     with suppress(ValueError):
         body = strict_json.loads(bytes(held))
     return understand(response.status, body, response.headers)
 
 
-async def _json_body(response: aiohttp.ClientResponse, endpoint: Endpoint) -> Json:
+async def _json_body(response: Response, endpoint: Endpoint, until: float) -> Json:
     label, url = endpoint.provider.label, endpoint.base_url
     hint = f"Check {endpoint.provider.base_url_env or 'the base URL'} ({url})."
     what = "something that is not JSON"
     try:
         held = bytearray()
-        await _body(response, _MOST_LISTING_BYTES, held)
+        await _body(response, _MOST_LISTING_BYTES, held, until)
         if len(held) > _MOST_LISTING_BYTES:
             what = f"more than {answer_limit.megabytes(_MOST_LISTING_BYTES)}"
             held.clear()

@@ -1,0 +1,523 @@
+"""A small HTTP/1.1 client for the vendors' streams: one request at a time on each connection, connections kept for the next.
+
+aiohttp took a quarter of a call's CPU, most of it in layers that are not used here: redirects, cookies, decompression,
+one parser call and one entry in a queue for every chunk. Whatever is not plain (a proxy, an unusual URL) still takes
+aiohttp's way: `transport.py` decides.
+
+What a server sends is bounded: its head, the size line of a chunk, and the bytes that nobody has read yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias, cast
+from urllib.parse import urlsplit
+
+MOST_HEAD = 64 * 1024  # bytes of a response's status line and headers
+MOST_UNREAD = 128 * 1024  # bytes of a body that wait for their reader; beyond it the socket is not read
+KEEP = 15.0  # seconds that a connection is kept for the next request
+MOST_KEPT = 100  # connections to one server that wait for the next request
+EYEBALLS = 0.25  # seconds before the next address of a host is tried beside the first (RFC 8305)
+_MOST_SIZE_LINE = 4096  # bytes of a chunk's size with its extensions, or of one trailer line
+_READ = 64 * 1024  # bytes of one read
+_JOINED = 64 * 1024  # bytes of a request that are copied to go out with one system call
+_STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
+_PLAIN_URL = re.compile(r"[!-~]+")
+
+_SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk has come
+
+Trust: TypeAlias = ssl.SSLContext | None
+Key: TypeAlias = tuple[str, int, Trust]
+
+
+class NotHttp(ConnectionError):
+    """What came back is no HTTP, or breaks its bounds."""
+
+
+class Disconnected(ConnectionError):
+    """The server closed the connection before its answer was complete."""
+
+
+class ConnectTimeout(OSError):
+    """No connection within the limit."""
+
+
+class Late(Exception):
+    """Nothing came until the moment that was set."""
+
+
+def check(until: float) -> None:
+    if asyncio.get_running_loop().time() >= until:
+        raise Late
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+    is_tls: bool
+    head: str  # path and the `host` header, as a request has them
+
+
+@lru_cache(maxsize=256)
+def address(url: str) -> Address | None:
+    """Where a plain URL leads; None for one that needs more than this module does."""
+    parts = urlsplit(url)
+    if not _PLAIN_URL.fullmatch(url) or "@" in parts.netloc or parts.scheme not in {"http", "https"}:
+        return None
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if not host or "%" in host:
+        return None
+    is_tls = parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Address(
+        host, port or (443 if is_tls else 80), is_tls, f"{target} HTTP/1.1\r\nhost: {parts.netloc}\r\n"
+    )
+
+
+def request_head(method: str, where: Address, headers: Mapping[str, str], length: int | None) -> bytes | None:
+    """The request's head; None when a header would break it."""
+    lines = [f"{method} {where.head}", *(f"{name}: {value}\r\n" for name, value in headers.items())]
+    if length is not None:
+        lines.append(f"content-length: {length}\r\n")
+    head = "".join(lines)
+    if head.count("\n") != len(lines) + 1 or head.count("\r") != len(lines) + 1 or "\0" in head:
+        return None
+    return head.encode("utf-8", "replace") + b"\r\n"
+
+
+class Response:
+    """An answer as it comes. `headers` has small letters."""
+
+    __slots__ = (
+        "_connection", "_error", "_pieces", "_size", "_timer", "_until", "_waiter", "ended", "headers", "status",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.ended = False  # nothing more comes
+        self._connection: Connection | None = connection
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._until = 0.0
+
+    @property
+    def content_type(self) -> str:
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return kind or "application/octet-stream"
+
+    async def readany(self, until: float) -> bytes:
+        """What has come; empty at the end. Raises `Late` when nothing comes until then."""
+        while not self._pieces:
+            if self._error is not None:
+                raise self._error
+            if self.ended:
+                return b""
+            await self.wait(until)
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces = []
+        if self._size > MOST_UNREAD and self._connection is not None:
+            self._connection.resume()
+        self._size = 0
+        return data
+
+    async def head(self, until: float) -> None:
+        while not self.status:
+            if self._error is not None:
+                raise self._error
+            await self.wait(until)
+
+    async def wait(self, until: float) -> None:
+        """One timer for all waits of a response: a deadline that moves on is an assignment, not a new timer."""
+        loop = asyncio.get_running_loop()
+        self._until = until
+        if self._timer is None or self._timer.when() > until:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(until, self._look)
+        self._waiter = loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        if self._waiter is None or self._waiter.done():
+            return
+        if loop.time() < self._until:
+            self._timer = loop.call_at(self._until, self._look)
+        else:
+            self._waiter.set_exception(Late())
+
+    # ── the connection's side ──
+
+    def feed(self, piece: bytes) -> bool:
+        """False when enough waits for its reader."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+        self.wake()
+        return self._size <= MOST_UNREAD
+
+    def end(self, error: Exception | None = None) -> None:
+        self.ended, self._error, self._connection = True, error, None
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        """Whoever reads has enough: an answer that has not ended costs its connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Bytes to and from one server. All connections of a pool are read into one buffer: asyncio would make one of 256 KiB
+    for every read, which glibc gets from the system and gives back."""
+
+    def __init__(self, pool: Pool, key: Key) -> None:
+        self._pool, self.key = pool, key
+        self._transport: asyncio.Transport | None = None
+        self._response: Response | None = None
+        self._buffer = b""
+        self._parse = (
+            Connection._head
+        )  # of the class: a connection that named its own method would hold itself
+        self._left = 0  # bytes of the chunk or of the body, or one of the two marks
+        self._keeps = True
+        self._is_paused = False
+        self.expires = 0.0
+
+    # ── requests ──
+
+    def send(self, head: bytes, body: bytes | None) -> Response:
+        assert self._transport is not None  # noqa: S101 - it is connected
+        response = self._response = Response(self)
+        self._parse = Connection._head
+        if body is None:
+            self._transport.write(head)
+        elif len(body) <= _JOINED:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        return response
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def resume(self) -> None:
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    # ── asyncio's side ──
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio gives it
+        return self._pool.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._pool.buffer[:nbytes])
+        if self._response is None:  # nobody asked
+            self.abort()
+            return
+        self._buffer = self._buffer + data if self._buffer else data
+        try:
+            self._parse(self)
+        except NotHttp as error:
+            self._end(error)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._pool.forget(self)
+        if self._response is None:
+            return
+        if self._parse is Connection._until_closed and exc is None:
+            self._end()
+        else:
+            words = str(exc) if exc else "Server disconnected"
+            self._end(Disconnected(words))
+
+    # ── an answer, piece by piece ──
+
+    def _head(self) -> None:
+        end = self._buffer.find(b"\r\n\r\n")
+        if (len(self._buffer) if end < 0 else end) > MOST_HEAD:
+            raise NotHttp(f"a head of more than {MOST_HEAD} bytes")
+        if end < 0:
+            if not b"HTTP/1.".startswith(self._buffer[:7]):
+                raise NotHttp("the answer does not begin with HTTP/1")
+            return
+        lines = self._buffer[:end].split(b"\r\n")
+        self._buffer = self._buffer[end + 4 :]
+        status = _STATUS.match(lines[0])
+        if not status:
+            raise NotHttp("a status line that is none")
+        if status[2][0:1] == b"1":  # only a note: the answer follows
+            if status[2] == b"101":
+                raise NotHttp("a change of protocol that nobody asked for")
+            if self._buffer:
+                self._head()
+            return
+        assert self._response is not None  # noqa: S101 - `data_received` looked
+        headers = self._response.headers = _headers(lines[1:])
+        self._response.status = int(status[2])
+        said = headers.get("connection", "").lower()
+        self._keeps = "close" not in said if status[1] == b"1" else "keep-alive" in said
+        self._begin_body(headers, self._response.status)
+        if self._response is not None:
+            self._response.wake()
+            if self._buffer:
+                self._parse(self)
+
+    def _begin_body(self, headers: dict[str, str], status: int) -> None:
+        coding, length = headers.get("transfer-encoding", "").strip().lower(), headers.get("content-length")
+        if status in {204, 304}:
+            self._end()
+        elif coding == "chunked":
+            self._left, self._parse = _SIZE_NEXT, Connection._chunks
+        elif coding and coding != "identity":
+            raise NotHttp(f"the transfer encoding {coding[:40]}")
+        elif length is None:
+            self._keeps, self._parse = False, Connection._until_closed
+        elif not (length.isascii() and length.isdecimal() and len(length) < 20):
+            raise NotHttp("a content-length that is no number")
+        else:
+            self._left, self._parse = int(length), Connection._counted
+            if not self._left:
+                self._end()
+
+    def _deliver(self, piece: bytes) -> None:
+        if piece and self._response is not None and not self._response.feed(piece) and not self._is_paused:
+            self._is_paused = True
+            assert self._transport is not None  # noqa: S101 - something has just come
+            self._transport.pause_reading()
+
+    def _until_closed(self) -> None:
+        piece, self._buffer = self._buffer, b""
+        self._deliver(piece)
+
+    def _counted(self) -> None:
+        piece, self._buffer = self._buffer[: self._left], self._buffer[self._left :]
+        self._left -= len(piece)
+        self._deliver(piece)
+        if not self._left:
+            self._end()
+
+    def _chunks(self) -> None:
+        data, at, pieces = self._buffer, 0, list[bytes]()
+        while (after := self._chunk(data, at, pieces)) != at:
+            at = after
+        self._buffer = data[at:]
+        if pieces:
+            self._deliver(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if self._left == _LAST:
+            self._parse = Connection._trailer
+            self._trailer()
+
+    def _chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
+        """What has come of one chunk, and where the next begins; `at` itself when more must come first."""
+        left = self._left
+        if left < 0:
+            line = data.find(b"\r\n", at)
+            if left == _LAST or line < 0:
+                if len(data) - at > _MOST_SIZE_LINE and left != _LAST:
+                    raise NotHttp("a chunk without a size")
+                return at
+            left = _size(data[at:line])
+            at = line + 2
+            if not left:
+                self._left = _LAST
+                return at
+        stop = at + left
+        if stop + 2 > len(data):  # a part of a chunk is passed on as it is
+            if piece := data[at:stop]:
+                pieces.append(piece)
+            self._left = left - len(piece)
+            return at + len(piece)
+        if data[stop : stop + 2] != b"\r\n":
+            raise NotHttp("a chunk that is longer than it says")
+        if left:
+            pieces.append(data[at:stop])
+        self._left = _SIZE_NEXT
+        return stop + 2
+
+    def _trailer(self) -> None:
+        while (line := self._buffer.find(b"\r\n")) >= 0:
+            self._buffer = self._buffer[line + 2 :]
+            if not line:
+                self._end()
+                return
+        if len(self._buffer) > _MOST_SIZE_LINE:
+            raise NotHttp("a trailer without an end")
+
+    def _end(self, error: Exception | None = None) -> None:
+        response, self._response = self._response, None
+        if response is None:
+            return
+        response.end(error)
+        if error is None and self._keeps and not self._buffer and self.is_open:
+            self.resume()
+            self._pool.keep(self)
+        else:
+            self._buffer = b""
+            self.abort()
+
+
+def _size(line: bytes) -> int:
+    found = _SIZE.fullmatch(line)
+    if not found:
+        raise NotHttp("a chunk whose size is no number")
+    return int(found[1], 16)
+
+
+def _headers(lines: list[bytes]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        if line[:1] in {b" ", b"\t"} and name:  # a header that goes on, as old servers send it
+            found[name] += " " + line.strip().decode("utf-8", "replace")
+            continue
+        left, colon, value = line.decode("utf-8", "replace").partition(":")
+        name, value = left.strip().lower(), value.strip()
+        if not colon or not name:
+            raise NotHttp("a header without a name")
+        if name in found:
+            if name == "content-length" and found[name] != value:
+                raise NotHttp("two different content-lengths")
+            value = value if name == "content-length" else f"{found[name]}, {value}"
+        found[name] = value
+    return found
+
+
+class Pool:
+    """Connections that wait for their next request, newest last."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(_READ))  # what one read of a connection brings
+        self._kept: dict[Key, list[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._usual: ssl.SSLContext | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def request(
+        self,
+        where: Address,
+        head: bytes,
+        body: bytes | None,
+        *,
+        trust: Trust,
+        connect: float,
+        until: float,
+    ) -> Response:
+        """The answer as soon as its head is here. Raises `OSError`, `NotHttp`, `Late`."""
+        key = (where.host, where.port, (trust or await self._usual_trust()) if where.is_tls else None)
+        connection = self._take(key) or await self._connect(key, connect, until)
+        response = connection.send(head, body)
+        try:
+            await response.head(until)
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def _take(self, key: Key) -> Connection | None:
+        kept = self._kept.get(key)
+        while kept:
+            connection = kept.pop()
+            if connection.is_open and connection.expires > time.monotonic():
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, key: Key, seconds: float, until: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        host, port, trust = key
+        by = loop.time() + seconds
+        try:
+            async with asyncio.timeout_at(min(by, until)):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self, key),
+                    host,
+                    port,
+                    ssl=trust,
+                    server_hostname=host if trust else None,
+                    happy_eyeballs_delay=EYEBALLS,
+                )
+        except TimeoutError:
+            if loop.time() < min(by, until):  # the system's own limit
+                raise
+            raise (ConnectTimeout if by <= until else Late) from None
+        self._open.add(connection)
+        return connection
+
+    async def _usual_trust(self) -> ssl.SSLContext:
+        if self._usual is None:
+            made = await asyncio.to_thread(ssl.create_default_context)  # it reads 150 certificates
+            made.set_alpn_protocols(["http/1.1"])
+            self._usual = self._usual or made
+        return self._usual
+
+    def keep(self, connection: Connection) -> None:
+        kept = self._kept.setdefault(connection.key, [])
+        if self._is_closed or len(kept) >= MOST_KEPT:
+            connection.abort()
+            return
+        connection.expires = time.monotonic() + KEEP
+        kept.append(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(KEEP, self._let_go)
+
+    def forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        kept = self._kept.get(connection.key)
+        if kept and connection in kept:
+            kept.remove(connection)
+
+    def _let_go(self) -> None:
+        """Close what has waited for too long."""
+        self._sweep, now = None, time.monotonic()
+        for key, kept in list(self._kept.items()):
+            for connection in [each for each in kept if each.expires <= now]:
+                kept.remove(connection)
+                connection.abort()
+            if not kept:
+                del self._kept[key]
+        if self._kept:
+            self._sweep = asyncio.get_running_loop().call_later(KEEP, self._let_go)
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self._open):
+            connection.abort()

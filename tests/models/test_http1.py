@@ -1,0 +1,327 @@
+"""The HTTP client for streams, against a server that sends exactly the given bytes in the given pieces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counsel.models import http1
+from counsel.models.http1 import (
+    Address,
+    ConnectTimeout,
+    Disconnected,
+    Late,
+    NotHttp,
+    Pool,
+    address,
+    request_head,
+)
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
+
+
+class Server:
+    """Answers every request with the next of its scripts; a script is pieces, and whether the connection is closed then."""
+
+    def __init__(self) -> None:
+        self.scripts: list[tuple[list[bytes], bool]] = []
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.lost = asyncio.Event()
+        self.written = 0
+
+    def says(self, *pieces: bytes, closes: bool = False) -> None:
+        self.scripts.append((list(pieces), closes))
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = [line for line in head.split(b"\r\n") if line.startswith(b"content-length")]
+                self.requests.append(
+                    head + (await reader.readexactly(int(size[0].split()[1])) if size else b"")
+                )
+                pieces, closes = self.scripts.pop(0)
+                for piece in pieces:
+                    writer.write(piece)
+                    await writer.drain()
+                    self.written += len(piece)
+                    await asyncio.sleep(0)
+                if closes:
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.lost.set()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[Server, Callable[..., object]]]:
+    server, pool = Server(), Pool()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    where = address(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/x")
+    assert where is not None
+
+    async def ask(body: bytes | None = b"{}", seconds: float = 10.0) -> http1.Response:
+        head = request_head("POST", where, {"x": "y"}, None if body is None else len(body))
+        assert head is not None
+        until = asyncio.get_running_loop().time() + seconds
+        return await pool.request(where, head, body, trust=None, connect=5.0, until=until)
+
+    try:
+        yield server, ask
+    finally:
+        pool.close()
+        listening.close()
+
+
+async def read(response: http1.Response, seconds: float = 10.0) -> bytes:
+    whole = bytearray()
+    while piece := await response.readany(asyncio.get_running_loop().time() + seconds):
+        whole += piece
+    return bytes(whole)
+
+
+async def test_a_connection_is_used_again_after_each_kind_of_body() -> None:
+    async with running() as (server, ask):
+        server.says(CHUNKED + b"3\r\nabc\r\n0\r\n\r\n")
+        server.says(OK + b"content-length: 3\r\n\r\nabc")
+        server.says(b"HTTP/1.1 204 No Content\r\n\r\n")
+        server.says(OK + b"content-length: 0\r\n\r\n")
+        server.says(CHUNKED + b"0\r\nx-trailer: 1\r\n\r\n")
+        for expected in (b"abc", b"abc", b"", b"", b""):
+            assert await read(await ask()) == expected
+        assert server.connections == 1
+        assert server.requests[0].startswith(b"POST /v1/x HTTP/1.1\r\nhost: 127.0.0.1:")
+        assert server.requests[0].endswith(b"x: y\r\ncontent-length: 2\r\n\r\n{}")
+
+
+async def test_a_body_without_a_length_ends_with_its_connection() -> None:
+    async with running() as (server, ask):
+        server.says(OK + b"\r\nab", b"c", closes=True)
+        server.says(b"HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\nd")
+        server.says(OK + b"connection: close\r\ncontent-length: 1\r\n\r\ne")
+        server.says(OK + b"content-length: 1\r\n\r\nf")
+        assert [await read(await ask()) for _ in range(4)] == [b"abc", b"d", b"e", b"f"]
+        assert server.connections == 4
+
+
+async def test_notes_before_the_answer_are_skipped() -> None:
+    async with running() as (server, ask):
+        server.says(
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + CHUNKED,
+            b"0\r\n\r\n",
+        )
+        response = await ask()
+        assert (response.status, await read(response)) == (200, b"")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    chunks=st.lists(st.binary(min_size=1, max_size=40), max_size=6),
+    cuts=st.sets(st.integers(0, 400), max_size=30),
+    extension=st.sampled_from([b"", b";x=1", b" ", b';a="b"']),
+    trailer=st.sampled_from([b"", b"a: b\r\n"]),
+)
+async def test_an_answer_is_the_same_however_its_bytes_are_cut(
+    chunks: list[bytes], cuts: set[int], extension: bytes, trailer: bytes
+) -> None:
+    body = b"".join(b"%x%s\r\n%s\r\n" % (len(chunk), extension, chunk) for chunk in chunks)
+    whole = CHUNKED + body + b"0\r\n" + trailer + b"\r\n"
+    ends = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
+    response = _fed([whole[start:end] for start, end in pairwise(ends)])
+    assert response.status == 200
+    assert response.content_type == "text/event-stream"
+    assert await read(response) == b"".join(chunks)
+    assert response.ended
+
+
+def _fed(pieces: list[bytes]) -> http1.Response:
+    """A response made of these reads, without a socket."""
+    pool = Pool()
+    connection = http1.Connection(pool, ("", 0, None))
+    connection.connection_made(_Nowhere())
+    response = connection.send(b"", None)
+    for piece in pieces:
+        if piece:
+            pool.buffer[: len(piece)] = piece
+            connection.buffer_updated(len(piece))
+    pool.close()
+    return response
+
+
+class _Nowhere(asyncio.Transport):
+    closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.closing = True
+
+    def pause_reading(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/2 200\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\n\r\n",
+        OK + b"content-length: -1\r\n\r\n",
+        OK + b"content-length: 1\r\ncontent-length: 2\r\n\r\n",
+        OK + b"transfer-encoding: gzip, chunked\r\n\r\n",
+        OK + b": nameless\r\n\r\n",
+        CHUNKED + b"xyz\r\n",
+        CHUNKED + b"+3\r\nabc\r\n",
+        CHUNKED + b"0x3\r\nabc\r\n",
+        CHUNKED + b"-1\r\n",
+        CHUNKED + b"3\r\nabcd\r\n",
+        CHUNKED + b"1" * 5000,
+        b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000,
+        b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000 + b"\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_refused_and_its_connection_closed(answer: bytes) -> None:
+    async with running() as (server, ask):
+        server.says(answer)
+        with pytest.raises(NotHttp):
+            await read(await ask())
+        await asyncio.wait_for(server.lost.wait(), 10)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\n",
+        CHUNKED + b"3\r\nab",
+        CHUNKED + b"0\r\n",
+        OK + b"content-length: 2\r\n\r\na",
+    ],
+)
+async def test_an_answer_that_breaks_off_is_not_taken_for_whole(answer: bytes) -> None:
+    async with running() as (server, ask):
+        server.says(answer, closes=True)
+        with pytest.raises(Disconnected):
+            await read(await ask())
+
+
+async def test_a_silent_server_is_left_at_the_moment_that_was_set() -> None:
+    async with running() as (server, ask):
+        server.says(CHUNKED + b"1\r\na\r\n")
+        server.says()
+        response = await ask()
+        assert await response.readany(asyncio.get_running_loop().time() + 10) == b"a"
+        with pytest.raises(Late):
+            await response.readany(asyncio.get_running_loop().time() + 0.05)
+        response.close()
+        await asyncio.wait_for(server.lost.wait(), 10)
+        with pytest.raises(Late):
+            await ask(seconds=0.05)
+
+
+async def test_a_deadline_that_moves_on_needs_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    response = _fed([CHUNKED])
+    loop, made = asyncio.get_running_loop(), []
+    call_at = loop.call_at
+    monkeypatch.setattr(loop, "call_at", lambda *given, **more: made.append(given) or call_at(*given, **more))
+    for _ in range(20):
+        loop.call_soon(response.feed, b"x")
+        assert await response.readany(loop.time() + 60) == b"x"
+    assert len(made) == 1
+    response.close()
+
+
+async def test_who_stops_reading_closes_the_connection_at_once() -> None:
+    async with running() as (server, ask):
+        server.says(CHUNKED + b"1\r\na\r\n")
+        (await ask()).close()
+        await asyncio.wait_for(server.lost.wait(), 10)
+
+
+async def test_what_nobody_reads_is_not_taken_from_the_server() -> None:
+    async with running() as (server, ask):
+        piece = b"%x\r\n%s\r\n" % (65536, b"x" * 65536)
+        server.says(CHUNKED, *[piece] * 1000, b"0\r\n\r\n")
+        response = await ask()
+        before = -1
+        while server.written != before:  # until it writes no more
+            before = server.written
+            await asyncio.sleep(0.2)
+        assert server.written < 32 * 2**20
+        assert response._size < 512 * 1024
+        assert len(await read(response)) == 65536 * 1000
+
+
+async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
+    async with running() as (server, ask):
+        server.says(OK + b"content-length: 1\r\n\r\na" + OK + b"content-length: 1\r\n\r\nb")
+        server.says(OK + b"content-length: 1\r\n\r\nc")
+        assert await read(await ask()) == b"a"
+        assert await read(await ask()) == b"c"
+        assert server.connections == 2
+
+
+async def test_nobody_listens() -> None:
+    pool, where = Pool(), Address("127.0.0.1", 1, is_tls=False, head="/ HTTP/1.1\r\n")
+    with pytest.raises(ConnectionRefusedError):
+        await pool.request(
+            where, b"", None, trust=None, connect=5.0, until=asyncio.get_running_loop().time() + 5
+        )
+
+
+async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def forever(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(loop, "create_connection", forever)
+    where = Address("127.0.0.1", 1, is_tls=False, head="/ HTTP/1.1\r\n")
+    with pytest.raises(ConnectTimeout):
+        await Pool().request(where, b"", None, trust=None, connect=0.01, until=loop.time() + 5)
+    with pytest.raises(Late):
+        await Pool().request(where, b"", None, trust=None, connect=5.0, until=loop.time() + 0.01)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://api.openai.com/v1/responses", ("api.openai.com", 443, True, "/v1/responses")),
+        ("http://[::1]:8080/v1?a=b", ("::1", 8080, False, "/v1?a=b")),
+        ("http://example.com", ("example.com", 80, False, "/")),
+        ("https://us%65r@example.com/", None),
+        ("https://bücher.example/", None),
+        ("https://example.com/a b", None),
+        ("https://example.com:99999/", None),
+        ("ftp://example.com/", None),
+        ("https:///v1", None),
+    ],
+)
+def test_which_urls_are_plain(url: str, expected: tuple[str, int, bool, str] | None) -> None:
+    found = address(url)
+    assert (found and (*found[:3], found.head.split(" ")[0])) == expected
+
+
+def test_a_header_cannot_add_lines_to_a_request() -> None:
+    where = Address("h", 80, is_tls=False, head="/ HTTP/1.1\r\nhost: h\r\n")
+    for bad in ("a\r\nb: c", "a\nb", "a\rb", "a\0b"):
+        assert request_head("POST", where, {"x": bad}, 1) is None
+    assert (
+        request_head("POST", where, {"x": "a"}, 1)
+        == b"POST / HTTP/1.1\r\nhost: h\r\nx: a\r\ncontent-length: 1\r\n\r\n"
+    )
