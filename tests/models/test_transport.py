@@ -95,7 +95,7 @@ async def test_a_retry_is_announced_with_its_reason(acme: Caller, fake_api: Fake
     assert isinstance(notice, Notice)
     assert notice.kind == "retry"
     assert notice.data["attempt"] == 2
-    assert "Try 2 of 3" in notice.text
+    assert "Attempt 2 of 3" in notice.text
 
 
 async def test_attempts_can_be_one(acme: Caller, fake_api: FakeAPI) -> None:

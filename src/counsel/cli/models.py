@@ -11,7 +11,7 @@ from counsel import settings
 from counsel.cli import json_option, output
 from counsel.errors import CounselError, InvalidArgument
 from counsel.models import listing, prices
-from counsel.models.catalog import Catalog, Row, discover
+from counsel.models.catalog import Catalog, Row
 from counsel.types import Model
 
 _ABILITIES = ("vision", "web_search", "tools", "verbosity")
@@ -75,7 +75,8 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
     transport = Transport()
     try:
         answers = await asyncio.gather(
-            *(discover(transport, catalog, provider) for provider in providers), return_exceptions=True
+            *(listing.discover(transport, catalog, provider) for provider in providers),
+            return_exceptions=True,
         )
     finally:
         await transport.close()

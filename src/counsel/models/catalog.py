@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from counsel.agents.definitions import ASKABLE
@@ -20,9 +20,8 @@ from counsel.lazy_dataclass import dataclass
 from counsel.models import catalog_rows as rows_
 from counsel.models import proxies
 from counsel.models.catalog_rows import Rows, fold
-from counsel.models.wires import WIRES
 from counsel.settings import Settings
-from counsel.types import Endpoint, Limits, Model, Provider
+from counsel.types import Endpoint, Model, Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,37 +243,3 @@ class _Endpoint:
 def _with_path(given: str, usual: str) -> str:
     """An address without a path gets the usual one's, so that `http://host:1` and `http://host:1/v1` both do."""
     return given if urlsplit(given).path else given + urlsplit(usual).path
-
-
-class Fetches(Protocol):
-    """The part of the transport that discovery needs."""
-
-    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> Any: ...
-
-
-_MOST_LISTED = 5_000  # models of one server; OpenRouter has some 400
-_LONGEST_ID = 200
-_QUICK = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
-
-
-async def discover(transport: Fetches, catalog: Catalog, provider: str) -> list[Model]:
-    """The models that a server says it has, those of our rows with our facts. The caller keeps them."""
-    endpoint = catalog.endpoint(provider)
-    answer = await transport.get_json(endpoint, WIRES[endpoint.provider.wire].models_path, _QUICK)
-    listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
-    entries = listed[:_MOST_LISTED] if isinstance(listed, list) else ()
-    named = [(_id_of(entry), entry) for entry in entries if isinstance(entry, dict)]
-    return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]
-
-
-def _id_of(entry: dict[str, Any]) -> str:
-    return str(entry.get("id") or entry.get("name") or "")[:_LONGEST_ID].removeprefix("models/")
-
-
-def _window(entry: dict[str, Any]) -> dict[str, int]:
-    """The context window, under the names that OpenRouter, vLLM, LM Studio, Anthropic and Google give it."""
-    names = ("context_length", "max_model_len", "max_context_length", "max_input_tokens", "inputTokenLimit")
-    for name in names:
-        if isinstance(entry.get(name), int) and entry[name] > 0:
-            return {"context": entry[name]}
-    return {}

@@ -8,7 +8,7 @@ from counsel.errors import TimedOut
 from counsel.types import Endpoint, Limits
 
 
-class Clock:
+class Deadlines:
     """When a call, and this try of it, must have done what."""
 
     def __init__(self, limits: Limits, ends: float, endpoint: Endpoint) -> None:

