@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from counsel import settings
-from counsel.agents.overview import roster
 from counsel.caller import Caller
 from counsel.cli import doctor_checks
 from counsel.engine.jobs import tags
+from counsel.overview import roster
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from counsel.configfiles.yaml.read import parse, quick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,13 +12,12 @@ from counsel.agents.codex import skills as codex
 from counsel.agents.cursor import skills as cursor
 from counsel.agents.definitions import WITH_SKILLS, Place
 from counsel.agents.gemini import skills as gemini
+from counsel.agents.skill_scanner import Found, Shelf, SkillFile
+from counsel.configfiles.yaml.block import document
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Scalar, YamlError
 from counsel.skills.check import check_skill
 from counsel.skills.discover import room
 from counsel.skills.frontmatter import read
-from counsel.skills.scanner import Found, Shelf, SkillFile
-from counsel.skills.yaml.block import document
-from counsel.skills.yaml.quick import quick
-from counsel.skills.yaml.reader import Dialect, Mapping, Scalar, YamlError, parse
 from skills import zoo
 
 DIALECTS = (claude.DIALECT, codex.DIALECT, gemini.DIALECT, cursor.DIALECT, Dialect())

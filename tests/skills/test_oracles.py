@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from counsel.agents.skill_format import Skill
 from counsel.skills.discover import list_skills
-from counsel.skills.model import Skill
 from counsel.skills.share import share_skill
 from counsel.skills.unshare import undo_sharing
 from skills import oracles, zoo

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from counsel.agents.definitions import Agent, locate
 from counsel.lazy_dataclass import dataclass
-from counsel.skills.comments import without_comments
 
 if TYPE_CHECKING:  # skills are listed without it
     from counsel.caller import Caller
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:[-+.][\w.]+)?)").fullmatch
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/')  # or a string, which may hold `//`
 _ABOVE = 4  # folders above the program in which its package.json may stand
 
 
@@ -60,6 +60,10 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def without_comments(text: str) -> str:
+    return _COMMENT.sub(lambda token: token[0] if token[0].startswith('"') else " ", text)
 
 
 def inside(value: Any, *keys: str) -> Any:

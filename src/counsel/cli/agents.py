@@ -17,7 +17,7 @@ def agents(verb: str | None, as_json: bool) -> None:  # noqa: ARG001 - `list` is
     Nothing is started: files tell. An agent that is installed and logged in can be asked by its name, as in
     `counsel ask -m codex …`.
     """
-    from counsel.agents.overview import roster
+    from counsel.overview import roster
 
     who = connect.caller()
     found = roster(who)

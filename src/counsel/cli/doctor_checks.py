@@ -310,9 +310,9 @@ def agents(caller: Caller) -> Iterator[Finding]:
 
 def registered(caller: Caller) -> Iterator[Finding]:
     """counsel in the agents' own files, and what of those cannot be read."""
+    from counsel.agents.self_entry import is_ours  # noqa: PLC0415
     from counsel.servers import Servers  # noqa: PLC0415 — the other checks work without it
     from counsel.servers.listing import problem_words  # noqa: PLC0415
-    from counsel.servers.self_entry import is_ours  # noqa: PLC0415
 
     seen = Servers.here(caller.cwd, caller.env).listing()
     ours = [found for found in seen.servers if is_ours(found.server) and found.shadowed_by is None]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents.definitions import WITH_SETUP, Agent, HandsOn, locate
+from counsel.agents.self_entry import NAME, is_ours
 from counsel.agents.server_format import Home, Server
 from counsel.configfiles.write.safewrite import Planned
 from counsel.configfiles.write.undo_log import Operation
@@ -26,7 +27,6 @@ from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified
 from counsel.servers.formats import FORMATS, is_present
 from counsel.servers.listing import Found, problem_words
-from counsel.servers.self_entry import NAME, is_ours
 from counsel.servers.service import Servers
 from counsel.settings import Settings, rows
 

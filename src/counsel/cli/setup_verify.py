@@ -17,10 +17,10 @@ from typing import TypeAlias
 from counsel import reach, untrusted
 from counsel.agents import start_folder, trust
 from counsel.agents.definitions import place
+from counsel.agents.self_entry import NAME
 from counsel.cli.setup_plan import Step
 from counsel.mcp.tools import TOOLS
 from counsel.servers import check as servers_check
-from counsel.servers.self_entry import NAME
 from counsel.servers.service import Servers
 from counsel.types import Json
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counsel.agents.definitions import WITH_SKILLS
+from counsel.agents.skill_format import SCOPES, Skill
 from counsel.cli import json_option, output
 from counsel.cli import name_lists as names
 from counsel.errors import Conflict
-from counsel.skills.model import SCOPES, Listing, Skill
 
 if TYPE_CHECKING:
+    from counsel.skills.discover import Listing
     from counsel.skills.matrix import Row
     from counsel.skills.share import Sharing, Step
     from counsel.skills.show import Shown

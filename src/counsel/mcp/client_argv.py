@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from counsel.agents import self_entry
 from counsel.agents.server_format import Unreadable
-from counsel.servers import self_entry
 from counsel.servers.formats import FORMATS
 
 Argv: TypeAlias = Sequence[str]

@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from counsel.agents import self_entry
 from counsel.agents.definitions import place
 from counsel.configfiles.write.safewrite import Reader
 from counsel.mcp import client_argv
 from counsel.mcp.client_timeouts import Configured, Transport
-from counsel.servers import self_entry
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import Found, listing
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from counsel.agents import self_entry
 from counsel.agents.definitions import AgentName, Place, Scope
 from counsel.agents.references import plain
 from counsel.agents.server_format import Entry, Home, Server, Unreadable, translated
@@ -11,7 +12,7 @@ from counsel.configfiles.edits import MISSING
 from counsel.configfiles.write.safewrite import Reader
 from counsel.errors import CounselError
 from counsel.records import Record
-from counsel.servers import codex_layers, secrets, self_entry
+from counsel.servers import codex_layers, secrets
 from counsel.servers.formats import FORMATS, homes
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from counsel.configfiles.yaml.nodes import Mapping, Scalar, node_text
 from counsel.lazy_dataclass import dataclass
-from counsel.skills.frontmatter import Frontmatter, words
-from counsel.skills.yaml.reader import Mapping, Scalar
+from counsel.skills.frontmatter import Frontmatter
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME = 64
@@ -102,6 +102,6 @@ def _optional(read: Frontmatter) -> list[Finding]:
     if not isinstance(metadata, Mapping) and not (isinstance(metadata, Scalar) and metadata.null):
         mend = "Make it keys and values: Codex refuses anything else."
         findings.append(
-            Finding("metadata", ok=False, words=f"metadata is {words(metadata)[:40]!r}", mend=mend)
+            Finding("metadata", ok=False, words=f"metadata is {node_text(metadata)[:40]!r}", mend=mend)
         )
     return findings

@@ -6,30 +6,32 @@ import importlib
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, cast
 
 from counsel import reach
 from counsel.agents.definitions import WITH_SKILLS, Place, place
+from counsel.agents.skill_format import SCOPES, Skill, SkillFormat
+from counsel.agents.skill_scanner import Shelf
 from counsel.errors import InvalidArgument
+from counsel.lazy_dataclass import dataclass
 from counsel.skills.drift import with_drift
-from counsel.skills.model import SCOPES, Listing, Skill
-from counsel.skills.scanner import Shelf
 
 
-class Room(Protocol):
-    """What every `agents/*/skills.py` offers."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    skills: tuple[Skill, ...]
+    problems: tuple[str, ...] = ()  # folders and settings that could not be read
 
-    def skills(self, place: Place, shelf: Shelf) -> list[Skill]: ...
-    def user_folder(self, place: Place) -> Path: ...
-    def project_folder(self, place: Place) -> Path: ...
+    def as_dict(self) -> dict[str, Any]:
+        return {"skills": [skill.as_dict() for skill in self.skills], "problems": list(self.problems)}
 
 
-def room(agent: str) -> Room:
+def room(agent: str) -> SkillFormat:
     if agent not in WITH_SKILLS:
         raise InvalidArgument(
             f"unknown agent {agent!r}.", hint=f"Agents: {', '.join(WITH_SKILLS)}.", agent=agent
         )
-    return cast("Room", importlib.import_module(f"counsel.agents.{agent}.skills"))
+    return cast(SkillFormat, importlib.import_module(f"counsel.agents.{agent}.skills"))
 
 
 def list_skills(

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from counsel.skills.model import Skill
+from counsel.agents.skill_format import Skill
 
 MOST_FILES = 2_000
 MOST_BYTES = 16_000_000

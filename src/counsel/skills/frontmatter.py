@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError, node_text
+from counsel.configfiles.yaml.read import parse
 from counsel.lazy_dataclass import dataclass
-from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 FORGIVING = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)
 _LINE = re.compile(r"[ \t]*([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)$")
@@ -25,24 +26,14 @@ class Frontmatter:
 
     def text(self, key: str) -> str:
         """A field as one text; lists are joined with commas."""
-        return words(self.fields.get(key))
+        return node_text(self.fields.get(key))
 
     def list(self, key: str) -> tuple[str, ...]:
         """A field that is a list, or text with commas or spaces outside brackets."""
         node = self.fields.get(key)
         if isinstance(node, list):
-            return tuple(words(item) for item in node)
-        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", words(node)))
-
-
-def words(node: Node | None) -> str:
-    if isinstance(node, Scalar):
-        return "" if node.null else node.text.strip()
-    if isinstance(node, list):
-        return ", ".join(filter(None, map(words, node)))
-    if isinstance(node, Mapping):
-        return ", ".join(f"{key}: {words(value)}" for key, value in node.items.items())
-    return ""
+            return tuple(node_text(item) for item in node)
+        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", node_text(node)))
 
 
 def read(text: str) -> Frontmatter:
@@ -96,7 +87,7 @@ def _lines(header: str) -> dict[str, Node]:
             key = found[1]
             fields[key] = Scalar(_unquoted((found[2] or "").strip()), plain=False)
         elif key and line.strip():
-            before = words(fields[key])
+            before = node_text(fields[key])
             fields[key] = Scalar(f"{before} {line.strip()}".strip(), plain=False)
     return fields
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from counsel.agents.definitions import WITH_SKILLS
+from counsel.agents.skill_format import Skill
 from counsel.lazy_dataclass import dataclass
 from counsel.skills.drift import drifted, grouped
-from counsel.skills.model import Skill
 
 Cell: TypeAlias = Literal["own", "shared", "disabled", "untrusted", "refused", "missing"]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from counsel.agents.definitions import AGENTS, WITH_SKILLS, Place
+from counsel.agents.skill_format import Skill
 from counsel.errors import Conflict, InvalidArgument
 from counsel.lazy_dataclass import dataclass
-from counsel.skills.discover import list_skills, room, standing
+from counsel.skills.discover import Listing, list_skills, room, standing
 from counsel.skills.drift import drifted, folder_digest
-from counsel.skills.model import Listing, Skill
 from counsel.skills.show import named
 from counsel.skills.undo_log import Deed, Journal, new_id, restore
 

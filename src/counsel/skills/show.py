@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from counsel.agents.skill_format import Skill
+from counsel.agents.skill_scanner import Shelf
 from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.skills.check import Finding, check_skill
-from counsel.skills.discover import list_skills
+from counsel.skills.discover import Listing, list_skills
 from counsel.skills.drift import files_of
 from counsel.skills.frontmatter import Frontmatter, read
-from counsel.skills.model import Listing, Skill
-from counsel.skills.scanner import Shelf
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
 from counsel.agents.definitions import Place
 from counsel.agents.server_format import Home, filled, there
+from counsel.agents.skill_scanner import Shelf
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
-from counsel.skills.scanner import Shelf
 
 _HANDED = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counsel.agents.definitions import Place
-from counsel.skills.model import Root
-from counsel.skills.scanner import SKILL_FILE, Shelf, real_path
+from counsel.agents.skill_format import Root
+from counsel.agents.skill_scanner import SKILL_FILE, Shelf, real_path
 
 _FOLDER_SOURCES = ("directory", "file")  # no set: what is looked up may be any JSON
 

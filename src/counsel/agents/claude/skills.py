@@ -15,10 +15,10 @@ from typing import Any
 from counsel import reach
 from counsel.agents.claude.plugins import plugin_roots
 from counsel.agents.definitions import Place
-from counsel.skills.frontmatter import words
-from counsel.skills.model import Root, Skill
-from counsel.skills.scanner import SKILL_FILE, Found, Shape, Shelf, SkillFile
-from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
+from counsel.agents.skill_format import Root, Skill
+from counsel.agents.skill_scanner import SKILL_FILE, Found, Shape, Shelf, SkillFile
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError, node_text
+from counsel.configfiles.yaml.read import parse
 
 AGENT = "claude"
 LARGEST = 1_000_000  # bytes; a larger SKILL.md is not loaded
@@ -101,7 +101,7 @@ def _skill(root: Root, one: Found, shelf: Shelf, *, direct: bool) -> Skill:
     name = (_text(fields.get("name")) or folder) if direct else folder
     if root.plugin:
         name = f"{root.prefix}:{plain_name(name)}"
-    description = _text(fields.get("description")) or words(fields.get("when_to_use"))
+    description = _text(fields.get("description")) or node_text(fields.get("when_to_use"))
     skill = Skill(
         AGENT,
         root.scope,

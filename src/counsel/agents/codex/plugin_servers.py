@@ -9,9 +9,9 @@ from typing import Any
 from counsel.agents.codex.plugins import Plugin, enabled_plugins, manifest_file
 from counsel.agents.definitions import Place
 from counsel.agents.server_format import Home
+from counsel.agents.skill_scanner import Shelf
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
-from counsel.skills.scanner import Shelf
 
 
 def homes(place: Place, reader: Reader, config: dict[str, Any]) -> Iterator[Home]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counsel.agents.definitions import Place
-from counsel.skills.model import Root
-from counsel.skills.scanner import Shelf
+from counsel.agents.skill_format import Root
+from counsel.agents.skill_scanner import Shelf
 
 MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 

@@ -11,11 +11,12 @@ from typing import Any
 from counsel import reach
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.agents.definitions import Place
+from counsel.agents.skill_format import Root, Skill
+from counsel.agents.skill_scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
 from counsel.configfiles import document
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
+from counsel.configfiles.yaml.read import parse
 from counsel.errors import ConfigInvalid
-from counsel.skills.model import Root, Skill
-from counsel.skills.scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
-from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
 
 AGENT = "codex"
 ADMIN = Path("/etc/codex/skills")

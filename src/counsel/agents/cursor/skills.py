@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from counsel.agents.definitions import Place
-from counsel.skills.model import Root, Scope, Skill
-from counsel.skills.scanner import Found, Shape, Shelf
-from counsel.skills.yaml.reader import Dialect, Mapping, Node, Scalar, YamlError, parse
+from counsel.agents.skill_format import Root, Scope, Skill
+from counsel.agents.skill_scanner import Found, Shape, Shelf
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
+from counsel.configfiles.yaml.read import parse
 
 AGENT = "cursor"
 FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in several, the first is used

@@ -11,9 +11,10 @@ from typing import Any
 
 from counsel.agents.definitions import AGENTS, Place, locate
 from counsel.agents.detect import inside
-from counsel.skills.model import Root, Skill
-from counsel.skills.scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
-from counsel.skills.yaml.reader import Dialect, Mapping, Scalar, YamlError, parse
+from counsel.agents.skill_format import Root, Skill
+from counsel.agents.skill_scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Scalar, YamlError
+from counsel.configfiles.yaml.read import parse
 
 AGENT = "gemini"
 TWO_LEVELS = Shape(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)
@@ -101,7 +102,7 @@ def _settings(path: Path, shelf: Shelf) -> dict[str, Any]:
         text = settings_text(path)
         if "//" not in text and "/*" not in text:
             return shelf.json(path)
-        from counsel.skills.comments import without_comments  # noqa: PLC0415 - rare
+        from counsel.agents.detect import without_comments  # noqa: PLC0415 - rare
 
         found = json.loads(without_comments(text))
     except (FileNotFoundError, NotADirectoryError):

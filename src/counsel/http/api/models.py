@@ -22,7 +22,7 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
         return await asyncio.to_thread(_models, settings, request.query_params.get("provider"))
 
     async def agents(_: Request) -> Any:
-        from counsel.agents.overview import roster
+        from counsel.overview import roster
 
         caller = Caller("http", cwd=Path.cwd(), settings=settings)
         return {"agents": await asyncio.to_thread(roster, caller)}

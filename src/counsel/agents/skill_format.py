@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from counsel.lazy_dataclass import dataclass
+if TYPE_CHECKING:
+    from counsel.agents.definitions import Place
+    from counsel.agents.skill_scanner import Shelf
 
 Scope: TypeAlias = Literal["project", "user", "plugin", "admin", "system"]
 SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "admin", "system")
@@ -80,10 +82,9 @@ class Root(NamedTuple):
     prefix: str = ""  # what a plugin puts before its skills' names
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    skills: tuple[Skill, ...]
-    problems: tuple[str, ...] = ()  # folders and settings that could not be read
+class SkillFormat(Protocol):
+    """What every `agents/*/skills.py` offers."""
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"skills": [skill.as_dict() for skill in self.skills], "problems": list(self.problems)}
+    def skills(self, place: Place, shelf: Shelf) -> list[Skill]: ...
+    def user_folder(self, place: Place) -> Path: ...
+    def project_folder(self, place: Place) -> Path: ...

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from counsel.skills.yaml.flow import Flow
-from counsel.skills.yaml.nodes import DEEPEST, NULL, Dialect, Mapping, Node, Scalar, YamlError
+from counsel.configfiles.yaml.flow import Flow
+from counsel.configfiles.yaml.nodes import DEEPEST, NULL, Dialect, Mapping, Node, Scalar, YamlError
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 ODD = "\0"  # begins the name that stands for a key which is no text

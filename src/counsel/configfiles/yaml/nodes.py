@@ -45,3 +45,14 @@ Node: TypeAlias = Scalar | Mapping | list["Node"]
 
 NULL = Scalar("")
 DEEPEST = 64
+
+
+def node_text(node: Node | None) -> str:
+    """A node as one line; lists and mappings are joined with commas."""
+    if isinstance(node, Scalar):
+        return "" if node.null else node.text.strip()
+    if isinstance(node, list):
+        return ", ".join(filter(None, map(node_text, node)))
+    if isinstance(node, Mapping):
+        return ", ".join(f"{key}: {node_text(value)}" for key, value in node.items.items())
+    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from counsel.skills.yaml.nodes import DEEPEST, NULL, Dialect, Mapping, Node, Scalar, YamlError
+from counsel.configfiles.yaml.nodes import DEEPEST, NULL, Dialect, Mapping, Node, Scalar, YamlError
 
 _ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r",

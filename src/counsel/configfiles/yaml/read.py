@@ -1,13 +1,41 @@
-"""Most headers are lines of `key: words`, one level of `  key: words` below a key, and simple quotes.
+"""As much YAML as frontmatter needs, for reading only: nothing is built or run.
 
-They are read here, ten times faster than by the whole reader, and only when no dialect could read them differently.
+It reads block and flow collections, plain, quoted and block scalars, anchors, tags (kept as text, never acted on) and
+comments, and refuses what the clients' parsers refuse. Where those parsers differ, a `Dialect` has a switch: the goal is
+not to read all YAML, but to know how each agent reads a file.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from counsel.skills.yaml.nodes import Mapping, Node, Scalar, YamlError
+from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
+
+
+def parse(text: str, dialect: Dialect = Dialect()) -> Node:  # noqa: B008 - frozen
+    """The document as nodes, or `YamlError`. Nodes are shared between callers: do not change them."""
+    outcome = _outcome(text.strip("\n"), dialect)
+    if isinstance(outcome, YamlError):
+        raise YamlError(*outcome.args)  # a new one: the cached one must not collect tracebacks
+    return outcome
+
+
+@lru_cache(maxsize=4096)  # the same file is read for several agents
+def _outcome(text: str, dialect: Dialect) -> Node | YamlError:
+    if outcome := quick(text):
+        return outcome
+    from counsel.configfiles.yaml.block import document  # noqa: PLC0415 - many lists never need it
+
+    try:
+        return document(text, dialect)
+    except YamlError as error:
+        return error
+
+
+# ── the quick path ───────────────────────────────────────────────────────────────────────────────────
+# Most headers are lines of `key: words`, one level of `  key: words` below a key, and simple quotes. They are read here,
+# ten times faster than by the whole reader, and only when no dialect could read them differently.
 
 # Words begin with a letter or digit; what could be a line break or a control character to some dialect is left out.
 _WORDS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ufffe\uffff"
