@@ -28,8 +28,8 @@ LAYERS = (
     {"askmodel", "http"},
     {"cli"},
 )
-# Modules at the root that are interfaces themselves.
-ENTRIES = {"counsel.api", "counsel.__main__"}
+# Modules at the root that are interfaces themselves, or sit directly below them.
+ENTRIES = {"counsel.api", "counsel.__main__", "counsel.overview"}
 # Imports against the direction, each with its reason. A line that is no longer needed fails the test.
 ALLOWED = {
     (
@@ -43,8 +43,6 @@ ALLOWED = {
 
 # Being removed (issue 12): package → package.
 BEING_REMOVED = {
-    ("agents", "skills"),
-    ("agents", "servers"),
     ("engine.store", "engine"),
     ("mcp", "daemon"),
     (ROOT, "front"),

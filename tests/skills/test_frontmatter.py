@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from counsel.configfiles.yaml.read import parse, quick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from counsel.agents.gemini import skills as gemini
 from counsel.agents.skill_scanner import Found, Shelf, SkillFile
 from counsel.configfiles.yaml.block import document
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Scalar, YamlError
+from counsel.configfiles.yaml.read import parse, quick
 from counsel.skills.check import check_skill
 from counsel.skills.discover import room
 from counsel.skills.frontmatter import read
