@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from fake import FakeAPI, FakeProcess
+from support.stdio_client import daemon_pid, gone
 
 # The time of one example says how busy the machine is.
 settings.register_profile("counsel", deadline=None)
@@ -32,6 +33,16 @@ def fake_process() -> Iterator[FakeProcess]:
     """The same in a process of its own, for tests that drive real CLIs and daemons."""
     with FakeProcess() as fake:
         yield fake
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Path]:
+    """A COUNSEL_HOME whose daemon ends with the test."""
+    (tmp_path / "home").mkdir()
+    yield tmp_path / "home"
+    if (pid := daemon_pid(tmp_path / "home")) is not None:
+        os.kill(pid, signal.SIGKILL)
+        await gone(tmp_path / "home")
 
 
 CLIENTS = Path(__file__).parent.parent / ".cache" / "clients" / "node_modules" / ".bin"

@@ -16,8 +16,8 @@ from counsel.caller import Caller
 from counsel.engine.engine import open_engine
 from counsel.errors import Conflict
 from counsel.requests import ChatRequest
-from doors.window import Window
 from fake import FakeAPI, FakeProcess
+from support.stdio_client import Window
 from test_requirements import exists
 
 ROOT = Path(__file__).parent.parent

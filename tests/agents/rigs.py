@@ -146,7 +146,7 @@ def gemini(fake: FakeAPI, tmp: Path) -> Rig:
 def cursor(fake: FakeAPI, tmp: Path) -> Rig:
     home, project, programs = tmp / "home", tmp / "project", tmp / "bin"
     env = _base("cursor", fake, home, project, programs)
-    stand_in = Path(__file__).with_name("stand_in_cursor.py")
+    stand_in = Path(__file__).with_name("fake_cursor.py")
     script(programs / "cursor-agent", f'exec "{sys.executable}" -I -S "{stand_in}" "$@"')
     env |= {"STAND_IN_URL": fake.v1, "CURSOR_API_KEY": KEY}
     writes = {"name": "write", "arguments": {"path": str(project / "touched")}}

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
-from configfiles.generated import Made, json_documents, toml_documents
+from configfiles.generated_documents import Made, json_documents, toml_documents
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put, alike, intended, lookup
 from counsel.configfiles.json import read

@@ -51,7 +51,7 @@ def suite(name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    command = [sys.executable, str(Path(__file__).parent / "served.py")]
+    command = [sys.executable, str(Path(__file__).parent / "serve_with_token.py")]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin
     assert process.stdout

@@ -22,7 +22,7 @@ import pytest
 
 from counsel.front.launcher import Link
 from fake import FakeProcess
-from faults.test_kill import environment
+from faults.test_killed_processes import environment
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 

@@ -30,8 +30,8 @@ from counsel.caller import Caller
 from counsel.daemon.rpc_client import RemoteEngine, connect
 from counsel.errors import Internal
 from counsel.requests import ChatRequest
-from doors.window import daemon_pid
 from fake import FakeProcess
+from support.stdio_client import daemon_pid
 
 WORKER = Path(__file__).with_name("turns_worker.py")
 SECONDS = float(os.environ.get("COUNSEL_STRESS_SECONDS", "25"))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from doors.processes import log_of, resident
+from support.processes import log_of, resident
 
 GROWTH = 80  # MiB over a whole run
 LARGEST_ANSWER = 200_000  # bytes

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doors.processes import TOKEN, Http, read_all, serve
 from fuzz.effort import fuzz
 from fuzz.inputs import CUTS, TEXT, documents, pieces
 from fuzz.oracle import check_answer, unharmed
+from support.processes import TOKEN, Http, read_all, serve
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pytest
 
-from servers import clients
+from servers import real_clients
 from servers.conftest import World
 
 WRITER = Path(__file__).parent / "writer.py"
@@ -96,13 +96,13 @@ def test_sixteen_writers_of_ours_lose_nothing(world: World) -> None:
 @pytest.mark.client
 def test_ours_and_the_real_claude_write_at_once(world: World) -> None:
     """16 at once on one ~/.claude.json: 4 are `claude mcp add`, which takes the same lock."""
-    clients.program("claude")
-    clients.ask(world.home, world.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
+    real_clients.program("claude")
+    real_clients.ask(world.home, world.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
     theirs = [
         subprocess.Popen(
-            [clients.program("claude"), "mcp", "add", "-s", "user", f"claude-{number}", "--", "echo"],
+            [real_clients.program("claude"), "mcp", "add", "-s", "user", f"claude-{number}", "--", "echo"],
             cwd=world.project,
-            env=clients.environment(world.home),
+            env=real_clients.environment(world.home),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counsel.agents.server_format import Server
-from servers import clients
+from servers import real_clients
 from servers.conftest import QUICK, World, golden
 from servers.test_golden import HTTP, PLAIN, SSE, STDIO
 
@@ -110,7 +110,7 @@ def test_what_breaks_opencode_is_a_problem(real: bool, entry: dict[str, object],
     assert (problem["agent"], problem["name"]) == ("opencode", "x")
     if real:
         with pytest.raises(AssertionError, match="Configuration is invalid"):
-            clients.ask(world.home, world.project, "opencode", "debug", "config", **QUIET)
+            real_clients.ask(world.home, world.project, "opencode", "debug", "config", **QUIET)
 
 
 def test_opencodes_form_can_be_pasted(world: World, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_opencode_connects_to_what_we_write(world: World, tiny_port: int) -> Non
         remote = ("--url", f"http://127.0.0.1:{tiny_port}/mcp", "-H", "X-One: 1")
         world.counsel("add", f"{scope}-http", "-a", "opencode", *where, *remote)
     world.counsel("disable", "user-http", "-a", "opencode")
-    said = clients.ask(world.home, world.project, "opencode", "mcp", "list", FROM="there", **QUIET)
+    said = real_clients.ask(world.home, world.project, "opencode", "mcp", "list", FROM="there", **QUIET)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", said)
     found = dict(re.findall(r"[✓○✗] (\S+) (\w+)", plain))
     assert found == {
@@ -143,6 +143,6 @@ def test_opencode_connects_to_what_we_write(world: World, tiny_port: int) -> Non
         "project-stdio": "connected",
         "project-http": "connected",
     }
-    config = clients.ask(world.home, world.project, "opencode", "debug", "config", FROM="there", **QUIET)
+    config = real_clients.ask(world.home, world.project, "opencode", "debug", "config", FROM="there", **QUIET)
     held = json.loads(config[config.index("{") :])["mcp"]["project-stdio"]
     assert held["command"] == [sys.executable, str(QUICK)]

@@ -14,7 +14,7 @@ import pytest
 from counsel import cli
 from counsel.agents.claude import skills as claude
 from counsel.agents.codex import skills as codex
-from skills.zoo import plain, write
+from skills.sample_skills import plain, write
 
 
 @dataclass(frozen=True)

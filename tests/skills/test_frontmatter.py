@@ -18,15 +18,15 @@ from counsel.configfiles.yaml.read import parse, quick
 from counsel.skills.check import check_skill
 from counsel.skills.discover import room
 from counsel.skills.frontmatter import read
-from skills import zoo
+from skills import sample_skills
 
 DIALECTS = (claude.DIALECT, codex.DIALECT, gemini.DIALECT, cursor.DIALECT, Dialect())
 
 # Pieces that meet in headers, glued by chance; and plain noise.
 PIECES = st.sampled_from(
     [
-        *zoo.VALUES,
-        *zoo.KEYS,
+        *sample_skills.VALUES,
+        *sample_skills.KEYS,
         "---",
         "...",
         "\n",
@@ -78,7 +78,9 @@ class OneFile(Shelf):
 def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     for agent in WITH_SKILLS:
-        found = room(agent).skills(Place(zoo.Path("/home/u"), {}, zoo.Path("/nowhere")), OneFile(data))
+        found = room(agent).skills(
+            Place(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")), OneFile(data)
+        )
         assert found, agent
         assert all(skill.accepted or skill.notes for skill in found)
         assert all(isinstance(note.words, str) for skill in found for note in skill.notes)
@@ -89,7 +91,7 @@ def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
 def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
     for agent in WITH_SKILLS:
         assert room(agent).skills(
-            Place(zoo.Path("/home/u"), {}, zoo.Path("/nowhere")), OneFile(b"---\n" + data)
+            Place(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")), OneFile(b"---\n" + data)
         )
 
 
@@ -99,7 +101,7 @@ def test_the_forgiving_reader_never_gives_up(text: str) -> None:
     found = read(text)
     assert all(isinstance(found.text(key), str) for key in found.fields)
     assert all(isinstance(word, str) for word in found.list("allowed-tools"))
-    check_skill(found, zoo.Path("/x/folder"))
+    check_skill(found, sample_skills.Path("/x/folder"))
     if not found.present:
         assert (
             found.body.strip()

@@ -12,9 +12,9 @@ import pytest
 
 from counsel.agents.definitions import WITH_SKILLS
 from counsel.skills.discover import list_skills
-from skills import zoo
+from skills import sample_skills
 from skills.conftest import House
-from skills.zoo import plain, variants, write
+from skills.sample_skills import plain, variants, write
 
 
 def test_an_empty_home_has_no_skills(house: House) -> None:
@@ -89,8 +89,8 @@ def test_bad_usage_is_exit_2_and_says_what(house: House, arguments: tuple[str, .
 
 
 def test_no_skill_is_lost_however_broken_its_neighbours(house: House) -> None:
-    zoo.texts(house.home / ".claude" / "skills")
-    zoo.texts(house.home / ".agents" / "skills")
+    sample_skills.texts(house.home / ".claude" / "skills")
+    sample_skills.texts(house.home / ".agents" / "skills")
     found = house.run("list", "--json").json["skills"]
     for agent, folder in {
         "claude": ".claude",
@@ -104,14 +104,14 @@ def test_no_skill_is_lost_however_broken_its_neighbours(house: House) -> None:
             for one in found
             if one["agent"] == agent and str(base) in one["path"]
         }
-        assert listed == set(zoo.TEXTS), agent
+        assert listed == set(sample_skills.TEXTS), agent
     assert all(one["problems"] for one in found if not one["accepted"])
 
 
 def test_why_not_is_said_in_words(house: House) -> None:
     for name in ("bom", "long-name", "no-description", "unclosed", "colon-in-description", "huge"):
-        house.skill("~/.claude", name, zoo.TEXTS[name])  # type: ignore[arg-type]
-        house.skill("~/.agents", name, zoo.TEXTS[name])  # type: ignore[arg-type]
+        house.skill("~/.claude", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
+        house.skill("~/.agents", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
     found = house.run("list", "--json").json["skills"]
     why = {
         (one["agent"], Path(one["path"]).parent.name): " ".join(one["problems"])
@@ -141,8 +141,8 @@ def test_duplicates_name_the_one_that_is_used(house: House) -> None:
 
 def test_links_and_loops_and_pipes(house: House, tmp_path: Path) -> None:
     for folder in (".claude", ".agents"):
-        zoo.shapes(house.home / folder / "skills", tmp_path / f"outside{folder}")
-        zoo.pipe(house.home / folder / "skills")
+        sample_skills.shapes(house.home / folder / "skills", tmp_path / f"outside{folder}")
+        sample_skills.pipe(house.home / folder / "skills")
     found = house.run("list", "--json").json["skills"]
     assert {one["agent"] for one in found} == set(WITH_SKILLS)
     pipes = [one for one in found if one["path"].endswith("pipe/SKILL.md")]

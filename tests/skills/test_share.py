@@ -8,7 +8,7 @@ import pytest
 
 from counsel.skills import share
 from skills.conftest import House
-from skills.zoo import plain, write
+from skills.sample_skills import plain, write
 
 
 def tree(top: Path) -> dict[str, str]:

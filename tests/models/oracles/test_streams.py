@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.shapes import SHAPES, Shape
+from models.vendor_responses import SHAPES, Shape
 
 pytestmark = [
     pytest.mark.oracle,

@@ -1,0 +1,107 @@
+"""What COUNSEL_HOME/.env holds is counsel's alone: no agent that it starts gets any of it, whichever way the call came in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.rigs import script
+from counsel import settings
+from counsel.agents import environment
+from counsel.caller import Caller, here
+from counsel.daemon.rpc_server import caller_from_json, caller_to_json
+from counsel.engine.engine import open_engine
+from counsel.http import app
+from support.stdio_client import Window, daemon_pid
+
+OWN = {
+    "OPENAI_API_KEY": "sk-counsels-own-0000",
+    "ANTHROPIC_API_KEY": "sk-ant-counsels-own-0000",
+    "COUNSEL_TOKEN": "its-token",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home whose `cursor-agent` writes down what it got."""
+    (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in OWN.items()))
+    (tmp_path / "bin").mkdir()
+    script(
+        tmp_path / "bin" / "cursor-agent",
+        f'env > "{tmp_path}/seen.$$"; mv "{tmp_path}/seen.$$" "{tmp_path}/seen"',
+    )
+    yield tmp_path
+    if (pid := daemon_pid(tmp_path)) is not None:
+        os.kill(pid, signal.SIGKILL)
+
+
+def env(home: Path) -> dict[str, str]:
+    path = f"{home / 'bin'}:/usr/bin:/bin"
+    kept = {"PATH": path, "HOME": str(home), "COUNSEL_HOME": str(home), "COUNSEL_DAEMON_IDLE_SECONDS": "3"}
+    return {**kept, "CURSOR_API_KEY": "the-callers-own", "COUNSEL_MAX_ATTEMPTS": "1"}
+
+
+def check(home: Path) -> None:
+    seen = (home / "seen").read_text()
+    assert "CURSOR_API_KEY=the-callers-own" in seen
+    assert not [value for value in OWN.values() if value in seen]
+
+
+@pytest.mark.parametrize("way", [(), ("--standalone",)])
+async def test_the_command_line_hands_no_key_of_counsels_to_an_agent(
+    way: tuple[str, ...], home: Path
+) -> None:
+    asking = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "counsel", "ask", *way, "-m", "cursor", "hello"),
+        env=env(home),
+        cwd=home,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    await asyncio.wait_for(asking.communicate(), 60)
+    check(home)
+
+
+@pytest.mark.parametrize("way", [(), ("--standalone",)])
+async def test_a_window_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...], home: Path) -> None:
+    command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude", *way]
+    async with Window(home, command=command, **env(home)) as window:
+        await window.initialize(name="claude-code")
+        await window.call("askModel", model="cursor", prompt="hello")
+    check(home)
+
+
+async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path) -> None:
+    engine = await open_engine(home)
+    met: list[Caller] = []
+    engine.meet = met.append  # type: ignore[method-assign]
+    try:
+        door = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
+        await door.close()
+    finally:
+        await engine.close()
+    assert met[0].env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]  # counsel itself has it
+    assert not [value for value in OWN.values() if value in environment.of(met[0], "cursor").values()]
+
+
+def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
+    """The ask-service and every program with the client go this way."""
+    sent = caller_to_json(here("test", env(home), home))
+    assert not [value for value in OWN.values() if value in str(sent)]
+    caller = caller_from_json(sent)
+    assert caller.env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]
+    given = environment.of(caller, "cursor")
+    assert given["CURSOR_API_KEY"] == "the-callers-own"
+    assert not [value for value in OWN.values() if value in given.values()]
+
+
+def test_a_key_that_is_the_callers_own_goes_along(home: Path) -> None:
+    caller = caller_from_json(caller_to_json(here("test", {**env(home), "OPENAI_API_KEY": "sk-mine"}, home)))
+    assert environment.of(caller, "cursor")["OPENAI_API_KEY"] == "sk-mine"

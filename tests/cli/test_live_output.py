@@ -1,0 +1,177 @@
+"""An answer on its way to stdout: what becomes void is never taken for the answer, in a pipe or on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from counsel.cli.consensus import Board
+from counsel.cli.live_output import Telling
+from counsel.requests import JobEvent
+from fake import FakeProcess
+from support.stdio_client import SHORT_LIVED, kill_daemon
+
+ANSWER = "good1 good2 good3"
+VOID = "claude-sonnet-4-5-20250929 is asked now, and what gpt-5 had said is void: PROVIDER_UNAVAILABLE: "
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, fake_process: FakeProcess) -> Start:
+    """`counsel` in a process of its own. gpt-5 fails behind its second word, when `fail` is opened; Claude answers."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        **SHORT_LIVED,
+        "COUNSEL_AUTO_ORDER": "gpt-5,sonnet",
+        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
+        "OPENAI_BASE_URL": fake_process.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
+        "ANTHROPIC_BASE_URL": fake_process.url,
+    }
+    broken = {"text": "void1 void2 void3", "error": "overloaded", "error_after": 2}
+    fake_process.script(**broken, gate="fail", gate_after=1, model="gpt-5")
+    fake_process.script(text=ANSWER, model="claude")
+
+    def run(
+        *arguments: str, way: tuple[str, ...] = ("--standalone",), **streams: int
+    ) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", "counsel", *arguments, *way]
+        return subprocess.Popen(argv, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, **streams)
+
+    return run
+
+
+def until(source: int, words: bytes) -> bytes:
+    seen = b""
+    while words not in seen:
+        chunk = os.read(source, 65536)
+        assert chunk, seen
+        seen += chunk
+    return seen
+
+
+def rest(source: int) -> bytes:
+    seen = b""
+    try:
+        while chunk := os.read(source, 65536):
+            seen += chunk
+    except OSError:  # Linux' way to say that the other side of a terminal has closed
+        pass
+    return seen
+
+
+def test_a_pipe_gets_the_answer_alone(start: Start, fake_process: FakeProcess) -> None:
+    asked = start("ask", "hello", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    fake_process.wait_for(deltas=1)
+    fake_process.open_gate("fail")
+    out, err = asked.communicate(timeout=60)
+    assert (asked.returncode, out.decode()) == (0, f"{ANSWER}\n")
+    assert err.decode().count(VOID) == 1
+
+
+def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(start: Start, fake_process) -> None:
+    asked = start("ask", "hello", "--stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert asked.stdout is not None
+    live = until(asked.stdout.fileno(), b"void1")
+    fake_process.open_gate("fail")
+    out, err = asked.communicate(timeout=60)
+    void, mark, answer = (live + out).decode().removesuffix("\n").split("\n")
+    assert (void, answer) == ("void1 void2 ", ANSWER)
+    assert mark.startswith(f"[{VOID}")
+    assert err.decode().count(VOID) == 1
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["one-terminal", "stderr-elsewhere"])
+def test_on_a_terminal_a_line_marks_what_is_void(start: Start, fake_process, elsewhere: bool) -> None:
+    master, slave = pty.openpty()
+    asked = start("ask", "hello", stdout=slave, stderr=subprocess.PIPE if elsewhere else slave)
+    os.close(slave)
+    seen = until(master, b"void1")
+    fake_process.open_gate("fail")
+    lines = (seen + rest(master)).decode().replace("\r\x1b[2K", "").split("\r\n")
+    asked.communicate(timeout=60)
+    os.close(master)
+    assert asked.returncode == 0
+    marks = [at for at, line in enumerate(lines) if VOID in line]
+    assert len(marks) == 1
+    assert lines[marks[0] - 1].strip() == "void1 void2"
+    assert lines[marks[0] + 1] == ANSWER
+
+
+@pytest.mark.slow
+def test_words_of_a_daemon_that_was_killed_are_marked_and_nothing_is_wiped_away(
+    start: Start, fake_process: FakeProcess, tmp_path: Path
+) -> None:
+    fake_process.reset()
+    fake_process.script(text="void1 void2 void3", hang_after=2)
+    fake_process.script(text=ANSWER)
+    master, slave = pty.openpty()
+    asked = start("ask", "hello", "-m", "gpt-5", way=(), stdout=slave, stderr=slave)
+    os.close(slave)
+    seen = until(master, b"void2")
+    kill_daemon(tmp_path / "home")
+    lines = (seen + rest(master)).decode().split("void1", 1)[1].split("\r\n")
+    asked.communicate(timeout=60)
+    os.close(master)
+    assert asked.returncode == 0
+    assert lines[0] == " void2 "
+    assert "is void" in lines[1]
+    assert lines[2].endswith(ANSWER)
+
+
+def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(start: Start, fake_process) -> None:
+    asked = start("ask", "hello", "-m", "gpt-5", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    fake_process.open_gate("fail")
+    out, err = asked.communicate(timeout=60)
+    assert (asked.returncode, out) == (1, b"")
+    (line,) = [line for line in err.decode().splitlines() if "is kept: counsel jobs" in line]
+    job = line.split("counsel jobs ")[1].split()[0]
+    shown = start("jobs", job, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = shown.communicate(timeout=60)
+    assert (shown.returncode, out) == (1, b"void1 void2 \n")
+    assert b"overloaded" in err
+
+
+async def events(*said: tuple[str, int]) -> AsyncIterator[JobEvent]:
+    for text, offset in said:
+        yield JobEvent(1, 0.0, "text", "0", {"text": text, "offset": offset})
+
+
+@pytest.mark.parametrize(
+    ("said", "out"),
+    [
+        ([("one ", 0), ("two", 4)], "one two\n"),
+        ([("one ", 0), ("one two", 0)], "one two\n"),  # told again, as far as it was
+        ([("one t", 0), ("on", 0), ("e two", 2)], "one two\n"),
+        (
+            [("uno ", 0), ("one two", 0)],
+            "uno \n[the call was repeated, and what stands above is void]\none two\n",
+        ),
+        ([("uno", 0)], "uno\n[the call was repeated, and what stands above is void]\none two\n"),
+        ([], "one two\n"),
+    ],
+)
+def test_what_is_written_is_the_answer_or_marked(said, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    telling = Telling(stream=True)
+    asyncio.run(telling.hear(events(*said)))
+    telling.end("one two")
+    assert capsys.readouterr().out == out
+
+
+def test_a_column_of_a_consensus_forgets_what_is_void() -> None:
+    board = Board()
+    board.hear(JobEvent(1, 0.0, "model_started", "0", {"model": "claude", "phase": "initial"}))
+    board.hear(JobEvent(1, 0.0, "text", "0", {"text": "I look. It sa", "offset": 0}))
+    void = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke.", "offset": 7}
+    assert board.hear(JobEvent(2, 0.0, "restarted", "0", void))
+    assert board.columns["0"].text == "I look."
+    assert board.line("0") == "claude: begins again: It broke."

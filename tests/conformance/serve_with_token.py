@@ -1,0 +1,79 @@
+"""`counsel serve` as the conformance suite can test it: the suite has no token, so this one adds it to each request.
+
+python tests/conformance/serve_with_token.py    prints the address, serves until stdin ends
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
+
+from counsel import settings  # noqa: E402 - the path comes first
+from counsel.engine.engine import open_engine  # noqa: E402
+from counsel.errors import UpstreamError  # noqa: E402
+from counsel.http import app, serve  # noqa: E402
+from counsel.mcp import tools  # noqa: E402
+from counsel.mcp.tools.base import Tool  # noqa: E402
+
+TOKEN = "known-to-the-test-alone"
+
+
+# ── the suite's own tools, through our dispatcher ──
+
+
+async def _simple(_call, _arguments):
+    return {"content": "This is a simple text response for testing."}
+
+
+async def _error(_call, _arguments):
+    raise UpstreamError("This tool intentionally returns an error for testing")
+
+
+async def _progress(call, _arguments):
+    for at in (0, 50, 100):
+        if call.report:
+            call.report(at, f"{at} of 100")
+        await asyncio.sleep(0.06)
+    return {"content": "done"}
+
+
+def diagnose() -> None:
+    runs = {"test_simple_text": _simple, "test_error_handling": _error, "test_tool_with_progress": _progress}
+    for name, run in runs.items():
+        words = {
+            "description": "For the conformance suite.",
+            "properties": {},
+            "output": {},
+            "annotations": {},
+        }
+        tools.TOOLS[name] = Tool(name=name, run=run, text=lambda result: str(result["content"]), **words)
+
+
+async def main(home: Path) -> None:
+    diagnose()
+    loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
+    engine = await open_engine(home)
+    door = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+
+    async def with_token(scope, receive, send):
+        authorized = (b"authorization", f"Bearer {TOKEN}".encode())
+        await door.app({**scope, "headers": [*scope["headers"], authorized]}, receive, send)
+
+    def said(_: str, port: int) -> None:
+        sys.stdout.write(f"http://localhost:{port}/mcp\n")
+        sys.stdout.flush()
+
+    server = serve.Server(serve.Door(with_token, door.close), "127.0.0.1", 0, said)
+    asyncio.get_running_loop().add_reader(0, lambda: os.read(0, 1) or setattr(server, "should_exit", True))
+    await server.serve()
+    await engine.close()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder)))

@@ -1,0 +1,51 @@
+"""What stays in memory: fronts are many, the daemon is always there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fake import FakeProcess
+from support.stdio_client import Window, daemon_pid
+
+pytestmark = pytest.mark.slow
+COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
+THREE = ("gpt-5", "sonnet", "gemini-2.5-flash")
+
+
+def resident(pid: int) -> float:
+    """MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
+def keys(fake: FakeProcess) -> dict[str, str]:
+    return {
+        "OPENAI_API_KEY": "sk-test",
+        "OPENAI_BASE_URL": fake.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test",
+        "ANTHROPIC_BASE_URL": fake.url,
+        "GOOGLE_API_KEY": "AIza-test",
+        "GOOGLE_GEMINI_BASE_URL": fake.url,
+    }
+
+
+async def test_front_and_daemon_are_small_also_with_large_answers(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        for model in THREE:
+            answer = await window.call("chat", prompt="hello", model=model)
+            assert answer["structuredContent"]["metadata"]["model"]
+        daemon = daemon_pid(home)
+        assert daemon is not None
+        assert (used := resident(daemon)) <= 100, used
+        fake_process.script(size=2_000_000, delta_size=1000, times=None)
+        before = resident(daemon)
+        held = await window.call("consensus", prompt="large", models=list(THREE), enable_cross_feedback=False)
+        assert held["structuredContent"]["successful_initial_responses"] == 3
+        assert (added := resident(daemon) - before) <= 60, added
+        assert (front := resident(window.process.pid)) <= 15, front

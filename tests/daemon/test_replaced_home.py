@@ -1,0 +1,241 @@
+"""COUNSEL_HOME, its locks and its sockets deleted, moved, replaced and restored under running daemons and windows."""
+
+# ruff: noqa: ASYNC240 - what the tests are about
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counsel import locks
+from counsel.daemon import files as daemon_files
+from counsel.front import run_paths
+from support.stdio_client import Window, daemon_pid, ended, kill_daemon
+
+pytestmark = pytest.mark.slow  # left out of `make check`
+
+
+async def begin(home: Path) -> tuple[Window, int]:
+    """A window and the daemon that it uses."""
+    window = await Window(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
+    await window.initialize()
+    await window.text("echo")
+    pid = daemon_pid(home)
+    assert pid is not None
+    return window, pid
+
+
+def delete(home: Path) -> None:
+    shutil.rmtree(home)
+
+
+def restore(home: Path) -> None:
+    """From a backup: the same names and times, other files."""
+    shutil.copytree(home, home.with_name("backup"), ignore=shutil.ignore_patterns("*.sock"))
+    shutil.rmtree(home)
+    home.with_name("backup").rename(home)
+
+
+def move(home: Path) -> None:
+    home.rename(home.with_name("moved"))
+
+
+def replace_by_a_link_to_another(home: Path) -> None:
+    home.rename(home.with_name("moved"))
+    home.with_name("other").mkdir()
+    home.symlink_to(home.with_name("other"))
+
+
+@pytest.mark.parametrize("change", [delete, restore, move, replace_by_a_link_to_another])
+async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves_it_alone(
+    home: Path, change: Callable[[Path], None]
+) -> None:
+    window, first = await begin(home)
+    os.kill(first, signal.SIGSTOP)  # so that it notices only when the next daemon is there
+    change(home)
+    async with Window(home, cwd=home.parent, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
+        await new.initialize()
+        assert await new.text("echo new") == "echo new"
+        second = daemon_pid(home)
+        files = {path: locks.identity(path) for path in (home / "run").iterdir()}
+        os.kill(first, signal.SIGCONT)
+        await ended(first)
+        assert {path: locks.identity(path) for path in (home / "run").iterdir()} == files
+        assert second == daemon_pid(home) != first
+        assert await new.text("echo on") == "echo on"
+        assert await window.text("echo the old window, too") == "echo the old window, too"
+    await window.__aexit__()
+
+
+async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) -> None:
+    window, first = await begin(home)
+    move(home)
+    await ended(first)
+    async with Window(moved := home.with_name("moved")) as new:
+        await new.initialize()
+        assert await new.text("echo") == "echo"
+        kill_daemon(moved)
+    assert not home.exists()
+    home.mkdir()
+    await window.__aexit__()
+
+
+async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
+    window, first = await begin(home)
+    move(home)
+    home.symlink_to(home.with_name("moved"))
+    (home / "run" / "daemon.sock").unlink()  # made again: the daemon has looked since
+    async with asyncio.timeout(30):
+        while not (home / "run" / "daemon.sock").exists():  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+    assert daemon_pid(home) == first
+    await window.__aexit__()
+
+
+async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_next_is_for_the_new_one(
+    home: Path, tmp_path: Path
+) -> None:
+    window, first = await begin(home)
+    answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
+    await window.ask("resources/list")
+    delete(home)
+    async with Window(home, cwd=tmp_path) as new:
+        await new.initialize()
+        assert await new.text("echo") == "echo"
+        second = daemon_pid(home)
+        assert second not in {None, first}
+        waiting = window.begin("chat", prompt="env COUNSEL_HOME")
+        (tmp_path / "now").touch()
+        assert (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]["content"].startswith(
+            "key "
+        )
+        shown = (await asyncio.wait_for(waiting, 30))["result"]["structuredContent"]
+        assert shown["content"].startswith(str(home))
+        await ended(first)
+        assert daemon_pid(home) == second
+    await window.__aexit__()
+
+
+def remove_socket(run: Path) -> None:
+    (run / "daemon.sock").unlink()
+
+
+def replace_socket(run: Path) -> None:
+    (run / "daemon.sock").unlink()
+    (run / "daemon.sock").write_text("a file of somebody's")
+
+
+def remove_lock(run: Path) -> None:
+    (run / "daemon.lock").unlink()
+
+
+def remove_run(run: Path) -> None:
+    shutil.rmtree(run)
+
+
+@pytest.mark.parametrize("remove", [remove_socket, replace_socket, remove_lock, remove_run])
+async def test_a_file_that_is_deleted_is_made_again_and_there_is_one_daemon(
+    home: Path, remove: Callable[[Path], None]
+) -> None:
+    window, first = await begin(home)
+    remove(home / "run")
+    async with asyncio.timeout(30):
+        while daemon_pid(home) != first or not (home / "run" / "daemon.sock").is_socket():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    async with Window(home) as new:
+        await new.initialize()
+        assert await new.text("echo new") == "echo new"
+        assert await window.text("echo old") == "echo old"
+    assert daemon_pid(home) == first
+    await window.__aexit__()
+
+
+@pytest.mark.parametrize("remove", [remove_socket, remove_lock, remove_run])
+async def test_a_window_that_comes_before_that_is_served_and_one_daemon_remains(
+    home: Path, remove: Callable[[Path], None]
+) -> None:
+    window, first = await begin(home)
+    remove(home / "run")
+    async with Window(home, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
+        await new.initialize()
+        assert await new.text("echo new") == "echo new"
+        assert await window.text("echo old") == "echo old"
+        async with asyncio.timeout(30):
+            while (now := daemon_pid(home)) is None:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.1)
+        if now != first:
+            await ended(first)
+        assert await new.text("echo on") == "echo on"
+    await window.__aexit__()
+
+
+async def test_the_folder_in_tmp_is_made_again_after_a_cleaner(tmp_path: Path) -> None:
+    (home := tmp_path / ("x" * 100)).mkdir()
+    window, first = await begin(home)
+    short = Path(run_paths.socket(str(home)))
+    shutil.rmtree(short.parent)
+    async with asyncio.timeout(30):
+        while not short.exists():  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+    assert daemon_pid(home) == first
+    await window.__aexit__()
+    kill_daemon(home, signal.SIGTERM)
+    await ended(first)
+    assert not short.exists()
+
+
+def test_what_cleans_tmp_by_age_finds_the_files_young(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = daemon_files.DaemonFiles(tmp_path)
+    files.take()
+    with files.listen():
+        os.utime(files.socket, (0, 0))
+        monkeypatch.setattr(daemon_files, "TOUCH", 0)
+        assert files.state() == "ours"
+        assert Path(files.socket).stat().st_mtime > 0
+    files.release()
+
+
+def test_a_socket_that_is_another_daemons_is_not_removed(tmp_path: Path) -> None:
+    old, new = daemon_files.DaemonFiles(tmp_path), daemon_files.DaemonFiles(tmp_path)
+    old.take()
+    with old.listen():
+        (tmp_path / "run" / "daemon.lock").unlink()
+        new.take()
+        old.remove_socket()  # its own still, but the path is the new one's
+        assert Path(old.socket).exists()
+        with new.listen():
+            old.remove_socket()
+            old.release()
+            assert new.state() == "ours"
+            new.remove_socket()
+            assert not Path(new.socket).exists()
+    new.release()
+
+
+def test_what_killed_daemons_left_is_swept(tmp_path: Path) -> None:
+    files = daemon_files.DaemonFiles(tmp_path)
+    left, other = Path(f"{files.socket}.12345"), Path(f"{files.socket}.kept")
+    left.touch()
+    other.touch()
+    files.take()
+    files.listen().close()
+    assert not left.exists()
+    assert other.exists()
+    files.release()
+
+
+async def test_a_daemon_that_was_told_to_end_removes_its_own_socket(home: Path) -> None:
+    window, first = await begin(home)
+    kill_daemon(home, signal.SIGTERM)
+    await ended(first)
+    assert not (home / "run" / "daemon.sock").exists()
+    assert (home / "run" / "daemon.lock").exists()
+    await window.__aexit__()

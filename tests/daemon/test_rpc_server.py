@@ -1,0 +1,72 @@
+"""What the daemon does for a program that uses the engine, when either of them fails or leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from counsel.caller import Caller
+from counsel.daemon.rpc_server import Desk, caller_to_json, request_to_json
+from counsel.requests import ChatRequest
+from counsel.types import Json
+from support.fake_engine import FakeEngine
+
+
+class SlowDisk(FakeEngine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def submit(self, *args: Any, **more: Any) -> str:
+        self.asked.set()
+        await self.go_on.wait()
+        return await super().submit(*args, **more)
+
+    async def recent(self, limit: int = 10) -> Json:
+        raise OSError("the disk is gone")
+
+
+def submission(prompt: str, **more: Any) -> bytes:
+    params = {
+        "request": request_to_json(ChatRequest(prompt=prompt)),
+        "caller": caller_to_json(Caller("test", cwd=Path("/"))),
+        "background": False,
+        "key": "k",
+    }
+    return json.dumps({"id": 1, "method": "submit", "params": {**params, **more}}).encode()
+
+
+async def leave(background: bool) -> SlowDisk:
+    """Ask, and hang up while the job is being written down."""
+    engine = SlowDisk()
+    desk = Desk(engine, lambda _: None, dict, lambda _: None)
+    desk.line(submission("hang", background=background))
+    await engine.asked.wait()
+    closing = asyncio.ensure_future(desk.close("gone"))
+    await asyncio.sleep(0)
+    engine.go_on.set()
+    await closing
+    return engine
+
+
+async def test_who_leaves_while_a_job_is_written_down_leaves_nothing_running() -> None:
+    engine = await leave(background=False)
+    assert [job.status for job in engine.jobs.values()] == ["cancelled"]
+
+
+async def test_a_background_job_goes_on_without_whoever_left() -> None:
+    engine = await leave(background=True)
+    assert [job.status for job in engine.jobs.values()] == ["processing"]
+
+
+async def test_a_defect_is_an_answer_and_not_silence() -> None:
+    said: list[bytes] = []
+    desk = Desk(SlowDisk(), said.append, dict, lambda _: None)
+    desk.line(b'{"id": 7, "method": "recent", "params": {"limit": 1}}')
+    await asyncio.gather(*desk._tasks.values())
+    answer = json.loads(said[0])
+    assert (answer["id"], answer["error"]["code"]) == (7, "INTERNAL")
+    assert "OSError" in answer["error"]["error"]

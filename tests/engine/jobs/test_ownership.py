@@ -1,0 +1,297 @@
+"""Whose job it is: only proof of death lets another process take it, and whoever has lost it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counsel.engine.engine import open_engine
+from counsel.engine.jobs import process_identity
+from counsel.engine.jobs.model import Reply
+from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.store.sqlite import jobs
+from counsel.engine.store.sqlite.database import StoreError
+from counsel.requests import ChatRequest
+from support.provider_keys import keys
+
+pytestmark = pytest.mark.slow  # left out of `make check`
+
+HELLO = ChatRequest(prompt="hello", model="gpt-5")
+OWNER = """
+import sys
+from pathlib import Path
+from counsel.engine.jobs.ownership import AGAIN, Ownership
+ours = Ownership(Path(sys.argv[1]))
+print(ours.name, flush=True)
+for _ in sys.stdin:
+    for _ in range(AGAIN):  # looks that find it gone
+        ours.hold()
+    print("held", flush=True)
+"""
+
+
+class Owner:
+    """An owner in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.name = self._line()
+
+    def _line(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def hold(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self._line() == "held"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "owners"
+
+
+@pytest.fixture
+def owner(folder: Path) -> Iterator[Owner]:
+    started = Owner(folder)
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def us(folder: Path) -> Iterator[Ownership]:
+    made = Ownership(folder)
+    yield made
+    made.release()
+
+
+def test_a_killed_owner_is_dead_with_its_file_and_without(owner: Owner, us: Ownership, folder: Path) -> None:
+    assert us.state(owner.name) == "alive"
+    owner.kill()
+    assert us.state(owner.name) == "dead"
+    (folder / owner.name).unlink()
+    assert us.state(owner.name) == "dead"
+
+
+def test_a_living_owner_whose_file_was_removed_is_alive_and_makes_it_again(
+    owner: Owner, us: Ownership, folder: Path
+) -> None:
+    shutil.rmtree(folder)
+    assert us.state(owner.name) == "alive"
+    owner.hold()
+    assert (folder / owner.name).exists()
+    assert us.state(owner.name) == "alive"
+    owner.kill()
+    assert us.state(owner.name) == "dead"
+
+
+def test_a_free_copy_of_a_living_owners_file_proves_nothing(
+    owner: Owner, us: Ownership, folder: Path
+) -> None:
+    (folder / owner.name).unlink()
+    (folder / owner.name).touch()
+    assert us.state(owner.name) == "alive"
+    owner.hold()  # ours is in its place again
+    assert us._free(owner.name) is False
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO, errno.ENOLCK])
+def test_where_looking_fails_a_living_owner_is_not_dead(
+    owner: Owner, us: Ownership, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fails(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", fails)
+    assert us.state(owner.name) == "alive"
+    monkeypatch.setattr(Path, "read_bytes", fails)
+    assert us.state(owner.name) == "unknown"
+
+
+def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(us: Ownership) -> None:
+    here = process_identity.this()
+    told = {
+        "the same number, given out again": (replace(here, start="1"), "dead"),
+        "before the machine was started again": (replace(here, boot="00000000"), "dead"),
+        "another container": (replace(here, namespace="1"), "unknown"),
+        "another machine": (replace(here, machine="00000000", boot="00000000"), "unknown"),
+        "somewhere without a clock": (replace(here, start=""), "unknown"),
+    }
+    found = {name: us.state(f"{process.words()}-aaaa") for name, (process, _) in told.items()}
+    assert found == {name: state for name, (_, state) in told.items()}
+
+
+def test_an_earlier_releases_owner_is_dead_when_its_number_is_free(us: Ownership, owner: Owner) -> None:
+    assert us.state(f"{owner.process.pid}-0123456789ab") == "unknown"
+    owner.kill()
+    assert us.state(f"{owner.process.pid}-0123456789ab") == "dead"
+
+
+def test_where_there_is_no_proc_ps_tells_when_a_process_started(owner: Owner) -> None:
+    first = process_identity._started_by_ps(owner.process.pid)
+    assert first == process_identity._started_by_ps(owner.process.pid)
+    assert first
+    assert "-" not in first
+    owner.kill()
+    assert process_identity._started_by_ps(owner.process.pid) is None
+
+
+def test_files_of_the_dead_go_when_they_own_nothing(owner: Owner, us: Ownership, folder: Path) -> None:
+    us.tidy(())
+    assert (folder / owner.name).exists()
+    owner.kill()
+    us.tidy({owner.name})
+    assert (folder / owner.name).exists()
+    us.tidy(())
+    assert {path.name for path in folder.iterdir()} == {us.name}
+
+
+ENGINE = """
+import asyncio, sys
+from counsel.caller import here
+from counsel.engine.engine import open_engine
+from counsel.requests import ChatRequest
+async def main():
+    caller = here("worker")
+    engine = await open_engine(caller.settings.home)
+    job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller, background=True)
+    print(job, flush=True)
+    await engine.wait(job)
+    print("done", flush=True)
+    await engine.close()
+asyncio.run(main())
+"""
+
+
+async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_and_again(
+    home: Path, caller, fake_api
+) -> None:
+    fake_api.script(gate="g", gate_after=1)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "COUNSEL_HOME": str(home), **keys(fake_api)}
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ENGINE, env=env, stdout=asyncio.subprocess.PIPE
+    )
+    assert worker.stdout
+    job = (await worker.stdout.readline()).decode().strip()
+    await fake_api.wait_for(deltas=1)
+    other = await open_engine(home)
+    other.meet(caller())
+    for _ in range(4):
+        shutil.rmtree(home / "run" / "owners", ignore_errors=True)
+        await other.runner.look_for_orphans()
+    fake_api.open_gate("g")
+    assert (await worker.stdout.readline()).strip() == b"done"
+    assert (await other.wait(job))["content"] == "gpt-5 says: hello"
+    assert len(fake_api.calls) == 1
+    await worker.wait()
+    await other.close()
+
+
+async def lose(engine, job: str) -> None:
+    """Another process takes the job, as if this one had been dead."""
+    taken = await engine.database.write(jobs.adopt(job, engine.runner._ownership.name, ""))
+    assert taken
+
+
+async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_other_makes_of_it(
+    engine, home: Path, caller, fake_api
+) -> None:
+    fake_api.script(hang_after=1, times=1)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    engine.runner._wanted = asyncio.Event()
+    waiting = asyncio.create_task(engine.wait(job))
+    following = asyncio.create_task(_last(engine, job))
+    other = await open_engine(home)
+    other.meet(caller())
+    await lose(engine, job)
+    await fake_api.wait_for(state="disconnected")
+    assert (await waiting)["content"] == "gpt-5 says: hello"
+    assert (await following).kind == "done"
+    assert len(fake_api.calls) == 2
+    await other.close()
+
+
+async def _last(engine, job: str):
+    return [event async for event in engine.follow(job)][-1]
+
+
+async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
+    home: Path, caller, fake_api
+) -> None:
+    fake_api.script(gate="g", gate_after=1)
+    engine = await open_engine(home)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    for loop in engine.runner._loops:  # between two looks at whose it is
+        loop.cancel()
+    await lose(engine, job)
+    fake_api.open_gate("g")
+    await asyncio.wait({engine.runner.running[job].task})
+    await engine.close()
+    other = await open_engine(home)
+    other.meet(caller())
+    assert (await other.wait(job))["content"] == "gpt-5 says: hello"
+    assert len(fake_api.calls) == 1
+    await other.close()
+
+
+async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
+    engine, caller, fake_api
+) -> None:
+    fake_api.script(hang_after=1)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    entry = (1.0, job, "chat", "openai", "gpt-5", "test", 5, "", 1, 2, 0, 0, 0, 0.5)
+    stale = jobs.Fence(job, "somebody else", 1)
+    for text in ("first", "second"):
+        reply = Reply(text=text, provider="openai", model="gpt-5")
+        await engine.database.write(jobs.remember(stale, "answer:gpt-5", "0", reply, entry))
+    assert jobs.replies(engine.database, job)["answer:gpt-5"].text == "first"
+    assert len(engine.database.rows("SELECT 1 FROM ledger WHERE job = ?", job)) == 2
+
+
+async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
+    home: Path, caller, fake_api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the job stays unfinished, and the next process asks and pays again."""
+
+    async def full(_: object) -> None:
+        raise StoreError("The disk is full.")
+
+    fake_api.script(gate="g", gate_after=1)
+    engine = await open_engine(home)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    with monkeypatch.context() as disk:
+        disk.setattr(engine.database, "write", full)
+        disk.setattr(engine.database, "quickly", full)
+        fake_api.open_gate("g")
+        answer = await engine.wait(job)
+    assert "could not be kept" in repr(answer["metadata"]["warnings"])
+    await engine.close()
+    other = await open_engine(home)
+    other.meet(caller())
+    assert (await other.wait(job))["content"] == "gpt-5 says: hello"
+    await other.close()
+    assert len(fake_api.calls) == 1

@@ -1,0 +1,228 @@
+"""Awkward moments: a job that has hardly begun, is just ending, is stopped twice, or whose process has just died."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from counsel import settings
+from counsel.caller import Caller
+from counsel.engine.engine import open_engine
+from counsel.engine.store.sqlite import jobs
+from counsel.errors import Cancelled, ProviderUnavailable
+from counsel.requests import ChatRequest
+from support.provider_keys import keys
+
+HELLO = ChatRequest(prompt="hello", model="gpt-5")
+
+
+async def status(engine, job) -> str:
+    return (await engine.status(job))["content"]["status"]
+
+
+@contextmanager
+def slow_disk(engine) -> Iterator[None]:
+    """Nothing is written until the block ends."""
+    go_on = threading.Event()
+    engine.database.soon(lambda _: go_on.wait())
+    try:
+        yield
+    finally:
+        go_on.set()
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def emitted(engine, job: str, kind: str) -> None:
+    async for event in engine.runner.running[job].live.follow():
+        if event.kind == kind:
+            return
+
+
+async def test_a_job_can_be_stopped_before_its_first_step(engine, caller, fake_api) -> None:
+    job = await engine.submit(HELLO, caller(), background=True)
+    conversation = (await engine.accepted(job))["continuation"]["id"]
+    found = await engine.cancel(conversation)
+    assert found["content"]["status"] == "cancelled"
+    assert await status(engine, job) == "cancelled"
+    assert fake_api.log.requests == []
+
+
+async def test_two_who_stop_one_job_are_both_told(engine, caller, fake_api) -> None:
+    fake_api.script(hang_after=1)
+    job = await engine.submit(HELLO, caller(), background=True)
+    conversation = (await engine.accepted(job))["continuation"]["id"]
+    await fake_api.wait_for(deltas=1)
+    with slow_disk(engine):
+        first = asyncio.create_task(engine.cancel(conversation))
+        await emitted(engine, job, "cancelled")
+        second = asyncio.create_task(engine.cancel(conversation))
+        await settle()
+    assert {found["content"]["status"] for found in await asyncio.gather(first, second)} == {"cancelled"}
+
+
+async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(engine, caller) -> None:
+    job = await engine.submit(HELLO, caller(), background=True)
+    conversation = (await engine.accepted(job))["continuation"]["id"]
+    waiting = asyncio.create_task(engine.wait(job))
+    with slow_disk(engine):
+        await emitted(engine, job, "done")
+        stopping = asyncio.create_task(engine.cancel(conversation))
+        await settle()
+    assert (await stopping)["content"]["status"] == "completed"
+    assert (await waiting)["content"] == "gpt-5 says: hello"
+
+
+async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead_one(engine, caller) -> None:
+    request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="mine")
+    with slow_disk(engine):
+        submitting = asyncio.create_task(engine.submit(request, caller(), key="k"))
+        await settle()
+        submitting.cancel()
+        await asyncio.wait({submitting})
+    await engine.database.write(lambda _: None)
+    job = await engine.submit(request, caller(), key="k")
+    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+
+
+async def test_one_call_sent_twice_at_once_is_made_once(engine, caller, fake_api) -> None:
+    with slow_disk(engine):
+        sent = [
+            asyncio.create_task(engine.submit(HELLO, caller(), background=True, key="one")) for _ in range(2)
+        ]
+        await settle()
+    first, second = await asyncio.gather(*sent)
+    assert first == second
+    await engine.wait(first)
+    await engine.close()  # whatever else was begun has been given its chance
+    assert len(fake_api.log.requests) == 1
+
+
+async def interrupted(home, caller, fake_api, **fields) -> str:
+    """A job whose process has died under it."""
+    fake_api.script(hang_after=1, times=1)
+    dead = await open_engine(home)
+    job = await dead.submit(HELLO, caller(), **fields)
+    await fake_api.wait_for(deltas=1)
+    await dead.close()
+    return job
+
+
+async def test_a_long_call_whose_process_died_waits_for_its_caller(home, caller, fake_api) -> None:
+    """However long it ran before: its client needs a moment to reach the next process."""
+    job = await interrupted(home, caller, fake_api, key="k")
+    engine = await open_engine(home)
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET created = created - 3600"))
+    await engine.runner.look_for_orphans()
+    assert await engine.submit(HELLO, caller(), key="k") == job
+    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    await engine.close()
+
+
+async def test_a_call_that_nobody_comes_back_for_is_given_up(home, caller, fake_api, monkeypatch) -> None:
+    job = await interrupted(home, caller, fake_api)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
+    engine = await open_engine(home)
+    await engine.runner.look_for_orphans()
+    with pytest.raises(Cancelled, match="its client has gone"):
+        await engine.wait(job)
+    await engine.close()
+
+
+async def test_a_job_whose_keys_never_come_back_fails_in_the_end(home, caller, fake_api) -> None:
+    job = await interrupted(home, caller, fake_api, background=True)
+    engine = await open_engine(home)
+    await engine.runner.look_for_orphans()
+    assert await status(engine, job) == "processing"
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET created = created - 3 * 86400"))
+    await engine.runner.look_for_orphans()
+    with pytest.raises(ProviderUnavailable, match="nobody came back with its keys"):
+        await engine.wait(job)
+    await engine.close()
+
+
+async def test_a_stop_that_the_other_process_does_not_hear_says_so(engine, home, caller, fake_api) -> None:
+    fake_api.script(hang_after=1)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    engine.runner._loops[0].cancel()  # as if the process were suspended
+    other = await open_engine(home)
+    found = (await other.cancel(job))["content"]
+    assert (found["status"], "has not answered yet" in found["message"]) == ("processing", True)
+    await other.close()
+
+
+async def test_a_stop_from_another_process_is_heard(engine, home, caller, fake_api) -> None:
+    fake_api.script(hang_after=1)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    other = await open_engine(home)
+    assert (await other.cancel(job))["content"]["status"] == "cancelled"
+    await fake_api.wait_for(state="disconnected")
+    await other.close()
+
+
+async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
+    engine, caller, fake_api
+) -> None:
+    """Two processes: the one that was written down last waits, also when its clock is behind."""
+    request = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
+    fake_api.script(gate="g", contains="first")
+    await engine.submit(request, caller())
+    await fake_api.wait_for(contains="first")
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET created = created + 60"))
+    second = await engine.submit(replace(request, prompt="second"), caller())
+    await engine.database.write(lambda _: None)
+    assert [row["id"] for row in jobs.running_of(engine.database, "mine")][1] == second
+    fake_api.open_gate("g")
+    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+
+
+async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(engine, caller) -> None:
+    job = await engine.submit(replace(HELLO, continuation_id="job_review"), caller())
+    await engine.wait(job)
+    assert (await engine.status("job_review"))["content"]["job_id"] == job
+
+
+async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path, fake_api) -> None:
+    """Asked with an environment that does not name the home, as a person's shell does not."""
+    home = tmp_path / "data" / "counsel"
+    home.mkdir(parents=True)
+    (home / ".env").write_text("".join(f"{name}={value}\n" for name, value in keys(fake_api).items()))
+    shell = settings.load({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")})
+    who = Caller("cli", cwd=tmp_path, settings=shell)
+    job = await interrupted(home, lambda: who, fake_api, background=True)
+    engine = await open_engine(home)
+    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    await engine.close()
+
+
+def test_a_windows_own_numbers_do_not_make_it_somebody_else(caller) -> None:
+    first, second = caller(CURSOR_TRACE_ID="1", VSCODE_IPC_TOKEN="a"), caller(CURSOR_TRACE_ID="2")
+    other = caller(OPENAI_API_KEY="sk-another-0000000000000000")
+    assert first.fingerprint(b"x") == second.fingerprint(b"x") != other.fingerprint(b"x")
+
+
+async def test_an_engine_is_busy_while_a_job_runs_here_and_while_one_can_go_on_here(
+    home, caller, fake_api
+) -> None:
+    await interrupted(home, caller, fake_api, background=True)
+    engine = await open_engine(home)
+    assert not await engine.busy()  # it waits for keys that are not here
+    fake_api.script(hang_after=1)
+    engine.meet(caller())
+    assert await engine.busy()
+    await engine.runner.look_for_orphans()
+    assert await engine.busy()
+    (job,) = engine.runner.running
+    await engine.cancel(job)
+    assert not await engine.busy()
+    await engine.close()

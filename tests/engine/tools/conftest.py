@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel import settings
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
+from counsel.requests import ChatRequest
+from counsel.types import Json
+from fake import FakeAPI
+
+SHELF = Path(__file__).with_name("tool_server.py")
+# One model of each wire, and how its requests say which tools there are.
+MODELS = {
+    "gpt-5": lambda body: [tool["name"] for tool in body["tools"]],
+    "deepseek-chat": lambda body: [tool["function"]["name"] for tool in body["tools"]],
+    "claude-sonnet-4-5": lambda body: [tool["name"] for tool in body["tools"]],
+    "gemini-2.5-flash": lambda body: [tool["name"] for tool in body["tools"][0]["functionDeclarations"]],
+}
+
+
+@dataclass
+class World:
+    """A user with agents' files of their own, an engine, and the fake for every provider."""
+
+    home: Path
+    project: Path
+    engine: Engine
+    fake: FakeAPI
+    url: str = ""  # a server that runs already: starting one for each test takes a second
+
+    @property
+    def pid_file(self) -> Path:
+        return self.home / "shelf.pid"
+
+    def entry(self, *more: str) -> Json:
+        return {"command": sys.executable, "args": [str(SHELF), str(self.pid_file), *more]}
+
+    @property
+    def remote(self) -> Json:
+        return {"type": "http", "url": self.url}
+
+    def claude(self, **servers: Json) -> None:
+        held = {name: {"type": "stdio", **entry} for name, entry in servers.items()}
+        (self.home / ".claude.json").write_text(json.dumps({"mcpServers": held}))
+
+    def gemini(self, **servers: Json) -> None:
+        (self.home / ".gemini").mkdir(exist_ok=True)
+        (self.home / ".gemini" / "settings.json").write_text(json.dumps({"mcpServers": servers}))
+
+    def caller(self, agent: str | None = None, shared: str = "shelf", **env: str) -> Caller:
+        url, v1 = self.fake.url, self.fake.v1
+        loaded = settings.load(
+            {
+                "HOME": str(self.home),
+                "PATH": os.environ["PATH"],
+                "COUNSEL_HOME": str(self.home / "counsel"),
+                "COUNSEL_SHARED_TOOLS": shared,
+                "OPENAI_API_KEY": "sk-test-openai-0000000000000000",
+                "OPENAI_BASE_URL": v1,
+                "ANTHROPIC_API_KEY": "sk-ant-test-0000000000000000",
+                "ANTHROPIC_BASE_URL": url,
+                "GOOGLE_API_KEY": "AIzaTest00000000000000000000000000000000",
+                "GOOGLE_GEMINI_BASE_URL": url,
+                "DEEPSEEK_API_KEY": "sk-test-deepseek-000000000000",
+                "DEEPSEEK_BASE_URL": f"{url}/deepseek/v1",
+                **env,
+            }
+        )
+        return Caller("test", agent=agent, cwd=self.project, settings=loaded)
+
+    async def submit(self, caller: Caller | None = None, **fields: Any) -> str:
+        given = {"prompt": "When is high water?", "model": "gpt-5", "tools": ("shelf",), **fields}
+        return await self.engine.submit(ChatRequest(tool="askModel", **given), caller or self.caller())
+
+    async def ask(self, caller: Caller | None = None, **fields: Any) -> Json:
+        return await self.engine.wait(await self.submit(caller, **fields))
+
+    async def events(self, job: str, kind: str) -> list[Json]:
+        return [event.data async for event in self.engine.follow(job) if event.kind == kind]
+
+    def calls(self, *names: str, **arguments: Any) -> list[Json]:
+        return [{"name": name, "arguments": arguments} for name in names]
+
+    def server_is_gone(self) -> bool:
+        return not alive(int(self.pid_file.read_text()))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def until(there: Callable[[], bool]) -> None:
+    """Another process's deed can only be looked for."""
+    async with asyncio.timeout(20):
+        while not there():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def shelf_url() -> Iterator[str]:
+    with subprocess.Popen([sys.executable, SHELF, "http"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+        process.terminate()
+
+
+@pytest.fixture
+async def world(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[World]:
+    """With a server `shelf` that is started for each consultation."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    engine = await open_engine(home / "counsel")
+    made = World(home, project, engine, fake_api)
+    made.claude(shelf=made.entry())
+    yield made
+    await engine.close()
+
+
+@pytest.fixture
+def remote(world: World, shelf_url: str) -> World:
+    """With a server `shelf` that is called over HTTP."""
+    world.url = shelf_url
+    world.claude(shelf=world.remote)
+    return world

@@ -1,0 +1,433 @@
+"""The front and the daemon as real processes, with an engine in memory behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counsel import settings
+from counsel.daemon.rpc_client import find
+from counsel.errors import Internal
+from counsel.front import environment, protocol
+from counsel.front import run_paths as place
+from counsel.mcp.session import listing
+from support.stdio_client import FRONT, SHORT_LIVED, Window, daemon_pid, gone, kill_daemon
+
+
+async def test_the_front_answers_as_the_daemon_would(home: Path) -> None:
+    async with Window(home) as window:
+        first = await window.initialize("2025-06-18")
+        assert first["protocolVersion"] == "2025-06-18"
+        assert (await window.ask("tools/list"))["tools"] == listing()
+        assert await window.text("echo hi") == "echo hi"
+
+
+async def test_the_handshake_needs_no_daemon(home: Path) -> None:
+    (home / "run").write_text("a file where the folder should be")
+    (home / "run").chmod(0o600)
+    async with Window(home) as window:
+        await window.initialize()
+        assert len((await window.ask("tools/list"))["tools"]) == 5
+
+
+async def test_twenty_windows_at_once_start_one_daemon(home: Path) -> None:
+    windows = [Window(home) for _ in range(20)]
+    for window in windows:
+        await window.__aenter__()
+    await asyncio.gather(*(window.initialize() for window in windows))
+    texts = await asyncio.gather(*(window.text(f"echo {at}") for at, window in enumerate(windows)))
+    assert texts == [f"echo {at}" for at in range(20)]
+    jobs = (await windows[0].call("check_status"))["structuredContent"]["content"]["jobs"]
+    assert len(jobs) == 10  # all in one engine
+    engine = await find({"COUNSEL_HOME": str(home)})
+    assert engine is not None
+    status = await engine.daemon_status()
+    assert len(status["clients"]) == 20
+    assert status["pid"] == daemon_pid(home)
+    await engine.close()
+    for window in windows:
+        await window.__aexit__()
+
+
+def environ_of(pid: int | None) -> bytes:
+    file = Path(f"/proc/{pid}/environ")
+    return file.read_bytes() if sys.platform == "linux" else b""
+
+
+async def test_two_windows_with_different_keys_and_folders_stay_apart(home: Path, tmp_path: Path) -> None:
+    (one := tmp_path / "one").mkdir()
+    (two := tmp_path / "two").mkdir()
+    first = Window(home, "--as", "claude", cwd=one, OPENAI_API_KEY="sk-one", SECRET_THING="x")
+    second = Window(home, cwd=two, OPENAI_API_KEY="sk-two")
+    async with first, second:
+        await first.initialize(name="anything")
+        await second.initialize(name="codex-mcp-client")
+        assert await first.text("env OPENAI_API_KEY") == f"sk-one|{one}|anything|claude"
+        assert await second.text("env OPENAI_API_KEY") == f"sk-two|{two}|codex-mcp-client|codex"
+        assert (await first.text("env SECRET_THING")).startswith("|")
+    assert b"sk-one" not in environ_of(daemon_pid(home))
+
+
+async def test_the_daemon_dies_and_the_caller_still_gets_the_answer(home: Path, tmp_path: Path) -> None:
+    async with Window(home) as window:
+        await window.initialize()
+        answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
+        await window.ask("resources/list")  # the daemon has had the call
+        first = daemon_pid(home)
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        (tmp_path / "now").touch()
+        result = (await asyncio.wait_for(answer, 30))["result"]
+        assert result["structuredContent"]["content"].startswith("key ")
+        assert daemon_pid(home) not in {None, first}
+        assert await window.text("echo on") == "echo on"
+
+
+async def test_a_call_cancelled_while_the_daemon_is_away_is_cancelled_in_the_next(home: Path) -> None:
+    async with Window(home) as window:
+        await window.initialize()
+        window.begin("chat", prompt="hang")
+        await window.ask("resources/list")
+        kill_daemon(home)
+        window.notify("notifications/cancelled", {"requestId": window.number - 1})
+        async with asyncio.timeout(20):
+            while True:
+                content = (await window.call("check_status"))["structuredContent"]["content"]
+                if [job["status"] for job in content["jobs"]] == ["cancelled"]:
+                    return
+
+
+async def test_a_closed_window_stops_its_call_but_not_its_background_job(home: Path) -> None:
+    async with Window(home) as other:
+        await other.initialize()
+        async with Window(home) as window:
+            await window.initialize()
+            await window.call("chat", prompt="hang", **{"async": True})
+            window.begin("chat", prompt="hang")
+            await window.ask("resources/list")
+            window.process.kill()
+        async with asyncio.timeout(20):
+            while True:
+                content = (await other.call("check_status"))["structuredContent"]["content"]
+                if [job["status"] for job in content["jobs"]] == ["cancelled", "processing"]:
+                    return
+
+
+async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_another(home: Path) -> None:
+    async with Window(home) as window:
+        await window.initialize()
+        await window.text("echo")
+        first = daemon_pid(home)
+        engine = await find(window.env)
+        assert engine is not None
+        await engine.daemon_stop()
+        await gone(home)
+        assert not (home / "run" / "daemon.sock").exists()
+        assert await window.text("echo again") == "echo again"
+        assert daemon_pid(home) not in {None, first}
+
+
+async def test_a_window_that_waits_for_nothing_starts_another_when_the_daemon_is_killed(home: Path) -> None:
+    """Its background jobs would go on only when somebody looks."""
+    async with Window(home) as window:
+        await window.initialize()
+        await window.text("echo")
+        first = kill_daemon(home)
+        async with asyncio.timeout(30):
+            while daemon_pid(home) in {None, first}:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.01)
+
+
+async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Window(home) as first:
+        await first.initialize()
+        await first.text("echo")
+        pid = kill_daemon(home, signal.SIGSTOP)
+        async with Window(home, COUNSEL_TEST_PATIENCE="0.5") as window:
+            await window.initialize()
+            refused = await window.call("chat", prompt="echo")
+            assert refused["isError"]
+            assert f"kill -CONT {pid}" in refused["structuredContent"]["error"]
+            monkeypatch.setattr("counsel.daemon.rpc_client.PATIENCE", 0.5)
+            with pytest.raises(Internal, match=f"kill -CONT {pid}"):
+                await find(window.env)
+            waiting = first.begin("chat", prompt="echo later")
+            kill_daemon(home, signal.SIGCONT)
+            assert await window.text("echo again") == "echo again"
+            assert (await waiting)["result"]["structuredContent"]["content"] == "echo later"
+
+
+async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
+    home: Path, tmp_path: Path
+) -> None:
+    async with Window(home) as old:
+        await old.initialize()
+        answer = old.begin("chat", prompt=f"later {tmp_path / 'now'}")
+        await old.ask("resources/list")
+        first = daemon_pid(home)
+        async with Window(home, COUNSEL_TEST_VERSION="9.0.0") as new:
+            await new.initialize()
+            assert await new.text("echo") == "echo"
+            assert daemon_pid(home) not in {None, first}
+            (tmp_path / "now").touch()
+            result = (await asyncio.wait_for(answer, 30))["result"]
+            assert result["structuredContent"]["content"].startswith("key ")
+            assert await old.text("echo") == "echo"
+
+
+async def test_it_ends_by_itself_when_nobody_is_left(home: Path) -> None:
+    async with Window(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as window:
+        await window.initialize()
+        await window.text("echo")
+        assert daemon_pid(home)
+    await gone(home)
+
+
+async def test_a_socket_left_by_a_killed_daemon_is_in_nobodys_way(home: Path) -> None:
+    async with Window(home) as window:
+        await window.initialize()
+        await window.text("echo")
+    kill_daemon(home)
+    await gone(home)
+    assert (home / "run" / "daemon.sock").exists()
+    async with Window(home) as window:
+        await window.initialize()
+        assert await window.text("echo") == "echo"
+
+
+async def test_modes_of_the_run_folder(home: Path) -> None:
+    async with Window(home) as window:
+        await window.initialize()
+        await window.text("echo")
+    run = home / "run"
+    assert run.stat().st_mode & 0o777 == 0o700
+    for file in run.iterdir():
+        assert file.stat().st_mode & 0o777 == 0o600, file
+
+
+async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
+    home = tmp_path / ("x" * 100)
+    home.mkdir()
+    async with Window(home) as window:
+        await window.initialize()
+        assert await window.text("echo") == "echo"
+        kill_daemon(home, signal.SIGTERM)
+        await gone(home)
+    short = Path(place.socket(str(home)))
+    assert len(str(short)) < 100
+    assert short.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_messages_of_any_size_split_anywhere(home: Path) -> None:
+    async with Window(home, MAX_MCP_OUTPUT_TOKENS="200000") as window:
+        await window.initialize()
+        prompt = "echo " + "ü" * 150_000
+        assert await window.text(prompt) == prompt
+        line = json.dumps({"jsonrpc": "2.0", "id": "split", "method": "ping"}).encode() + b"\n"
+        waiting = window.waiting["split"] = asyncio.get_running_loop().create_future()
+        for at in range(len(line)):
+            window.process.stdin.write(line[at : at + 1])
+            await window.process.stdin.drain()
+        assert (await asyncio.wait_for(waiting, 10))["result"] == {}
+
+
+async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(home: Path) -> None:
+    async with Window(home) as window:
+        await window.initialize("2025-03-26")
+        window.process.stdin.write(b"{nonsense\n")
+        assert (await window.notes.get())["error"]["code"] == protocol.PARSE_ERROR
+        for note in (b'@{"handover": true}', b'@{"hello": {"role": "desk"}}', b'@{"key": "stolen"}'):
+            window.process.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
+            said = await asyncio.wait_for(window.notes.get(), 30)
+            assert said["error"]["code"] == protocol.PARSE_ERROR
+        window.send(
+            [
+                {"jsonrpc": "2.0", "id": 71, "method": "ping"},
+                {"jsonrpc": "2.0", "id": 72, "method": "resources/list"},
+            ]
+        )
+        assert [part["id"] for part in await window.notes.get()] == [71, 72]
+        window.begin("chat", prompt="hang")
+        await window.ask("resources/list")
+        window.notify("notifications/cancelled", {"requestId": window.number - 1})
+        async with asyncio.timeout(20):
+            while (await window.call("check_status"))["structuredContent"]["content"]["jobs"][0][
+                "status"
+            ] != "cancelled":
+                pass
+
+
+async def test_when_no_daemon_can_be_had_the_call_says_so(home: Path) -> None:
+    script = (
+        "import sys; from counsel.front import launcher, main; "
+        "launcher.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(main.main([]))"
+    )
+    command = [sys.executable, "-c", script]
+    async with Window(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as window:
+        await window.initialize()
+        result = await window.call("chat", prompt="echo")
+        assert result["isError"]
+        assert "it broke" in result["structuredContent"]["error"]
+        assert "Nothing was asked" in result["structuredContent"]["hint"]
+        assert "job_id" not in result["structuredContent"]
+        assert (await window.ask("ping")) == {}
+
+
+def test_input_that_ends_at_once_is_still_answered(home: Path) -> None:
+    lines = [
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "x", "version": "1"},
+            },
+        },
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    done = subprocess.run(
+        [sys.executable, str(FRONT)],
+        input="\n".join(map(json.dumps, lines)),
+        env={**os.environ, "COUNSEL_HOME": str(home), **SHORT_LIVED},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("args", "code"), [(["--as"], 2), (["--nope"], 2), (["--help"], 0)])
+def test_options(args: list[str], code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counsel", "stdio", *args], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert "usage: counsel stdio" in done.stdout + done.stderr
+
+
+def test_the_front_imports_next_to_nothing() -> None:
+    script = "import sys; before = set(sys.modules); import counsel.front.main; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    ).stdout
+    heavy = {
+        "asyncio",
+        "threading",
+        "subprocess",
+        "typing",
+        "dataclasses",
+        "pathlib",
+        "socket",
+        "inspect",
+        "logging",
+    }
+    assert not heavy & set(loaded.split())
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"HOME": "/h"},
+        {"HOME": "/h", "XDG_DATA_HOME": "/d"},
+        {"COUNSEL_HOME": "/c", "HOME": "/h"},
+        {"COUNSEL_HOME": "~/c"},
+        {"COUNSEL_HOME": "relative/../c", "HOME": "/h"},
+        {"HOME": "/h", "XDG_DATA_HOME": "relative"},
+        {"HOME": ""},
+    ],
+)
+def test_front_and_settings_agree_about_home(env: dict[str, str]) -> None:
+    assert Path(place.home(env)) == settings.default_home(env)
+
+
+def test_every_setting_travels() -> None:
+    names = {row.metadata["env"]: "x" for row in settings.rows()}
+    assert environment.travelling(names) == names
+    own = {"OPENAI_API_KEY": "x", "GITHUB_TOKEN": "x", "https_proxy": "x", "HISTFILE": "x", "MY_KEY": "x"}
+    assert set(environment.travelling(own)) == set(own) - {"HISTFILE"}
+    assert not set(environment.of_daemon({**own, "COUNSEL_TOKEN": "x"})) & {*own, "COUNSEL_TOKEN"}
+
+
+async def test_a_window_whose_folder_is_gone_still_works(home: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "gone").mkdir()
+    script = (
+        f"import os, runpy; os.rmdir({str(folder)!r}); runpy.run_path({str(FRONT)!r}, run_name='__main__')"
+    )
+    # -P, as an installed counsel: Python 3.13.0 cannot import `socket` with a path that begins at a folder that is gone
+    async with Window(home, command=[sys.executable, "-P", "-c", script], cwd=folder) as window:
+        await window.initialize()
+        assert (await window.text("env HOME")).split("|")[1] == "/nowhere"
+
+
+@pytest.mark.parametrize("says", ["nothing", "tools/list"])
+def test_a_front_whose_reader_has_gone_ends_though_stdin_stays_open(home: Path, says: str) -> None:
+    """Node.js gives its children sockets, not pipes, and a socket says in another way that nobody reads."""
+    ours, theirs = socket.socketpair()
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED}
+    with subprocess.Popen(
+        [sys.executable, str(FRONT)], env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE
+    ) as front:
+        theirs.close()
+        assert front.stdin is not None
+        assert front.stderr is not None
+        front.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        front.stdin.flush()
+        assert b'"id":1' in ours.recv(65536)
+        ours.close()
+        if says != "nothing":
+            with contextlib.suppress(BrokenPipeError):  # it has ended already
+                front.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"%s"}\n' % says.encode())
+                front.stdin.flush()
+        assert front.wait(30) == 0
+        assert front.stderr.read() == b""
+
+
+def most_memory(pid: int) -> float:
+    """MiB that the process has held at once; 0 where the system does not tell."""
+    if sys.platform != "linux":
+        return 0
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, place: str) -> None:
+    """The id stands before or after the parameters; what is around it is never whole in memory."""
+    params = b'"params":{"name":"chat","arguments":{"prompt":"'
+    begin = (
+        b'{"jsonrpc":"2.0","id":"big","method":"tools/call",'
+        if place == "first"
+        else b'{"method":"tools/call",'
+    )
+    end = b'"}}}' if place == "first" else b'"}},"jsonrpc":"2.0","id":"big"}'
+    async with Window(home) as window:
+        await window.initialize()
+        answered = window.waiting["big"] = asyncio.get_running_loop().create_future()
+        writer = window.process.stdin
+        writer.write(begin + params)
+        for _ in range(100):
+            writer.write(b"x" * 2**20)
+            await writer.drain()
+        writer.write(end + b"\n")
+        refused = await asyncio.wait_for(answered, 30)
+        assert refused["error"]["data"] == {
+            "size": 100 * 2**20 + len(begin + params + end),
+            "limit": 64 * 2**20,
+        }
+        assert (await window.ask("ping")) == {}
+        assert most_memory(window.process.pid) < 180

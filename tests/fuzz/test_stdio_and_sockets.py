@@ -1,0 +1,126 @@
+"""The interfaces that speak in lines: a window's stdin, the daemon's socket, askModel's socket."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.effort import fuzz
+from fuzz.inputs import CUTS, LINES, documents, pieces
+from fuzz.oracle import check_answer, unharmed
+from support.processes import PING, Lines, daemon, encoded, front, process
+
+pytestmark = pytest.mark.slow  # left out of `make check`
+
+HELLO = b'@{"hello":{"role":"mcp","cwd":"/","env":{}}}\n'
+ENGINE = b'@{"hello":{"role":"engine"}}\n'
+QUESTIONS = [
+    {"id": 1, "method": "recent", "params": {"limit": 3}},
+    {"id": 2, "method": "status", "params": {"any_id": "conv_1", "full_history": False}},
+    {"id": 3, "method": "drop"},
+    {"hello": {"role": "mcp", "cwd": "/", "env": {}, "initialize": {"protocolVersion": "2025-03-26"}}},
+    {"key": "k"},
+    {"initialize": {"protocolVersion": "2025-03-26", "clientInfo": {"name": "x"}}},
+]
+ASKED = [
+    {"requestId": "a", "model": "gpt-5", "prompt": "hello", "stream": True, "sessionTag": "t", "tools": []},
+    {"requestId": "a", "cancel": True},
+    {"requestId": "b", "model": "gpt-5", "prompt": "hello", "timestamp": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def switchboard(home: Path, vendor: dict[str, str]) -> Iterator[tuple[int, str]]:
+    with daemon(home, **vendor) as found:
+        yield found
+
+
+def answers(path: str) -> bool:
+    peer = Lines.to(path)
+    peer.send(HELLO + encoded(PING))
+    said = peer.until("alive?")
+    peer.close()
+    return said[-1] is not None
+
+
+def talk(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
+    for piece in pieces(b"\n".join(sent) + b"\n" + last, cuts):
+        if not lines.send(piece):
+            return
+
+
+def test_a_window(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
+    pid, path = switchboard
+
+    with front(home, **vendor) as (made, window), unharmed(home, pid, lambda: answers(path)):
+
+        @fuzz
+        @given(sent=LINES, cuts=CUTS)
+        def run(sent: list[bytes], cuts: list[int]) -> None:
+            talk(window, sent, cuts, encoded(PING))
+            said = window.until("alive?")
+            assert said[-1] is not None, "the front ended"
+            for message in said:
+                check_answer(message)
+
+        with unharmed(home, made.pid, lambda: made.poll() is None):
+            run()
+
+
+@pytest.mark.parametrize("hello", [b"", HELLO, ENGINE], ids=["nobody", "window", "program"])
+def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: bytes) -> None:
+    pid, path = switchboard
+    notes = st.builds(b"@".__add__, documents(QUESTIONS))
+
+    @fuzz
+    @given(
+        sent=st.lists(st.one_of(documents(), documents(QUESTIONS), notes), min_size=1, max_size=4), cuts=CUTS
+    )
+    def run(sent: list[bytes], cuts: list[int]) -> None:
+        sent = [line for line in sent if b"daemon_stop" not in line and b"handover" not in line]
+        peer = Lines.to(path)
+        last = (
+            encoded(PING) if hello == HELLO else b"no message\n"
+        )  # a program is refused then, and hears why
+        talk(peer, [hello.strip(), *sent], cuts, last)
+        for message in peer.until("alive?"):
+            check_answer(message)
+        peer.close()
+        assert answers(path)
+
+    with unharmed(home, pid, lambda: answers(path)):
+        run()
+
+
+def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
+    with process(home, "ask-service", "--session", "fuzz", **vendor) as made:
+        path = json.loads(made.stdout.readline())["socket"]
+
+        @fuzz
+        @given(sent=st.lists(documents(ASKED), min_size=1, max_size=4), cuts=CUTS)
+        def run(sent: list[bytes], cuts: list[int]) -> None:
+            peer = Lines.to(path)
+            talk(peer, sent, cuts, encoded({"requestId": "alive?", "model": "no such model", "prompt": "x"}))
+            said = peer.until("alive?", "requestId")
+            assert said[-1] is not None, "the service closed"
+            for message in said:
+                check_answer(message)
+            peer.close()
+            assert is_served(path, made)
+
+        with unharmed(home, made.pid, lambda: is_served(path, made)):
+            run()
+
+
+def is_served(path: str, made: subprocess.Popen[bytes]) -> bool:
+    peer = Lines.to(path)
+    peer.send(encoded({"requestId": "other", "model": "no such model", "prompt": "x"}))
+    said = peer.until("other", "requestId")
+    peer.close()
+    return said[-1] is not None and made.poll() is None

@@ -1,0 +1,123 @@
+"""`counsel serve` from its first moment on: `/health` at once, the rest when the engine is open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from counsel import settings
+from counsel.errors import ConfigInvalid
+from counsel.http import serve
+from support.fake_engine import FakeEngine
+
+TOKEN = "a-token-for-the-tests"
+
+
+class Served:
+    """`http.serve` with an engine that opens when the test says so."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
+        self.may_open = asyncio.Event()
+        self.failure: Exception | None = None
+        self.engine = FakeEngine()
+        self.said: list[tuple[str, int]] = []
+        self.ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        listen = serve._listen
+
+        def listening(host: str, port: int) -> Any:
+            found = listen(host, port)
+            self.ports.set_result(found.getsockname()[1])
+            return found
+
+        monkeypatch.setattr(serve, "_listen", listening)
+
+    async def open_engine(self, _: Path) -> Any:
+        await self.may_open.wait()
+        if self.failure is not None:
+            raise self.failure
+        return self.engine
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        task = asyncio.create_task(
+            serve.serve(self.open_engine, self.settings, "127.0.0.1", 0, lambda *at: self.said.append(at))
+        )
+        try:
+            yield task
+        finally:
+            if not task.done():
+                os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait({task})
+
+
+@pytest.fixture
+async def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    return Served(tmp_path, monkeypatch)
+
+
+def message(method: str) -> dict[str, Any]:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": hello}
+
+
+async def test_health_is_answered_before_the_engine_is_open_and_the_rest_waits(served: Served) -> None:
+    async with served.running(), aiohttp.ClientSession() as session:
+        base = f"http://127.0.0.1:{await served.ports}"
+        async with session.get(f"{base}/health") as early:
+            assert (early.status, (await early.json())["status"]) == (200, "ok")
+        async with session.get(f"{base}/metrics") as refused:
+            assert refused.status == 401
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        asked = asyncio.create_task(session.post(f"{base}/mcp", json=message("initialize"), headers=headers))
+        async with session.get(f"{base}/health") as still:
+            assert still.status == 200
+        assert not asked.done()
+        assert served.said == []
+        served.may_open.set()
+        async with await asked as answer:
+            assert "result" in await answer.json()
+        assert served.said == [("127.0.0.1", await served.ports)]
+        async with session.get(f"{base}/health") as late:
+            assert (late.status, await late.json()) == (200, await early.json())
+            assert late.headers.keys() == early.headers.keys()
+            assert late.headers["content-type"] == early.headers["content-type"]
+
+
+async def test_an_engine_that_cannot_be_opened_ends_the_start_with_its_own_words(served: Served) -> None:
+    served.failure = ConfigInvalid("The disk is gone.")
+    async with served.running() as running:
+        await served.ports
+        served.may_open.set()
+        with pytest.raises(ConfigInvalid, match="The disk is gone"):
+            await asyncio.wait_for(running, 30)
+        assert served.said == []
+
+
+async def test_a_signal_before_the_engine_is_open_ends_it_in_order(served: Served) -> None:
+    async with served.running() as running, aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{await served.ports}/health") as early:
+            assert early.status == 200
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 30)
+        assert served.said == []
+
+
+async def test_the_engine_is_closed_at_the_end(served: Served) -> None:
+    served.may_open.set()
+    async with served.running() as running, aiohttp.ClientSession() as session:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        base = f"http://127.0.0.1:{await served.ports}"
+        async with session.get(f"{base}/metrics", headers=headers) as answer:
+            assert answer.status == 404
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 30)
+    assert served.engine.closed

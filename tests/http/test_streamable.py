@@ -1,0 +1,384 @@
+"""The HTTP door: who may come in, both eras, streams, sessions and leaving."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from counsel import settings
+from counsel.errors import ConfigInvalid
+from counsel.front import protocol
+from counsel.http import auth, serve, streamable
+from support.http_server import TOKEN, Http, events, served
+from support.session_client import ENVELOPE
+
+MODERN = {"MCP_Protocol_Version": "2026-07-28"}
+
+
+async def test_health_needs_no_token_and_says_little(tmp_path: Path) -> None:
+    async with served(tmp_path) as door, door.session.get(f"{door.base}/health") as response:
+        assert response.status == 200
+        assert set(await response.json()) == {"status", "version"}
+
+
+async def test_everything_else_needs_the_token(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        for path in ("/mcp", "/metrics", "/", "/api/x", "/health/x"):
+            for given in ("", "Bearer wrong", "Bearer ", f"Basic {TOKEN}", TOKEN):
+                headers = {"Authorization": given} if given else {}
+                async with door.session.post(f"{door.base}{path}", headers=headers) as response:
+                    assert response.status == 401
+                    said = await response.json()
+                    assert said["code"] == "AUTHENTICATION_FAILED"
+                    assert ("needed" in said["error"]) is not bool(given)
+                    assert TOKEN not in await response.text()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example:80"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:1"}, 403),
+    ],
+)
+async def test_other_web_pages_get_nothing(tmp_path: Path, headers: dict[str, str], status: int) -> None:
+    async with served(tmp_path) as door:
+        for path in ("/mcp", "/health"):
+            async with door.session.post(
+                f"{door.base}{path}", headers={**door.headers(), **headers}
+            ) as response:
+                assert response.status == status
+                assert "Access-Control-Allow-Origin" not in response.headers
+
+
+async def test_our_own_page_and_listed_origins_may_ask(tmp_path: Path) -> None:
+    async with served(tmp_path, COUNSEL_CORS_ORIGINS="https://app.example") as door:
+        async with door.session.get(f"{door.base}/health", headers={"Origin": door.base}) as response:
+            assert response.status == 200
+            assert "Access-Control-Allow-Origin" not in response.headers
+        listed = {"Origin": "https://app.example"}
+        async with door.session.get(f"{door.base}/health", headers=listed) as response:
+            assert response.headers["Access-Control-Allow-Origin"] == "https://app.example"
+        preflight = {**listed, "Access-Control-Request-Method": "POST"}
+        async with door.session.options(f"{door.base}/mcp", headers=preflight) as response:
+            assert response.status == 204
+            assert "mcp-session-id" in response.headers["Access-Control-Allow-Headers"]
+        async with door.session.post(f"{door.base}/mcp", headers=listed) as response:
+            assert response.status == 401
+
+
+@pytest.mark.parametrize("version", protocol.HANDSHAKE)
+async def test_each_handshake_revision(tmp_path: Path, version: str) -> None:
+    async with served(tmp_path) as door:
+        assert (await door.initialize(version))["protocolVersion"] == version
+        assert len((await door.ask("tools/list"))["result"]["tools"]) == 5
+        assert (await door.call("chat", prompt="echo hi"))["structuredContent"]["content"] == "echo hi"
+
+
+async def test_the_stateless_revision(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        found = await door.ask("server/discover", {"_meta": ENVELOPE}, **MODERN, Mcp_Method="server/discover")
+        assert found["result"]["supportedVersions"] == ["2026-07-28"]
+        params = {"name": "chat", "arguments": {"prompt": "echo hi"}, "_meta": ENVELOPE}
+        called = await door.ask("tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
+        assert called["result"]["structuredContent"]["content"] == "echo hi"
+        assert door.engine.jobs["conv_1"].caller.agent == "claude"
+        coded = await door.ask(
+            "tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="=?base64?Y2hhdA==?="
+        )
+        assert "result" in coded
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "headers", "status", "code"),
+    [
+        ("tools/list", {"_meta": ENVELOPE}, {}, 400, protocol.HEADER_MISMATCH),
+        ("tools/list", {"_meta": ENVELOPE}, {"Mcp_Method": "TOOLS/LIST"}, 400, protocol.HEADER_MISMATCH),
+        (
+            "tools/call",
+            {"name": "chat", "_meta": ENVELOPE},
+            {"Mcp_Method": "tools/call"},
+            400,
+            protocol.HEADER_MISMATCH,
+        ),
+        ("tools/list", {}, {"Mcp_Method": "tools/list"}, 400, protocol.INVALID_PARAMS),
+        ("initialize", {"_meta": ENVELOPE}, {"Mcp_Method": "initialize"}, 404, protocol.METHOD_NOT_FOUND),
+        ("ping", {"_meta": ENVELOPE}, {"Mcp_Method": "ping"}, 404, protocol.METHOD_NOT_FOUND),
+    ],
+)
+async def test_stateless_requests_that_are_refused(
+    tmp_path: Path, method: str, params: Any, headers: dict[str, str], status: int, code: int
+) -> None:
+    async with (
+        served(tmp_path) as door,
+        door.post(door.message(method, params), **MODERN, **headers) as response,
+    ):
+        assert response.status == status
+        answer = await response.json()
+        assert (answer["error"]["code"], answer["id"]) == (code, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[]", {"Mcp_Session_Id": "x"}, 404),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', {}, 400),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', {"Mcp_Session_Id": "x"}, 404),
+        (b"{}", {"Content_Type": "text/plain"}, 415),
+        (b"{}", {"Accept": "text/html"}, 406),
+    ],
+)
+async def test_posts_that_are_refused(
+    tmp_path: Path, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    async with served(tmp_path) as door, door.post(body, **headers) as response:
+        assert response.status == status
+        assert "error" in await response.json()
+
+
+async def test_a_body_of_many_images_fits_and_one_past_the_limit_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize()
+        images = ["data:image/png;base64," + "A" * 10_000_000] * 2
+        result = await door.call("chat", prompt="echo", images=images)
+        assert "isError" not in result
+        monkeypatch.setattr(streamable, "LARGEST_BODY", 1_000)
+        async with door.post(b"x" * 1_001) as response:
+            assert response.status == 413
+
+
+async def test_progress_comes_as_a_stream_and_the_answer_ends_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "hang some"}, "_meta": {"progressToken": 1}}
+        async with door.post(door.message("tools/call", params)) as response:
+            assert response.headers["Content-Type"] == "text/event-stream"
+            stream = events(response)
+            assert (await anext(stream))["params"]["message"] == "some"
+            door.engine.jobs["conv_1"].end({"content": "some text"})
+            assert (await anext(stream))["result"]["structuredContent"] == {"content": "some text"}
+            assert [event async for event in stream] == []
+
+
+async def test_without_a_stream_the_answer_is_json(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "echo"}, "_meta": {"progressToken": 1}}
+        async with door.post(door.message("tools/call", params), Accept="application/json") as response:
+            assert response.headers["Content-Type"] == "application/json"
+            assert (await response.json())["result"]["structuredContent"]["content"] == "echo"
+
+
+async def test_a_long_silence_is_filled_with_signs_of_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "hang"}}
+        async with door.post(door.message("tools/call", params)) as response:
+            assert (await response.content.readline()).startswith(b":")
+            door.engine.jobs["conv_1"].end({"content": "done"})
+            assert (await anext(events(response)))["result"]["structuredContent"] == {"content": "done"}
+
+
+async def test_cancelling_by_notification_and_by_leaving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamable, "LEFT_FOR", 0.05)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "hang"}}
+        first = asyncio.ensure_future(door.ask("tools/call", params))
+        await door.engine.started.wait()
+        cancelled = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": door.number},
+        }
+        async with door.post(cancelled) as response:
+            assert response.status == 202
+        with pytest.raises(aiohttp.ContentTypeError):
+            await first  # there is no answer to a request that was cancelled
+        assert door.engine.jobs["conv_1"].status == "cancelled"
+        door.engine.started.clear()
+        second = asyncio.ensure_future(door.ask("tools/call", params))
+        await door.engine.started.wait()
+        second.cancel()
+        await asyncio.wait_for(door.engine.jobs["conv_2"].ended.wait(), 10)
+        assert door.engine.jobs["conv_2"].status == "cancelled"
+
+
+async def hung_up(door: Http) -> int:
+    """A client that closes its request's connection; the request's id."""
+    params = {"name": "chat", "arguments": {"prompt": "hang"}}
+    async with door.post(door.message("tools/call", params)) as response:
+        await response.content.readline()  # a sign of life: the job runs
+    return door.number
+
+
+async def test_a_client_that_hangs_up_and_comes_back_finds_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
+    monkeypatch.setattr(streamable, "CANCELS_WITHIN", 0.05)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        await hung_up(door)
+        job = door.engine.jobs["conv_1"]
+        while not job.background:
+            shown = await door.call("check_status", continuation_id="conv_1")
+            assert shown["structuredContent"]["content"]["status"] == "processing"
+        assert job.status == "processing"
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"), [("user", "cancelled"), ("MCP error -32001: Request timed out", "processing")]
+)
+async def test_a_client_that_hangs_up_may_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, status: str
+) -> None:
+    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        params = {"requestId": await hung_up(door), "reason": reason}
+        message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        async with door.post(message) as response:
+            assert response.status == 202
+        job = door.engine.jobs["conv_1"]
+        while not (job.background or job.ended.is_set()):
+            await door.ask("ping")
+        assert job.status == status
+
+
+async def test_many_clients_at_once(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize()
+        slow = asyncio.ensure_future(door.call("chat", prompt="hang"))
+        await door.engine.started.wait()
+        answers = await asyncio.gather(*(door.call("chat", prompt=f"echo {at}") for at in range(50)))
+        assert [answer["structuredContent"]["content"] for answer in answers] == [
+            f"echo {at}" for at in range(50)
+        ]
+        door.engine.jobs["conv_1"].end({"content": "x"})
+        await slow
+
+
+async def test_a_session_ends_with_delete(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize()
+        async with door.session.delete(f"{door.base}/mcp", headers=door.headers()) as response:
+            assert response.status == 200
+        async with door.post(door.message("ping")) as response:
+            assert response.status == 404
+        async with door.session.get(f"{door.base}/mcp", headers=door.headers()) as response:
+            assert response.status == 405
+
+
+async def test_old_sessions_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamable, "MOST_SESSIONS", 2)
+    async with served(tmp_path) as door:
+        await door.initialize()
+        first = dict(door.held)
+        for _ in range(2):
+            door.held = {}
+            await door.initialize()
+        assert (await door.ask("ping"))["result"] == {}
+        door.held = first
+        async with door.post(door.message("ping")) as response:
+            assert response.status == 404
+
+
+async def test_batches_of_2025_03_26(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize("2025-03-26")
+        batch = [
+            door.message("ping"),
+            door.message("tools/list"),
+            {"jsonrpc": "2.0", "method": "notifications/x"},
+        ]
+        async with door.post(batch) as response:
+            assert [part["id"] for part in await response.json()] == [2, 3]
+
+
+async def test_a_server_that_ends_leaves_its_jobs_to_the_journal(tmp_path: Path) -> None:
+    async with served(tmp_path) as door:
+        await door.initialize()
+        call = asyncio.ensure_future(
+            door.ask("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+        )
+        await door.engine.started.wait()
+    assert door.engine.jobs["conv_1"].status == "processing"
+    with pytest.raises(aiohttp.ClientError):
+        await call
+
+
+# ── the token and the address ──
+
+
+def test_the_token_is_made_once_and_is_the_users_alone(tmp_path: Path) -> None:
+    loaded = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    first = auth.token(loaded)
+    assert len(first) > 30
+    assert auth.token(loaded) == first
+    assert auth.token_file(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
+
+
+def test_a_token_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
+    (tmp_path / "token").mkdir()
+    with pytest.raises(ConfigInvalid) as refused:
+        auth.token(settings.load({"COUNSEL_HOME": str(tmp_path)}))
+    assert "COUNSEL_TOKEN" in str(refused.value)
+
+
+def test_another_address_needs_a_good_token() -> None:
+    auth.check_bind("127.0.0.1", "short")
+    auth.check_bind("0.0.0.0", "x" * 16)
+    with pytest.raises(ConfigInvalid):
+        auth.check_bind("0.0.0.0", "short")
+
+
+@pytest.mark.parametrize(
+    ("host", "fits"),
+    [
+        ("10.1.2.3:80", True),
+        ("[fe80::1]:80", True),
+        (f"{socket.gethostname()}:1", True),
+        ("evil.example", False),
+    ],
+)
+def test_hosts_of_a_door_that_is_open_to_others(host: str, fits: bool) -> None:
+    guard = auth.Guard(lambda *_: None, secret="x", host="0.0.0.0")  # type: ignore[arg-type, return-value]
+    assert guard._host_fits(auth._name(host)) is fits
+
+
+def test_addresses_in_words() -> None:
+    assert serve.address("::1", 1) == "http://[::1]:1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_replies_do_not_wait_for_the_clients_delayed_ack(host: str) -> None:
+    accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    server = await asyncio.start_server(connected, sock=serve._listen(host, 0))
+    async with server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        assert await accepted
+        writer.close()

@@ -1,0 +1,239 @@
+"""The whole road: client → front → socket → daemon → engine → wire → the fake of the vendors' APIs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from counsel.caller import here
+from counsel.daemon.rpc_client import connect
+from counsel.requests import ChatRequest
+from fake import FakeProcess
+from support.stdio_client import Window, kill_daemon
+
+pytestmark = pytest.mark.slow
+COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
+
+
+def keys(fake: FakeProcess) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1}
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_a_question_is_answered_and_continued(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        first = await window.call("chat", prompt="hello", model="gpt-5-mini")
+        shown = first["structuredContent"]
+        assert shown["content"] == "gpt-5-mini says: hello"
+        again = await window.call("chat", prompt="more", continuation_id=shown["continuation"]["id"])
+        assert again["structuredContent"]["continuation"]["messageCount"] == 4
+        assert "gpt-5-mini" in again["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "code"), [(" ", None, "EMPTY_ANSWER"), ("No.", "filtered", "CONTENT_FILTERED")]
+)
+async def test_an_answer_that_is_none_is_an_error_result(
+    home: Path, fake_process: FakeProcess, text: str, finish: str | None, code: str
+) -> None:
+    fake_process.script(text=text, finish=finish, times=None)
+    async with Window(home, command=[*COUNSEL, "--standalone"], **keys(fake_process)) as window:
+        await window.initialize()
+        result = await window.call("chat", prompt="hello", model="gpt-5-mini")
+        assert result["isError"]
+        assert result["structuredContent"]["code"] == code
+        assert result["content"][0]["text"].startswith(f"{code}: ")
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_four_calls_at_once_and_a_ping_meanwhile(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    fake_process.script(gate="go", times=None)
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        calls = [window.begin("chat", prompt=f"p{at}", model="gpt-5-mini") for at in range(4)]
+        await asyncio.to_thread(fake_process.wait_for, count=4)
+        assert await window.ask("ping") == {}
+        assert not any(call.done() for call in calls)
+        fake_process.open_gate("go")
+        answers = await asyncio.gather(*calls)
+        texts = [answer["result"]["structuredContent"]["content"] for answer in answers]
+        assert texts == [f"gpt-5-mini says: p{at}" for at in range(4)]
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_cancelling_closes_the_upstream_connection(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    fake_process.script(gate="never", gate_after=1, times=None)
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        window.start(
+            "tools/call",
+            {
+                "name": "chat",
+                "arguments": {"prompt": "a b c", "model": "gpt-5-mini"},
+                "_meta": {"progressToken": "t"},
+            },
+        )
+        progress = await asyncio.wait_for(window.notes.get(), 20)
+        assert progress["params"]["progressToken"] == "t"
+        assert progress["params"]["message"]
+        window.notify("notifications/cancelled", {"requestId": window.number})
+        await asyncio.to_thread(fake_process.wait_for, state="disconnected")
+
+
+@pytest.mark.parametrize("standalone", [[], ["--standalone"]])
+async def test_progress_says_which_words_are_void(
+    home: Path, fake_process: FakeProcess, standalone: list[str]
+) -> None:
+    fake_process.script(
+        text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
+    )
+    fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
+    async with Window(home, command=[*COUNSEL, *standalone], **keys(fake_process)) as window:
+        await window.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "x", "model": "auto"}}
+        call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
+        told: list[tuple[float, str]] = []
+        await heard(window, told, "void1 ")
+        fake_process.open_gate("fail")
+        await heard(window, told, "]\n\ngood1 ")
+        fake_process.open_gate("answer")
+        answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
+    first, second = [request["model"] for request in fake_process.calls][:2]
+    assert told[0][1] == "void1 "
+    assert told[-1][1].startswith(f"[{second} is asked now, and what {first} had said is void: ")
+    assert "void1" not in told[-1][1]
+    assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
+    assert answer["content"] == "good1 good2 good3"
+
+
+async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_process: FakeProcess) -> None:
+    fake_process.script(text="void1 void2 void3", hang_after=2)
+    fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        params = {"name": "chat", "arguments": {"prompt": "x", "model": "gpt-5-mini"}}
+        call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
+        told: list[tuple[float, str]] = []
+        await heard(window, told, "void1 void2 ")
+        kill_daemon(home)
+        await heard(window, told, "good1 ")
+        fake_process.open_gate("answer")
+        answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
+    assert answer["content"] == "good1 good2 good3"
+    assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
+
+
+async def heard(window: Window, told: list[tuple[float, str]], words: str) -> None:
+    """Progress comes a few times per second: until it says these."""
+    while not told or not told[-1][1].endswith(words):
+        note = await asyncio.wait_for(window.notes.get(), 20)
+        told.append((note["params"]["progress"], note["params"]["message"]))
+
+
+async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_process: FakeProcess) -> None:
+    fake_process.script(gate="first", times=1)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        call = window.begin("chat", prompt="survive", model="gpt-5-mini")
+        await asyncio.to_thread(fake_process.wait_for, contains="survive")
+        kill_daemon(home)
+        answer = await asyncio.wait_for(call, 30)
+        assert answer["result"]["structuredContent"]["content"] == "gpt-5-mini says: survive"
+        jobs = (await window.call("check_status"))["structuredContent"]["content"]["jobs"]
+        assert [job["status"] for job in jobs] == ["completed"]  # one job, not two
+
+
+async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(gate="never", times=1)
+    env = {**keys(fake_process), "COUNSEL_CLIENT_LIMIT_SECONDS": "1"}
+    async with (
+        Window(home, command=COUNSEL, **keys(fake_process)) as first,
+        Window(home, command=COUNSEL, **env) as window,
+    ):
+        await first.initialize()
+        await first.call("check_status")  # a daemon that runs: starting one may take longer than this limit
+        await window.initialize()
+        early = (await window.call("chat", prompt="patience", model="gpt-5-mini"))["structuredContent"]
+        assert early["continuation"]["status"] == "processing"
+        kill_daemon(home)
+        async with asyncio.timeout(30):
+            while True:
+                content = (await window.call("check_status", continuation_id=early["job_id"]))[
+                    "structuredContent"
+                ]
+                if content["content"]["status"] != "processing":
+                    break
+        assert content["content"]["result"]["content"] == "gpt-5-mini says: patience"
+
+
+async def test_a_background_job_outlives_its_window_and_another_reads_it(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(gate="later", times=None)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        job = await window.call("chat", prompt="slow", model="gpt-5-mini", **{"async": True})
+        name = job["structuredContent"]["continuation"]["id"]
+        await asyncio.to_thread(fake_process.wait_for, contains="slow")
+    fake_process.open_gate("later")
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as other:
+        await other.initialize(name="codex-mcp-client")
+        async with asyncio.timeout(20):
+            while True:
+                found = (await other.call("check_status", continuation_id=name))["structuredContent"][
+                    "content"
+                ]
+                if found["status"] == "completed":
+                    break
+        assert found["result"]["content"] == "gpt-5-mini says: slow"
+
+
+async def test_a_background_job_goes_on_in_the_next_daemon_although_nobody_looks(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(gate="never", times=1)
+    async with Window(home, command=COUNSEL, **keys(fake_process)) as window:
+        await window.initialize()
+        await window.call("chat", prompt="alone", model="gpt-5-mini", **{"async": True})
+        await asyncio.to_thread(fake_process.wait_for, contains="alone")
+        kill_daemon(home)
+        await asyncio.to_thread(fake_process.wait_for, contains="alone", state="finished")
+
+
+async def test_the_command_lines_client_rides_over_a_dying_daemon(
+    home: Path, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNSEL_HOME", str(home))
+    for name, value in keys(fake_process).items():
+        monkeypatch.setenv(name, value)
+    fake_process.script(gate="first", times=1)
+    who = here("cli", cwd=home)
+    engine = await connect(who)
+    job = await engine.submit(ChatRequest(prompt="ride on", model="gpt-5-mini"), who)
+    await asyncio.to_thread(fake_process.wait_for, contains="ride on")
+    events: list[str] = []
+
+    async def follow() -> None:
+        async for event in engine.follow(job):
+            events.append(event.kind)
+
+    following = asyncio.ensure_future(follow())
+    waiting = asyncio.ensure_future(engine.wait(job))
+    await engine.recent()
+    kill_daemon(home)
+    assert (await asyncio.wait_for(waiting, 30))["content"] == "gpt-5-mini says: ride on"
+    await asyncio.wait_for(following, 30)
+    assert events[-1] == "done"
+    await engine.close()

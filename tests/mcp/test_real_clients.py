@@ -1,0 +1,134 @@
+"""Real MCP clients from npm against the real front, daemon and engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from counsel.mcp.session import listing
+from fake import FakeProcess
+from support.stdio_client import SHORT_LIVED, daemon_pid
+
+pytestmark = [pytest.mark.client, pytest.mark.slow]
+COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    (home := tmp_path / "home").mkdir()
+    yield home
+    if (pid := daemon_pid(home)) is not None:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Callable[[str], str]) -> Run:
+    """A client of an empty home, whose vendor and ours are the fake."""
+
+    def start(name: str, *args: str) -> str:
+        program = real_client(name)
+        env = {
+            "HOME": str(tmp_path),
+            "PATH": f"{Path(program).parent}{os.pathsep}{os.environ['PATH']}",
+            "COUNSEL_HOME": str(home),
+            **SHORT_LIVED,
+            "OPENAI_API_KEY": "sk-test",
+            "OPENAI_BASE_URL": fake_process.v1,
+            "ANTHROPIC_API_KEY": "sk-test",
+            "ANTHROPIC_BASE_URL": fake_process.url,
+            "DISABLE_TELEMETRY": "1",
+        }
+        done = subprocess.run(
+            [program, *args],
+            env=env,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return start
+
+
+def test_the_inspector_lists_and_calls(run: Run) -> None:
+    listed = json.loads(run("mcp-inspector", "--cli", *COUNSEL, "--method", "tools/list"))
+    assert [tool["name"] for tool in listed["tools"]] == [tool["name"] for tool in listing()]
+    call = ("--method", "tools/call", "--tool-name", "chat", "--tool-arg", "prompt=hello", "model=gpt-5-mini")
+    called = json.loads(run("mcp-inspector", "--cli", *COUNSEL, *call))
+    assert called["structuredContent"]["content"] == "gpt-5-mini says: hello"
+
+
+def test_claude_code_is_connected(run: Run) -> None:
+    run("claude", "mcp", "add", "counsel", "-s", "user", "--", *COUNSEL, "--as", "claude")
+    assert "✔ Connected" in run("claude", "mcp", "list")
+
+
+def test_claude_code_asks_a_model_through_counsel(
+    run: Run, tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    servers = {"counsel": {"command": COUNSEL[0], "args": [*COUNSEL[1:], "--as", "claude"]}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    arguments = {"prompt": "a colleague's question", "model": "gpt-5-mini"}
+    fake_process.script(
+        vendor="anthropic",
+        tool_calls=[{"name": "mcp__counsel__chat", "arguments": arguments}],
+        text="Thanks.",
+        times=None,
+    )
+    said = run(
+        "claude",
+        *("-p", "ask a colleague", "--output-format", "json", "--mcp-config", str(tmp_path / "mcp.json")),
+        *("--strict-mcp-config", "--allowedTools", "mcp__counsel__chat"),
+    )
+    assert json.loads(said)["result"] == "Thanks."
+    asked = fake_process.wait_for(path="/v1/responses", state="finished")
+    assert "a colleague's question" in json.dumps(asked)
+    told = fake_process.wait_for(path="/v1/messages", count=2)
+    assert "gpt-5-mini says: a colleague's question" in json.dumps(told)
+
+
+IMPATIENT = """
+import { Client } from "SDK/client/index.js";
+import { StdioClientTransport } from "SDK/client/stdio.js";
+const [command, ...args] = process.argv.slice(2);
+const client = new Client({ name: "impatient", version: "1" });
+await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+const ask = { name: "chat", arguments: { prompt: "take your time", model: "gpt-5-mini" } };
+const said = await client.callTool(ask, undefined, { timeout: 1000 }).catch((error) => error.message);
+let jobs = [];
+while (!jobs.length)
+  jobs = (await client.callTool({ name: "check_status", arguments: {} })).structuredContent.content.jobs;
+await client.close();
+console.log(JSON.stringify({ said, job: jobs[0].id }));
+"""
+
+
+def test_the_typescript_sdk_times_out_and_the_job_goes_on(
+    run: Run, tmp_path: Path, fake_process: FakeProcess, real_client: Callable[[str], str]
+) -> None:
+    """The limit is the call's own: nobody can know it before."""
+    sdk = Path(real_client("node")).parents[1] / "@modelcontextprotocol" / "sdk" / "dist" / "esm"
+    (tmp_path / "impatient.mjs").write_text(IMPATIENT.replace("SDK", sdk.as_uri()))
+    fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
+    found = json.loads(run("node", str(tmp_path / "impatient.mjs"), *COUNSEL))
+    assert "Request timed out" in found["said"]
+    fake_process.open_gate("slow")
+    call = ("--method", "tools/call", "--tool-name", "check_status")
+    shown: dict[str, object] = {}
+    while "result" not in shown:
+        said = run("mcp-inspector", "--cli", *COUNSEL, *call, "--tool-arg", f"continuation_id={found['job']}")
+        shown = json.loads(said)["structuredContent"]["content"]
+        assert shown["status"] in {"processing", "completed"}
+    assert "The slow answer." in json.dumps(shown)

@@ -1,0 +1,73 @@
+"""The MCP SDK's own client against our doors: the front, standalone and HTTP, in every revision that it speaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mcp import Client, MCPError
+from mcp.client import session as sdk_session
+
+from counsel.front.protocol import HANDSHAKE
+from support.sdk_transport import INTERFACES, transport
+
+pytestmark = pytest.mark.slow
+REVISIONS = [*HANDSHAKE, "2026-07-28", "auto"]
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_the_sdks_client_is_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interface: str, revision: str
+) -> None:
+    if revision in HANDSHAKE:
+        monkeypatch.setattr(sdk_session, "LATEST_HANDSHAKE_VERSION", revision)
+    mode = "legacy" if revision in HANDSHAKE else revision
+    async with transport(interface, tmp_path) as streams, Client(streams, mode=mode) as client:
+        assert client.protocol_version == ("2026-07-28" if revision == "auto" else revision)
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools][:2] == ["chat", "consensus"]
+        result = await client.call_tool("chat", {"prompt": "echo hello"})  # checked against the outputSchema
+        assert result.structured_content["content"] == "echo hello"
+        refused = await client.call_tool("chat", {"prompt": "p", "temperature": 9})
+        assert refused.is_error
+        assert refused.structured_content["code"] == "INVALID_ARGUMENT"
+        read = await client.read_resource("counsel://jobs/conv_1/text")
+        assert "echo hello" in read.contents[0].text
+        assert (await client.list_prompts()).prompts == []
+        assert len((await client.list_resources()).resources) == 1
+        with pytest.raises(MCPError):
+            await client.call_tool("nope", {})
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_sdks_client_gets_progress(tmp_path: Path, interface: str, mode: str) -> None:
+    told: list[str | None] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+        (tmp_path / "now").touch()
+
+    async with transport(interface, tmp_path) as streams, Client(streams, mode=mode) as client:
+        result = await client.call_tool(
+            "chat", {"prompt": f"slowly {tmp_path / 'now'}"}, progress_callback=progress
+        )
+        assert result.structured_content["content"] == "slowly done"
+    assert told[0] == "so far"
+
+
+@pytest.mark.parametrize(
+    ("interface", "revision"), [("front", "legacy"), ("front", "2026-07-28"), ("http", "legacy")]
+)
+async def test_a_call_that_the_sdk_stops_waiting_for_goes_on(
+    tmp_path: Path, interface: str, revision: str
+) -> None:
+    """Over HTTP in 2026-07-28 there is no such thing: closing the stream cancels."""
+    async with transport(interface, tmp_path) as streams, Client(streams, mode=revision) as client:
+        await client.call_tool("chat", {"prompt": "echo the daemon runs"})
+        with pytest.raises(MCPError, match=r"(?i)timed out"):
+            await client.call_tool("chat", {"prompt": "hang"}, read_timeout_seconds=1)
+        await client.call_tool("chat", {"prompt": "echo by now the cancellation was handled"})
+        shown = await client.call_tool("check_status", {"continuation_id": "conv_2"})
+        assert shown.structured_content["content"]["status"] == "processing"

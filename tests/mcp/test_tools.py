@@ -1,0 +1,248 @@
+"""The tools' table: schemas, what is refused, results and their limit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from counsel.errors import InvalidArgument
+from counsel.mcp import overflow, render, schema, tool_result
+from counsel.mcp.session import listing
+from counsel.mcp.tools import TOOLS
+from counsel.requests import ChatRequest, ConsensusRequest
+from support.session_client import SessionClient
+
+
+def test_the_list_of_tools_is_small() -> None:
+    assert len(json.dumps({"tools": listing()}, ensure_ascii=False)) / 4 < 2_500
+    assert [tool["name"] for tool in listing()] == [
+        "chat",
+        "consensus",
+        "check_status",
+        "cancel_job",
+        "askModel",
+    ]
+
+
+@pytest.mark.parametrize("tool", listing(), ids=lambda tool: tool["name"])
+def test_every_schema_is_json_schema(tool: Any) -> None:
+    for name in ("inputSchema", "outputSchema"):
+        jsonschema.Draft202012Validator.check_schema(tool[name])
+        assert tool[name]["type"] == "object"
+    assert tool["inputSchema"]["additionalProperties"] is False
+
+
+GOOD: list[tuple[str, Any]] = [
+    ("chat", {"prompt": "p"}),
+    ("chat", {"prompt": "p", "temperature": 1, "files": [], "async": True, "reasoning_effort": "max"}),
+    ("consensus", {"prompt": "p", "models": ["a", {"model": "b"}]}),
+    ("check_status", None),
+    ("check_status", {"continuation_id": "x", "full_history": True}),
+    ("askModel", {"model": "codex", "prompt": "p", "sessionTag": "t", "tools": ["s"]}),
+]
+BAD: list[tuple[str, Any, str]] = [
+    ("chat", None, "prompt is missing"),
+    ("chat", [], "arguments must be an object, not a list"),
+    ("chat", {"prompt": 3}, "prompt must be text, not a number"),
+    ("chat", {"prompt": " "}, "prompt must not be empty"),
+    ("chat", {"prompt": None}, "prompt must be text, not null"),
+    ("chat", {"prompt": ""}, "prompt must not be empty"),
+    ("cancel_job", {"continuation_id": None}, "continuation_id must be text, not null"),
+    ("chat", {"prompt": "p", "modle": "x"}, "modle is not known (did you mean model?)"),
+    ("chat", {"prompt": "p", "temperature": 1.1}, "temperature must be from 0 to 1, not 1.1"),
+    ("chat", {"prompt": "p", "temperature": True}, "temperature must be a number, not true or false"),
+    ("chat", {"prompt": "p", "temperature": float("nan")}, "temperature must be from 0 to 1"),
+    (
+        "chat",
+        {"prompt": "p", "reasoning_effort": "huge"},
+        "must be one of minimal, low, medium, high, max, not huge",
+    ),
+    ("chat", {"prompt": "p", "files": "a"}, "files must be a list, not text"),
+    ("chat", {"prompt": "p", "files": ["a", 1]}, "files[1] must be text, not a number"),
+    ("chat", {"prompt": "p", "async": "yes"}, "async must be true or false, not text"),
+    ("consensus", {"prompt": "p", "models": []}, "models must have 1 to 20 entries, not 0"),
+    ("consensus", {"prompt": "p", "models": ["a"] * 21}, "models must have 1 to 20 entries, not 21"),
+    ("consensus", {"prompt": "p", "models": [4]}, "models[0] must be text or an object, not a number"),
+    ("consensus", {"prompt": "p", "models": [{"name": "a"}]}, "models[0].model is missing"),
+    ("consensus", {"prompt": "p", "models": "o3"}, "models must be a list"),
+    ("cancel_job", {}, "continuation_id is missing"),
+    ("askModel", {"prompt": "p"}, "model is missing"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), GOOD)
+def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: Any) -> None:
+    schema.check(tool, TOOLS[tool].schema, arguments)
+    jsonschema.validate(arguments or {}, TOOLS[tool].schema)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("blank", [None, ""])
+def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
+    tool = TOOLS[name]
+    given = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}
+    required = {field: given[field] for field in tool.required}
+    optional = {field: blank for field in tool.properties if field not in tool.required}
+    assert schema.check(name, tool.schema, {**required, **optional}) == required
+
+
+@pytest.mark.parametrize(("tool", "arguments", "said"), BAD)
+def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, said: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        schema.check(tool, TOOLS[tool].schema, arguments)
+    assert said in refused.value.message
+    assert "Arguments:" in str(refused.value.hint)
+
+
+async def test_a_refusal_is_a_result_and_nothing_is_sent(tmp_path: Path) -> None:
+    client = SessionClient(tmp_path)
+    await client.initialize()
+    result = await client.call("chat", {"prompt": "p", "model": 1})
+    assert result["isError"]
+    assert result["structuredContent"]["code"] == "INVALID_ARGUMENT"
+    assert result["content"][0]["text"].startswith("INVALID_ARGUMENT: chat: model must be text")
+    assert not client.engine.jobs
+
+
+async def test_arguments_reach_the_engine_as_a_request(tmp_path: Path) -> None:
+    client = SessionClient(tmp_path)
+    await client.initialize()
+    await client.call(
+        "chat", {"prompt": "echo", "files": ["a"], "use_websearch": True, "export": True, "verbosity": "low"}
+    )
+    await client.call("consensus", {"prompt": "echo", "models": ["a", {"model": "b"}], "temperature": 0.1})
+    await client.call("askModel", {"model": "codex", "prompt": "echo", "sessionTag": "t", "tools": ["s"]})
+    requests = [job.request for job in client.engine.jobs.values()]
+    assert requests == [
+        ChatRequest(prompt="echo", files=("a",), use_websearch=True, export=True, verbosity="low"),
+        ConsensusRequest(prompt="echo", models=("a", "b"), temperature=0.1),
+        ChatRequest(prompt="echo", model="codex", tool="askModel", session_tag="t", tools=("s",)),
+    ]
+
+
+async def test_status_and_cancel_have_the_seeds_shape(tmp_path: Path) -> None:
+    client = SessionClient(tmp_path)
+    await client.initialize()
+    await client.call("chat", {"prompt": "hang", "async": True})
+    one = await client.call("check_status", {"continuation_id": "conv_1"})
+    assert one["structuredContent"]["content"]["status"] == "processing"
+    many = await client.call("check_status", None)
+    assert [job["id"] for job in many["structuredContent"]["content"]["jobs"]] == ["conv_1"]
+    stopped = await client.call("cancel_job", {"continuation_id": "conv_1"})
+    assert stopped["structuredContent"]["content"]["status"] == "cancelled"
+    missing = await client.call("check_status", {"continuation_id": "nope"})
+    assert missing["structuredContent"]["code"] == "NOT_FOUND"
+
+
+async def test_failed_models_are_named_first(tmp_path: Path) -> None:
+    client = SessionClient(tmp_path)
+    await client.initialize()
+    result = await client.call("consensus", {"prompt": "echo words", "models": ["a", "b"]})
+    text = result["content"][0]["text"]
+    assert text.index("✗ broken: TIMEOUT: no") < text.index("## a") < text.index("## b")
+
+
+def size(result: Any) -> float:
+    return len(json.dumps(result, ensure_ascii=False, separators=(",", ":"))) / 4
+
+
+async def test_a_long_answer_is_cut_and_the_whole_is_one_call_away(tmp_path: Path) -> None:
+    client = SessionClient(tmp_path, MAX_MCP_OUTPUT_TOKENS="2000")
+    await client.initialize()
+    result = await client.call("chat", {"prompt": "long 20000"})
+    assert size(result) <= 2_000
+    assert size(result) > 1_500  # the room that there is is used
+    shown = result["structuredContent"]["content"]
+    head, _, note = shown.rpartition("\n\n[cut here: ")
+    whole = client.engine.jobs["conv_1"].outcome["content"]  # type: ignore[index]
+    assert whole.startswith(head + " ")  # at a boundary between words
+    assert "counsel://jobs/conv_1/text" in note
+    assert result["structuredContent"]["continuation"]["id"] == "conv_1"
+    file = tmp_path / "outputs" / "conv_1.txt"
+    assert whole in file.read_text()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"
+    uri, pages = result["content"][1]["uri"], []
+    while uri:
+        read = (await client.ask("resources/read", {"uri": uri}))["result"]
+        assert size(read) <= 2_000
+        text, _, foot = read["contents"][0]["text"].rpartition("\n\n[page ")
+        pages.append(text)
+        uri = foot.rpartition("next: ")[2][:-1] if "next: " in foot else None
+    assert "".join(pages) == file.read_text()
+
+
+async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -> None:
+    client = SessionClient(tmp_path, MAX_MCP_OUTPUT_TOKENS="2000")
+    await client.initialize("2024-11-05")
+    result = await client.call("chat", {"prompt": "long 20000"})
+    assert [part["type"] for part in result["content"]] == ["text"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"history": [{"role": "user", "content": f"message {number}"} for number in range(5_000)]},
+        {"history": [{"role": "user", "content": '"\\\n' * 3_000} for _ in range(200)]},
+        {"models_status": [{"model": f"m{number}", "text": "ü\u2028 " * 9_000} for number in range(20)]},
+        {"error": {"error": "no-boundary" * 9_000, "code": "X"}},
+    ],
+)
+def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:
+    frame = tool_result.Frame(1_000, tmp_path, links=True)
+    structured = {"content": {"id": "conv_1", "status": "completed", **content}}
+    result = tool_result.success(structured, TOOLS["check_status"].text, frame, "conv_1")
+    assert size(result) <= 1_000
+    assert result["structuredContent"]["content"]["id"] == "conv_1"
+
+
+def test_a_full_disk_loses_the_file_and_not_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "outputs").write_text("in the way")
+    frame = tool_result.Frame(1_000, tmp_path, links=True)
+    result = tool_result.success({"content": "word " * 9_000}, TOOLS["chat"].text, frame, "conv_1")
+    assert size(result) <= 1_000
+    assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"
+
+
+@pytest.mark.parametrize("asked", ["counsel://jobs/../text", "counsel://jobs/a/b/text", "file:///etc/passwd"])
+def test_only_our_own_addresses_are_read(asked: str) -> None:
+    assert overflow.parse(asked) is None
+
+
+def test_the_readable_text_says_what_the_metadata_says() -> None:
+    """A client that shows only text must not hide that another model answered, or that the answer is cut."""
+    result = {
+        "content": "The answer.",
+        "continuation": {"id": "conv_1"},
+        "metadata": {
+            "model": "sonnet",
+            "provider": "anthropic",
+            "finish_reason": "length",
+            "passed_over": [
+                {"model": "gpt-5", "code": "RATE_LIMIT_EXCEEDED", "error": "OpenAI limits the rate."}
+            ],
+            "notices": [
+                {"kind": "source", "text": "A page", "url": "https://example.com/a"},
+                {"kind": "source", "text": "https://example.com/b", "url": "https://example.com/b"},
+                {"kind": "warning", "text": "The session was lost."},
+            ],
+            "warnings": ["Nothing is kept."],
+            "settings_left_out": ["temperature"],
+        },
+        "export": "/p/conv_1",
+    }
+    assert render.chat(result).split("\n\n") == [
+        "The answer.",
+        "Sources:\n- A page: https://example.com/a\n- https://example.com/b",
+        "Note: gpt-5 was passed over: OpenAI limits the rate.",
+        "Note: The session was lost.",
+        "Note: Nothing is kept.",
+        "Note: the answer was cut at the model's output limit.",
+        "Exported to /p/conv_1",
+        "Note: sonnet does not take temperature: left out.",
+        "— anthropic/sonnet · continuation_id: conv_1",
+    ]

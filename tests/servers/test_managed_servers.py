@@ -1,0 +1,226 @@
+"""Servers that somebody else keeps: plugins, extensions, the machine's administrator. Listed, and never written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers import real_clients
+from servers.conftest import QUICK, World
+
+TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def put(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def server(name: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(QUICK), name]}
+
+
+def rows(world: World, agent: str) -> dict[str, tuple[str, str | None]]:
+    return {
+        row["name"]: (row["scope"], row["shadowed_by"])
+        for row in world.json("list")["servers"]
+        if row["agent"] == agent
+    }
+
+
+def claude_plugins(world: World) -> set[str]:
+    """A marketplace in a folder with a plugin for each way to bring servers; the names that Claude Code gives them."""
+    market = world.home / "market"
+    manifests: dict[str, Any] = {
+        "usual": {},
+        "inline": {"mcpServers": {"two": server("two"), "shared": server("wins")}},
+        "path": {"mcpServers": "./conf/mcp.json"},
+        "several": {"mcpServers": ["./more.json", {"five": server("five")}]},
+    }
+    for name, more in manifests.items():
+        put(market / name / ".claude-plugin" / "plugin.json", {"name": name, "version": "1.0.0", **more})
+    root = {**server("${CLAUDE_PLUGIN_ROOT}/x"), "env": {"A": "${CLAUDE_PLUGIN_DATA}"}}
+    put(market / "usual" / ".mcp.json", {"mcpServers": {"one": root}})
+    put(market / "inline" / ".mcp.json", {"shared": server("loses")})
+    put(market / "path" / "conf" / "mcp.json", {"mcpServers": {"three": server("three")}})
+    put(market / "several" / "more.json", {"four": server("four")})
+    (market / "offered").mkdir()
+    offers = [{"name": name, "source": f"./{name}"} for name in manifests]
+    offers.append({"name": "offered", "source": "./offered", "mcpServers": {"six": server("six")}})
+    put(
+        market / ".claude-plugin" / "marketplace.json",
+        {"name": "mk", "owner": {"name": "a"}, "plugins": [*offers, {"name": "off", "source": "./usual"}]},
+    )
+    source = {"source": {"source": "directory", "path": str(market)}}
+    enabled = {**{f"{offer['name']}@mk": True for offer in offers}, "off@mk": False}
+    put(
+        world.home / ".claude" / "settings.json",
+        {"enabledPlugins": enabled, "extraKnownMarketplaces": {"mk": source}},
+    )
+    known = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
+    put(world.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": known})
+    names = ("usual:one", "inline:two", "inline:shared", "path:three", "several:four", "several:five")
+    return {f"plugin:{name}" for name in (*names, "offered:six")}
+
+
+def test_claudes_plugin_servers_are_listed_as_the_client_fills_them_in(world: World) -> None:
+    names = claude_plugins(world)
+    assert rows(world, "claude") == dict.fromkeys(names, ("plugin", None))
+    (one,) = world.json("show", "plugin:usual:one")["servers"]
+    folder = world.home / "market" / "usual"
+    data = str(world.home / ".claude" / "plugins" / "data" / "usual-mk")
+    assert one["args"] == [str(QUICK), f"{folder}/x"]
+    assert one["env"] == {"CLAUDE_PLUGIN_ROOT": str(folder), "CLAUDE_PLUGIN_DATA": data, "A": data}
+    assert not one["writable"]
+    assert world.json("show", "plugin:inline:shared")["servers"][0]["args"][-1] == "wins"
+
+
+def test_a_plugins_server_is_switched_but_not_edited(world: World) -> None:
+    claude_plugins(world)
+    for command in (["remove"], ["update", "-e", "A=b"]):
+        shown = world.json(command[0], "plugin:usual:one", *command[1:], code=1)
+        assert "kept by the plugin usual@mk" in shown["error"]
+    world.json("disable", "plugin:usual:one", "-a", "claude")
+    assert world.json("show", "plugin:usual:one")["servers"][0]["enabled"] is False
+    world.json("enable", "plugin:usual:one")
+    assert world.json("show", "plugin:usual:one")["servers"][0]["enabled"] is True
+
+
+def test_a_plugins_broken_file_is_a_problem_and_hides_nothing(world: World) -> None:
+    names = claude_plugins(world)
+    broken = put(world.home / "market" / "usual" / ".mcp.json", "{")
+    assert rows(world, "claude").keys() == names - {"plugin:usual:one"}
+    assert [one["path"] for one in world.json("list")["problems"]] == [str(broken)]
+
+
+def test_claudes_managed_file_stands_alone(world: World) -> None:
+    world.counsel("add", "mine", "-a", "claude", "--", "x")
+    claude_plugins(world)
+    managed = world.machine / "etc" / "claude-code" / "managed-mcp.json"
+    put(managed, {"mcpServers": {"corp": server("corp")}})
+    seen = rows(world, "claude")
+    assert seen.pop("corp") == ("managed", None)
+    assert {shadow for _, shadow in seen.values()} == {"managed"}
+    assert "administrator" in world.json("remove", "corp", code=1)["error"]
+    warned = world.json("add", "more", "-a", "claude", "--", "x")["results"][0]["warnings"]
+    assert any(str(managed) in words for words in warned)
+    put(managed, "{")
+    assert {shadow for _, shadow in rows(world, "claude").values()} == {"managed"}
+
+
+def test_codex_layers_of_the_machine_and_of_folders_above(world: World) -> None:
+    world.write("codex", '[mcp_servers.both]\ncommand = "user"\n[mcp_servers.mine]\ncommand = "x"\n')
+    put(
+        world.machine / "etc" / "codex" / "config.toml",
+        '[mcp_servers.sys]\ncommand = "echo"\n[mcp_servers.both]\ncommand = "system"\nargs = ["s"]\n',
+    )
+    put(world.machine / "etc" / "codex" / "managed_config.toml", '[mcp_servers.mine]\ncommand = "managed"\n')
+    (world.project / ".git").mkdir()
+    world.write("codex project", '[mcp_servers.above]\ncommand = "above"\n')
+    below = world.project / "below"
+    below.mkdir()
+    seen = {
+        (row["name"], row["scope"]): (row["command"], row["args"], row["shadowed_by"])
+        for row in world.json("list", "--project", str(below))["servers"]
+    }
+    assert seen == {
+        ("both", "user"): ("user", ["s"], None),
+        ("both", "system"): ("system", ["s"], "user"),
+        ("mine", "user"): ("x", [], "managed"),
+        ("mine", "managed"): ("managed", [], None),
+        ("sys", "system"): ("echo", [], None),
+        ("above", "project"): ("above", [], None),
+    }
+    assert "administrator" in world.json("disable", "sys", code=1)["error"]
+    assert "a folder above" in world.json("remove", "above", "--project", str(below), code=1)["error"]
+
+
+def codex_plugin(world: World) -> None:
+    world.write("codex", '[plugins."plug@mk"]\nenabled = true\n[mcp_servers.mine]\ncommand = "x"\n')
+    folder = world.home / ".codex" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
+    put(folder / ".codex-plugin" / "plugin.json", {"name": "plug", "version": "1.0.0"})
+    brought = {"brought": {"command": "echo", "cwd": "sub"}, "mine": {"command": "plugin"}}
+    put(folder / ".mcp.json", {"mcpServers": brought})
+
+
+def test_codex_plugin_servers(world: World) -> None:
+    codex_plugin(world)
+    found = world.json("list")["servers"]
+    assert [(row["name"], row["scope"], row["shadowed_by"]) for row in found] == [
+        ("mine", "user", None),
+        ("brought", "plugin", None),
+        ("mine", "plugin", "user"),
+    ]
+    assert found[1]["cwd"].endswith("/plug/1.0.0/sub")
+
+
+def gemini_files(world: World) -> None:
+    """The same name in all places, and one of its own in each; what `gemini mcp list` shows is the test's oracle."""
+    for place, file in (
+        ("managed", world.machine / "etc" / "gemini-cli" / "settings.json"),
+        ("system", world.machine / "etc" / "gemini-cli" / "system-defaults.json"),
+        ("user", world.file("gemini")),
+        ("project", world.file("gemini project")),
+    ):
+        put(file, {"mcpServers": {f"own-{place}": server(place), "both": server(place)}})
+    servers = {"own-plugin": server("${extensionPath}${/}a"), "both": server("plugin")}
+    folder = world.home / ".gemini" / "extensions" / "ext"
+    put(folder / "gemini-extension.json", {"name": "ext", "version": "1.0.0", "mcpServers": servers})
+
+
+def test_geminis_system_files_and_extensions(world: World) -> None:
+    gemini_files(world)
+    seen = rows(world, "gemini")
+    places = ("managed", "system", "user", "project", "plugin")
+    assert {name: found for name, found in seen.items() if name != "both"} == {
+        f"own-{place}": (place, None) for place in places
+    }
+    both = {row["scope"]: row["shadowed_by"] for row in world.json("show", "both")["servers"]}
+    assert both == {**dict.fromkeys(places, "managed"), "managed": None}
+    (own,) = world.json("show", "own-plugin")["servers"]
+    assert own["args"][-1] == str(world.home / ".gemini" / "extensions" / "ext" / "a")
+    switches = world.home / ".gemini" / "extensions" / "extension-enablement.json"
+    put(switches, {"ext": {"overrides": [f"!{world.project.parent}/*"]}})
+    assert "own-plugin" not in rows(world, "gemini")
+    put(switches, {"ext": {"overrides": [f"!{world.project.parent}/*", f"{world.project}/"]}})
+    assert "own-plugin" in rows(world, "gemini")
+
+
+def test_geminis_lists_of_excluded_and_allowed_count_across_files(world: World) -> None:
+    world.write("gemini", '{"mcp": {"excluded": ["One"]}, "mcpServers": {"two": {"command": "x"}}}')
+    world.write("gemini project", '{"mcpServers": {"one": {"command": "x"}, "three": {"command": "x"}}}')
+    switched = {row["name"]: row["enabled"] for row in world.json("list")["servers"]}
+    assert switched == {"two": True, "one": False, "three": True}
+    world.json("enable", "one")
+    assert world.json("show", "one")["servers"][0]["enabled"]
+    world.write("gemini", '{"mcp": {"allowed": ["one"]}, "mcpServers": {"two": {"command": "x"}}}')
+    switched = {row["name"]: row["enabled"] for row in world.json("list")["servers"]}
+    assert switched == {"two": False, "one": True, "three": False}
+
+
+@pytest.mark.client
+@pytest.mark.slow
+def test_the_clients_list_the_same(world: World) -> None:
+    names = claude_plugins(world)
+    said = real_clients.ask(world.home, world.project, "claude", "mcp", "list")
+    assert {line.split(": ")[0] for line in said.splitlines() if "✔ Connected" in line} == names
+    codex_plugin(world)
+    listed = json.loads(real_clients.ask(world.home, world.project, "codex", "mcp", "list", "--json"))
+    assert {one["name"] for one in listed} == {"brought", "mine"}
+    gemini_files(world)
+    shutil.rmtree(
+        world.machine
+    )  # the client wants these files safe from all but root, which a test's are not
+    said = real_clients.ask(world.home, world.project, "gemini", "mcp", "list", **TRUST)
+    used = {
+        row["name"]: row for row in world.json("list", "-a", "gemini")["servers"] if not row["shadowed_by"]
+    }
+    shown = {line.split()[1].rstrip(":"): line for line in said.splitlines() if "Connected" in line}
+    assert shown.keys() == used.keys()
+    assert all(used[name]["args"][-1] in line for name, line in shown.items())

@@ -1,0 +1,395 @@
+"""Our list is the client's own list: asked of the real clients, for a home and a project full of odd skills."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.agents.skill_format import Skill
+from counsel.skills.discover import list_skills
+from counsel.skills.share import share_skill
+from counsel.skills.unshare import undo_sharing
+from skills import real_clients, sample_skills
+from skills.sample_skills import plain, write
+
+pytestmark = [pytest.mark.client, pytest.mark.xdist_group("skills-clients")]
+
+TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def ours(agent: str, home: Path, cwd: Path, **env: str) -> list[Skill]:
+    listing = list_skills(agents=[agent], project=cwd, env={"HOME": str(home), **TRUST, **env})
+    return list(listing.skills)
+
+
+def repository(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["git", "init", "-q", str(path)], check=True)
+    return path
+
+
+# ── the comparisons ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> real_clients.ClaudeList:
+    """What Claude brings along."""
+    empty = tmp_path_factory.mktemp("empty")
+    return real_clients.claude(empty, empty)
+
+
+def same_as_claude(home: Path, cwd: Path, bundled: real_clients.ClaudeList, **env: str) -> None:
+    # ours first: a run of Claude may write down a plugin that it found in its cache
+    found = [skill for skill in ours("claude", home, cwd, **env) if skill.state == "loaded" and skill.command]
+    said = real_clients.claude(home, cwd, **env)
+    names = {skill.name for skill in found}
+    assert not names & set(bundled.commands), "a sample uses a name that Claude brings along"
+    assert names == set(said.commands) - set(bundled.commands)
+    assert {skill.name for skill in found if skill.description} == set(said.skills) - set(bundled.skills)
+
+
+CODEX_SCOPES = {"project": "repo", "plugin": "user"}
+
+
+def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
+    said = real_clients.codex(home, cwd, **env)
+    found = [skill for skill in ours("codex", home, cwd, **env) if skill.scope != "system"]
+    listed = {
+        (skill.name, CODEX_SCOPES.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
+        for skill in found
+        if skill.state in {"loaded", "disabled"}
+    }
+    theirs = [one for one in said["skills"] if one["scope"] != "system"]
+    assert listed == {(one["name"], one["scope"], one["path"], one["enabled"]) for one in theirs}
+    assert {
+        str(skill.real): _codex_kind(skill.notes[0].words) for skill in found if skill.state == "refused"
+    } == {one["path"]: _codex_kind(one["message"]) for one in said["errors"]}
+    assert {str(skill.real): skill.description for skill in found if skill.state == "loaded"} == {
+        one["path"]: one["description"]
+        for one in said["skills"]
+        if one["scope"] != "system" and one["enabled"]
+    }
+
+
+def _codex_kind(message: str) -> str:
+    """Codex's words, but of YAML and UTF-8 errors only that they are such: their details are a parser's own."""
+    message = message.removeprefix("Codex refuses it: ").partition(" (")[0]
+    return next(
+        (kind for kind in ("invalid YAML", "failed to read file") if message.startswith(kind)), message
+    )
+
+
+def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
+    said = real_clients.gemini(home, cwd, **env)
+    found = ours("gemini", home, cwd, PATH=str(real_clients.CLIENTS), **env)
+    assert {skill.name for skill in found if skill.scope == "system"} >= {
+        one.name for one in said if one.builtin
+    }
+    # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
+    doubled = {(skill.name, skill.folder.parent) for skill in found if skill.state == "shadowed"}
+    assert {
+        (
+            _last_line(skill.name),
+            _place(skill.path, (skill.name, skill.folder.parent) in doubled),
+            skill.accepted,
+        )
+        for skill in found
+        if skill.state in {"loaded", "disabled"}
+    } == {
+        (
+            one.name,
+            _place(Path(one.location), (one.name, Path(one.location).parents[1]) in doubled),
+            one.enabled,
+        )
+        for one in said
+    }
+
+
+def _place(path: Path, doubled: bool) -> Path:
+    return path.parents[1] if doubled else path
+
+
+def _last_line(name: str) -> str:
+    """`gemini skills list` prints a name of several lines as it is; the oracle reads the last of them."""
+    return name.rpartition("\n")[2]
+
+
+# ── texts and shapes ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A home with every text and a project with every shape, in each folder that an agent reads."""
+    top = tmp_path_factory.mktemp("full")
+    home, project = top / "home", repository(top / "project")
+    for folder in (".claude", ".agents"):
+        sample_skills.texts(home / folder / "skills")
+        sample_skills.shapes(project / folder / "skills", top / f"outside{folder}")
+    for folder in (".codex", ".gemini"):
+        sample_skills.shapes(home / folder / "skills", top / f"outside-home{folder}")
+    return home, project
+
+
+def test_claude_texts_and_shapes(full: tuple[Path, Path], bundled: real_clients.ClaudeList) -> None:
+    same_as_claude(*full, bundled)
+
+
+def test_codex_texts_and_shapes(full: tuple[Path, Path]) -> None:
+    same_as_codex(*full)
+
+
+def test_gemini_texts_and_shapes(full: tuple[Path, Path]) -> None:
+    same_as_gemini(*full)
+
+
+@pytest.fixture(scope="module")
+def by_chance(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Four hundred headers that nobody thought of."""
+    top = tmp_path_factory.mktemp("chance")
+    for folder in (".claude", ".agents"):
+        sample_skills.texts(top / "home" / folder / "skills", sample_skills.generated(5, 400))
+    return top / "home", repository(top / "project")
+
+
+def test_claude_headers_by_chance(by_chance: tuple[Path, Path], bundled: real_clients.ClaudeList) -> None:
+    same_as_claude(*by_chance, bundled)
+
+
+def test_codex_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
+    same_as_codex(*by_chance)
+
+
+def test_gemini_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
+    same_as_gemini(*by_chance)
+
+
+# ── folders, precedence, settings ────────────────────────────────────────────────────────────────────
+
+HIDDEN = "---\nname: x\ndescription: d\nuser-invocable: false\n---\n"
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A home, a repository, and a folder two below its root; each with skills, some with one name."""
+    home, repo = tmp_path / "home", repository(tmp_path / "up" / "repo")
+    cwd = repo / "a" / "b"
+    places = {
+        "home": home,
+        "above": tmp_path / "up",
+        "root": repo,
+        "between": repo / "a",
+        "here": cwd,
+        "below": cwd / "c",
+    }
+    for place, path in places.items():
+        for folder in (".claude", ".agents", ".codex", ".gemini"):
+            write(path / folder / "skills" / f"{place}{folder}" / "SKILL.md", plain(f"{place}{folder}"))
+            write(path / folder / "skills" / "same" / "SKILL.md", plain("same", f"{place} {folder}"))
+    return home, repo, cwd
+
+
+def test_claude_walks_up_and_the_user_wins(
+    nested: tuple[Path, Path, Path], bundled: real_clients.ClaudeList
+) -> None:
+    home, repo, cwd = nested
+    for name, places in {"d1": (home, cwd), "d2": (cwd, home), "d3": (repo, cwd), "d4": (cwd, repo)}.items():
+        write(places[0] / ".claude" / "skills" / name / "SKILL.md", HIDDEN)
+        write(places[1] / ".claude" / "skills" / name / "SKILL.md", plain(name))
+    (home / ".claude" / "settings.json").write_text(
+        '{"skillOverrides": {"home.claude": "off", "root.claude": "on"}}'
+    )
+    for folder in (cwd, repo, home):
+        same_as_claude(home, folder, bundled)
+    same_as_claude(home, cwd, bundled, CLAUDE_CONFIG_DIR=str(repo / ".claude"))
+
+
+def test_claude_without_git_walks_to_the_home_or_the_top(
+    tmp_path: Path, bundled: real_clients.ClaudeList
+) -> None:
+    inside = tmp_path / "home" / "work" / "deep"
+    for folder in (tmp_path, tmp_path / "home", inside.parent, inside):
+        write(folder / ".claude" / "skills" / f"at-{folder.name}" / "SKILL.md", plain("x"))
+    same_as_claude(tmp_path / "home", inside, bundled)
+    same_as_claude(tmp_path / "other", inside, bundled)
+
+
+def test_codex_layers_namespaces_and_switches(nested: tuple[Path, Path, Path]) -> None:
+    home, repo, cwd = nested
+    (repo / ".agents" / "skills" / "to-user").symlink_to(home / ".agents" / "skills" / "home.agents")
+    bundle = home / ".agents" / "skills" / "bundle"
+    write(bundle / ".codex-plugin" / "plugin.json", '{"name": "plugx"}')
+    write(bundle / "skills" / "inside" / "SKILL.md", plain("inside"))
+    write(repo / ".claude-plugin" / "plugin.json", '{"name": "of-the-repo"}')
+    off = home / ".agents" / "skills" / "home.agents" / "SKILL.md"
+    config = f'[[skills.config]]\npath = "{off}"\nenabled = false\n[[skills.config]]\nname = "here.codex"\nenabled = false\n'
+    write(home / ".codex" / "config.toml", config)
+    for folder in (cwd, repo, home):
+        same_as_codex(home, folder)
+    write(home / ".codex" / "config.toml", 'project_root_markers = [".hg"]\n')
+    (repo / "a" / ".hg").mkdir()
+    same_as_codex(home, cwd)
+    (repo / "moved").mkdir()
+    same_as_codex(home, cwd, CODEX_HOME=str(repo / ".codex"))
+
+
+CODEX_PLUGINS: dict[str, tuple[str, dict[str, str]]] = {
+    "ordinary": ("true", {"1.0.0": '{"name": "plug"}'}),
+    "disabled": ("false", {"1.0.0": '{"name": "plug"}'}),
+    "several versions": ("true", {"1.9.0": '{"name": "plug"}', "1.10.0": '{"name": "plug"}'}),
+    "a local one": ("true", {"1.0.0": '{"name": "plug"}', "local": '{"name": "plug"}'}),
+    "renamed, with a folder of its own": ("true", {"1.0.0": '{"name": "other", "skills": "./custom"}'}),
+    "several folders": ("true", {"1.0.0": '{"name": "plug", "skills": ["./custom", "./skills"]}'}),
+    "nameless": ("true", {"1.0.0": "{}"}),
+}
+
+
+@pytest.mark.parametrize("case", CODEX_PLUGINS)
+def test_codex_plugins(case: str, tmp_path: Path) -> None:
+    home, repo = tmp_path / "home", repository(tmp_path / "repo")
+    enabled, versions = CODEX_PLUGINS[case]
+    write(home / ".codex" / "config.toml", f'[plugins."plug@mk"]\nenabled = {enabled}\n')
+    for version, manifest in versions.items():
+        folder = home / ".codex" / "plugins" / "cache" / "mk" / "plug" / version
+        write(folder / ".codex-plugin" / "plugin.json", manifest)
+        write(folder / "skills" / "usual" / "SKILL.md", plain(f"usual-{version}"))
+        write(folder / "custom" / "special" / "SKILL.md", plain(f"special-{version}"))
+    same_as_codex(home, repo)
+
+
+def test_codex_without_git_reads_the_folder_only(nested: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    same_as_codex(tmp_path / "nobody", tmp_path / "up")
+
+
+def test_gemini_trust_switches_extensions_and_a_moved_home(nested: tuple[Path, Path, Path]) -> None:
+    home, repo, cwd = nested
+    extension = home / ".gemini" / "extensions" / "ext"
+    write(extension / "gemini-extension.json", '{"name": "ext", "version": "1.0.0"}')
+    write(extension / "skills" / "extended" / "SKILL.md", plain("extended"))
+    write(extension / "skills" / "skill-creator" / "SKILL.md", plain("skill-creator"))  # Gemini has its own
+    off = '{"skills": {"disabled": ["HOME.gemini", "antigravity-support"]} /* a comment */}'
+    write(home / ".gemini" / "settings.json", off)
+    same_as_gemini(home, cwd)
+    same_as_gemini(home, cwd, GEMINI_CLI_TRUST_WORKSPACE="")
+    write(
+        home / ".gemini" / "trustedFolders.json",
+        json.dumps({str(repo): "TRUST_FOLDER", str(cwd): "DO_NOT_TRUST"}),
+    )
+    same_as_gemini(home, repo, GEMINI_CLI_TRUST_WORKSPACE="")
+    same_as_gemini(home, cwd, GEMINI_CLI_TRUST_WORKSPACE="")
+    same_as_gemini(home, cwd, GEMINI_CLI_HOME=str(repo))
+    same_as_gemini(home, home)
+
+
+# ── Claude's plugins ─────────────────────────────────────────────────────────────────────────────────
+
+
+def plugin(home: Path, **changes: Any) -> Path:
+    """An installed plugin from a marketplace on GitHub, as Claude Code writes it down."""
+    folder = home / ".claude" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
+    for name in ("pskill", "v1.0", "ünï 🎉", "UP_per"):
+        write(folder / "skills" / name / "SKILL.md", plain("other-name"))
+    write(folder / "skills" / "undescribed" / "SKILL.md", "---\nname: x\n---\n")
+    write(folder / "skills" / "veiled" / "SKILL.md", HIDDEN)
+    write(folder / "custom" / "cskill" / "SKILL.md", plain("cskill"))
+    write(folder / "one" / "SKILL.md", plain("single.one"))
+    write(folder / "SKILL.md", plain("at-the-root"))
+    write(folder / ".claude-plugin" / "plugin.json", json.dumps(changes.get("manifest", {"name": "plug"})))
+    market = home / ".claude" / "plugins" / "marketplaces" / "mk"
+    source = {"source": "github", "repo": "o/mk"}
+    offers = changes.get("offers", [{"name": "plug", "source": source}])
+    listed = {"name": "mk", "owner": {"name": "o"}, "plugins": offers}
+    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
+    when = "2026-11-15T06:53:55.413Z"
+    known = {"mk": {"source": source, "installLocation": str(market), "lastUpdated": when}}
+    write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(changes.get("known", known)))
+    entry = {
+        "scope": "user",
+        "installPath": str(folder),
+        "version": "1.0.0",
+        "installedAt": when,
+        "lastUpdated": when,
+    }
+    entries = [{**entry, **more} for more in changes.get("installed", [{}])]
+    installed = {"version": 2, "plugins": {"plug@mk": entries}}
+    write(home / ".claude" / "plugins" / "installed_plugins.json", json.dumps(installed))
+    enabled = {"enabledPlugins": {"plug@mk": changes.get("enabled", True)}}
+    write(home / ".claude" / "settings.json", json.dumps(enabled))
+    return folder
+
+
+PLUGINS: dict[str, dict[str, Any]] = {
+    "ordinary": {},
+    "disabled": {"enabled": False},
+    "enabled by a text": {"enabled": "1.0.0"},
+    "not listed": {"offers": []},
+    "marketplace unknown": {"known": {}},
+    "renamed": {"manifest": {"name": "renamed", "version": "2"}},
+    "nameless": {"manifest": {}},
+    "bad manifest": {"manifest": {"name": "plug", "author": "x"}},
+    "more folders": {"manifest": {"name": "plug", "skills": ["./custom/", "./one"]}},
+    "a folder outside": {"manifest": {"name": "plug", "skills": ["../x"]}},
+    "the plugin itself": {"manifest": {"name": "plug", "skills": ["./"]}},
+    "of another project": {"installed": [{"scope": "project", "projectPath": "/nowhere"}]},
+    "folder gone": {"installed": [{"installPath": "/nowhere"}]},
+    "not installed": {"installed": []},
+}
+
+
+@pytest.mark.parametrize("case", PLUGINS)
+def test_claude_plugins(case: str, tmp_path: Path, bundled: real_clients.ClaudeList) -> None:
+    repo = repository(tmp_path / "repo")
+    plugin(tmp_path / "home", **PLUGINS[case])
+    same_as_claude(tmp_path / "home", repo, bundled)
+
+
+def test_claude_plugin_of_this_project_seen_from_below(
+    tmp_path: Path, bundled: real_clients.ClaudeList
+) -> None:
+    repo = repository(tmp_path / "repo")
+    (repo / "below" / ".claude").mkdir(parents=True)
+    plugin(tmp_path / "home", installed=[{"scope": "project", "projectPath": str(repo)}])
+    same_as_claude(tmp_path / "home", repo / "below", bundled)
+    write(repo / "below" / ".claude" / "settings.local.json", '{"enabledPlugins": {"plug@mk": false}}')
+    same_as_claude(tmp_path / "home", repo / "below", bundled)
+
+
+def test_claude_reads_plugins_of_a_local_marketplace_in_place(
+    tmp_path: Path, bundled: real_clients.ClaudeList
+) -> None:
+    home, market, repo = tmp_path / "home", tmp_path / "market", repository(tmp_path / "repo")
+    listed = {
+        "name": "mk",
+        "owner": {"name": "o"},
+        "plugins": [{"name": "plug", "source": "./plug", "version": "1.0.0"}],
+    }
+    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
+    write(market / "plug" / ".claude-plugin" / "plugin.json", '{"name": "plug"}')
+    write(market / "plug" / "skills" / "in-place" / "SKILL.md", plain("x"))
+    declared = {"mk": {"source": {"source": "directory", "path": str(market)}}}
+    settings = {"enabledPlugins": {"plug@mk": True}, "extraKnownMarketplaces": declared}
+    write(home / ".claude" / "settings.json", json.dumps(settings))
+    same_as_claude(home, repo, bundled)
+
+
+# ── sharing ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("scope", "copy"), [("user", False), ("project", False), ("user", True)])
+def test_a_shared_skill_is_in_every_clients_own_list(tmp_path: Path, scope: str, *, copy: bool) -> None:
+    home, repo = tmp_path / "home", repository(tmp_path / "repo")
+    born = (home if scope == "user" else repo) / ".claude" / "skills" / "shared-one"
+    write(born / "SKILL.md", plain("shared-one"))
+    env = {"HOME": str(home), "COUNSEL_HOME": str(tmp_path / "counsel"), **TRUST}
+
+    share_skill("shared-one", scope=scope, copy=copy, project=repo, env=env)
+    assert "shared-one" in real_clients.claude(home, repo).skills
+    assert "shared-one" in {one["name"] for one in real_clients.codex(home, repo)["skills"]}
+    assert "shared-one" in {one.name for one in real_clients.gemini(home, repo)}
+
+    undo_sharing(env=env)
+    assert "shared-one" not in {one["name"] for one in real_clients.codex(home, repo)["skills"]}
+    assert [path.name for path in born.iterdir()] == ["SKILL.md"]

@@ -1,0 +1,228 @@
+"""Real counsel processes for tests that send them what nobody should: started, measured, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from counsel.front import run_paths
+from support.stdio_client import daemon_pid
+
+TOKEN = "a-token-for-these-tests"
+LIMIT = 30.0  # seconds in which everything must be answered or closed
+PING = {"jsonrpc": "2.0", "id": "alive?", "method": "ping"}
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    fixed = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
+        "COUNSEL_HOME": str(home / "counsel"),
+        "COUNSEL_TOKEN": TOKEN,
+        "COUNSEL_DAEMON_IDLE_SECONDS": "30",
+    }
+    return {**fixed, **more}
+
+
+def resident(pid: int) -> float:
+    """MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
+def log_of(home: Path) -> str:
+    file = home / "counsel" / "logs" / "counsel.log"
+    return file.read_text() if file.exists() else ""
+
+
+@contextmanager
+def process(
+    home: Path, *args: str, files: int | None = None, **env: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`counsel ARGS`. `files`: how many descriptors it may have."""
+
+    def limit() -> None:
+        if files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    home.mkdir(parents=True, exist_ok=True)
+    pipe = subprocess.PIPE
+    made = subprocess.Popen(
+        [sys.executable, "-P", "-m", "counsel", *args],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(home, **env),
+        cwd=home,
+        preexec_fn=limit,  # noqa: PLW1509 - the test has one thread
+    )
+    try:
+        yield made
+    finally:
+        made.terminate()
+        try:
+            made.wait(LIMIT)
+        finally:
+            made.kill()
+            for stream in (made.stdin, made.stdout, made.stderr):
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+# ── HTTP ──
+
+
+class Http:
+    def __init__(self, home: Path, made: subprocess.Popen[bytes], port: int) -> None:
+        self.home, self.process, self.port = home, made, port
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT)
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> bytes:
+        head = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+            **(headers or {}),
+        }
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
+        return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + body
+
+    def exchange(self, data: bytes) -> tuple[int, bytes]:
+        """Status and body of the first answer; 0 when the connection was closed without one."""
+        with self.connect() as peer:
+            with suppress(ConnectionError):
+                peer.sendall(data)
+            answer = read_all(peer)
+        found = re.match(rb"HTTP/1\.1 (\d+)", answer)
+        return (int(found[1]) if found else 0), answer.partition(b"\r\n\r\n")[2]
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.exchange(self.request(method, path, body, named))
+
+    def health(self) -> int:
+        return self.ask("GET", "/health")[0]
+
+    def session(self, version: str = "2025-03-26") -> str:
+        info = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info}).encode()
+        with self.connect() as peer:
+            peer.sendall(self.request("POST", "/mcp", body))
+            head = read_all(peer).decode()
+        return re.search(r"mcp-session-id: (\w+)", head)[1]
+
+
+def read_all(peer: socket.socket) -> bytes:
+    parts = []
+    with suppress(ConnectionError):
+        while part := peer.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+@contextmanager
+def serve(home: Path, *, files: int | None = None, **env: str) -> Iterator[Http]:
+    with process(home, "serve", "--port", "0", files=files, **env) as made:
+        said = ""
+        while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/mcp", said)):
+            line = made.stderr.readline().decode()
+            assert line, said
+            said += line
+        yield Http(home, made, int(found[1]))
+
+
+# ── lines ──
+
+
+class Lines:
+    """Bytes out, lines of JSON in: a socket's or a process' ends."""
+
+    def __init__(self, out: IO[bytes], into: IO[bytes], peer: socket.socket | None = None) -> None:
+        self.out, self.into, self.peer = out, into, peer
+
+    @classmethod
+    def to(cls, path: str) -> Lines:
+        peer = socket.socket(socket.AF_UNIX)
+        peer.settimeout(LIMIT)
+        peer.connect(path)
+        return cls(peer.makefile("wb"), peer.makefile("rb"), peer)
+
+    def send(self, data: bytes) -> bool:
+        try:
+            self.out.write(data)
+            self.out.flush()
+        except (ConnectionError, ValueError):
+            return False
+        return True
+
+    def line(self) -> Any:
+        """The next line; None when the other side has closed."""
+        try:
+            data = self.into.readline()
+        except ConnectionError:
+            return None
+        return json.loads(data.removeprefix(b"@")) if data else None
+
+    def until(self, name: Any, key: str = "id") -> list[Any]:
+        """Lines up to the answer of this name; [..., None] when it was closed before."""
+        said: list[Any] = []
+        while not said or (said[-1] is not None and not _is(said[-1], name, key)):
+            said.append(self.line())
+        return said
+
+    def close(self) -> None:
+        with suppress(OSError, ValueError):
+            self.out.close()
+        self.into.close()
+        if self.peer is not None:
+            self.peer.close()
+
+
+def _is(message: Any, name: Any, key: str) -> bool:
+    return isinstance(message, dict) and message.get(key) == name and "method" not in message
+
+
+@contextmanager
+def front(home: Path, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], Lines]]:
+    with process(home, "stdio", **env) as made:
+        yield made, Lines(made.stdin, made.stdout)
+
+
+@contextmanager
+def daemon(home: Path, *, files: int | None = None, **env: str) -> Iterator[tuple[int, str]]:
+    """The daemon's process id and the path of its socket."""
+    with process(home, "stdio", files=files, **env) as made:
+        lines = Lines(made.stdin, made.stdout)
+        lines.send(encoded({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}))
+        assert "result" in lines.line()
+    pid = daemon_pid(home / "counsel")
+    assert pid is not None
+    try:
+        yield pid, run_paths.socket(str(home / "counsel"))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        ended = time.monotonic() + LIMIT
+        while daemon_pid(home / "counsel") is not None and time.monotonic() < ended:
+            time.sleep(0.02)
+
+
+def encoded(*messages: Any) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)

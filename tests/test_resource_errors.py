@@ -1,0 +1,103 @@
+"""A machine that has run out of files, memory or processes: that is said, not that a provider is down."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from counsel import resource_errors
+from counsel.agents.process import Command, Process
+from counsel.errors import OutOfResources
+from counsel.types import Limits
+from fake import FakeProcess
+from support.stdio_client import Window, daemon_pid, gone
+
+pytestmark = pytest.mark.slow  # left out of `make check`
+
+
+@pytest.fixture
+async def home(tmp_path: Path):
+    (tmp_path / "home").mkdir()
+    yield tmp_path / "home"
+    if (pid := daemon_pid(tmp_path / "home")) is not None:
+        os.kill(pid, 9)
+        await gone(tmp_path / "home")
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_a_shortage_is_found_wherever_it_hides() -> None:
+    inner = OSError(errno.EMFILE, "Too many open files")
+    try:
+        try:
+            raise inner
+        except OSError as error:
+            raise aiohttp.ClientConnectionError("cannot connect") from error
+    except aiohttp.ClientConnectionError as outer:
+        found = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
+    assert isinstance(found, OutOfResources)
+    assert found.message.startswith("It could not be done: counsel has as many files")
+    assert "ulimit -n" in (found.hint or "")
+    assert resource_errors.cause(MemoryError())
+    assert resource_errors.cause(RuntimeError("can't start new thread"))
+    assert resource_errors.cause(OSError(errno.EAGAIN, ""), starting=True)
+    for other in (None, OSError(errno.ECONNREFUSED, ""), OSError(errno.EAGAIN, ""), ValueError("x")):
+        assert resource_errors.cause(other) is None
+
+
+async def test_an_agent_that_cannot_be_started_for_lack_of_files_says_so(tmp_path: Path) -> None:
+    held: list[int] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+    try:
+        while True:
+            try:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                break
+        with pytest.raises(OutOfResources, match="could not be started"):
+            async with Process(Command(("/bin/true",), tmp_path, {}), Limits()):
+                pass
+    finally:
+        for file in held:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux'")
+async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
+    home: Path, fake_process: FakeProcess
+) -> None:
+    keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
+    command = [sys.executable, "-m", "counsel", "stdio"]
+    async with Window(home, command=command, **keys) as window:
+        await window.initialize()
+        await window.call("chat", prompt="warm", model="gpt-5")
+        pid = daemon_pid(home)
+        assert pid is not None
+        fake_process.script(gate="go", times=None)
+        used = open_files(pid)
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 2, hard))
+        calls = [asyncio.ensure_future(window.call("chat", prompt=f"{n}", model="gpt-5")) for n in range(8)]
+        done, _ = await asyncio.wait(calls, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        shown = next(iter(done)).result()["structuredContent"]
+        assert shown["code"] == "OUT_OF_RESOURCES"
+        assert "as many files and connections open as it may" in shown["error"]
+        async with Window(home, command=command, **keys) as other:
+            await other.initialize()
+            refused = await other.call("check_status")
+            assert "as many files and connections open as it may" in refused["structuredContent"]["error"]
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+        fake_process.open_gate("go")
+        await asyncio.wait(calls, timeout=30)
+        assert any("content" in call.result()["structuredContent"] for call in calls)
