@@ -50,97 +50,113 @@ def _setting(
 class Settings:
     # calls
     request_timeout_ms: int = _setting(
-        "REQUEST_TIMEOUT_MS", 300_000, "One call with all its retries.", minimum=1
+        "REQUEST_TIMEOUT_MS", 300_000, "Time limit of one call, with all its retries.", minimum=1
     )
     connect_timeout_ms: int = _setting(
-        "COUNSEL_CONNECT_TIMEOUT_MS", 10_000, "Reaching a provider.", minimum=1
+        "COUNSEL_CONNECT_TIMEOUT_MS", 10_000, "Time limit for connecting to a provider.", minimum=1
     )
     first_event_timeout_ms: int = _setting(
-        "COUNSEL_FIRST_EVENT_TIMEOUT_MS", 240_000, "From sending to the first word of an answer.", minimum=1
+        "COUNSEL_FIRST_EVENT_TIMEOUT_MS",
+        240_000,
+        "Time limit from sending a request to the first word of its answer.",
+        minimum=1,
     )
     idle_timeout_ms: int = _setting(
-        "COUNSEL_IDLE_TIMEOUT_MS", 120_000, "Silence inside an answer.", minimum=1
+        "COUNSEL_IDLE_TIMEOUT_MS", 120_000, "Time limit for a pause within an answer.", minimum=1
     )
-    max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Tries of one call.", minimum=1, maximum=3)
+    max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Attempts of one call.", minimum=1, maximum=3)
     auto_order: tuple[str, ...] = _setting(
-        "COUNSEL_AUTO_ORDER", (), "Models that `auto` tries, in this order; empty: the catalog's."
+        "COUNSEL_AUTO_ORDER", (), "Models that `auto` tries, in this order; empty: the catalog's order."
     )
-    max_concurrent: int = _setting("COUNSEL_MAX_CONCURRENT", 256, "Calls at once, in all.", minimum=1)
+    max_concurrent: int = _setting(
+        "COUNSEL_MAX_CONCURRENT", 256, "Calls at the same time, in total.", minimum=1
+    )
     max_concurrent_per_provider: int = _setting(
-        "COUNSEL_MAX_CONCURRENT_PER_PROVIDER", 64, "Calls at once to one provider.", minimum=1
+        "COUNSEL_MAX_CONCURRENT_PER_PROVIDER", 64, "Calls at the same time to one provider.", minimum=1
     )
     max_answer_bytes: int = _setting(
         "COUNSEL_MAX_ANSWER_BYTES",
         16 * 1024 * 1024,
-        "Largest answer; one that is longer is cut there, and says so.",
+        "Largest answer. A longer one is cut there, with a notice.",
         minimum=1024,
         maximum=256 * 1024 * 1024,
     )
     max_prompt_bytes: int = _setting(
         "COUNSEL_MAX_PROMPT_BYTES",
         16 * 1024 * 1024,
-        "Largest prompt, without its files; a larger one is refused.",
+        "Largest prompt, not counting files. A larger one is refused.",
         minimum=1024,
         maximum=256 * 1024 * 1024,
     )
     cache_seconds: int = _setting(
-        "COUNSEL_CACHE_SECONDS", 0, "Lifetime of answers kept for identical requests; 0: off.", minimum=0
+        "COUNSEL_CACHE_SECONDS",
+        0,
+        "Seconds for which an answer is reused for identical requests; 0: off.",
+        minimum=0,
     )
     # files and images
     allowed_dirs: tuple[str, ...] = _setting(
-        "COUNSEL_ALLOWED_DIRS", (), "Folders besides the caller's from which files may be sent."
+        "COUNSEL_ALLOWED_DIRS", (), "Folders from which files may be sent, in addition to the caller's."
     )
     allowed_secret_files: tuple[str, ...] = _setting(
-        "COUNSEL_ALLOWED_SECRET_FILES", (), "Files that look like secrets and may be sent all the same."
+        "COUNSEL_ALLOWED_SECRET_FILES", (), "Files that may be sent although they look like secrets."
     )
-    max_files: int = _setting("COUNSEL_MAX_FILES", 100, "Files in one request.", minimum=1)
-    max_images: int = _setting("COUNSEL_MAX_IMAGES", 20, "Images in one request.", minimum=1)
+    max_files: int = _setting("COUNSEL_MAX_FILES", 100, "Most files in one request.", minimum=1)
+    max_images: int = _setting("COUNSEL_MAX_IMAGES", 20, "Most images in one request.", minimum=1)
     max_file_bytes: int = _setting(
-        "COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file, or range of its lines.", minimum=1
+        "COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file, or range of lines of one.", minimum=1
     )
     max_image_bytes: int = _setting("COUNSEL_MAX_IMAGE_BYTES", 10 * 1024 * 1024, "Largest image.", minimum=1)
-    max_image_pixels: int = _setting("COUNSEL_MAX_IMAGE_PIXELS", 50_000_000, "Largest image area.", minimum=1)
-    client_cwd: str = _setting("CLIENT_CWD", "", "The caller's folder, when the client does not say.")
+    max_image_pixels: int = _setting(
+        "COUNSEL_MAX_IMAGE_PIXELS", 50_000_000, "Largest image area, in pixels.", minimum=1
+    )
+    client_cwd: str = _setting("CLIENT_CWD", "", "The caller's folder, if the client does not name one.")
     # conversations and jobs
     conversation_days: int = _setting(
-        "COUNSEL_CONVERSATION_DAYS", 30, "Days a conversation is kept.", minimum=1
+        "COUNSEL_CONVERSATION_DAYS", 30, "Days for which a conversation is kept.", minimum=1
     )
-    job_days: int = _setting("COUNSEL_JOB_DAYS", 3, "Days a finished job is kept.", minimum=1)
+    job_days: int = _setting("COUNSEL_JOB_DAYS", 3, "Days for which a finished job is kept.", minimum=1)
     max_database_bytes: int = _setting(
         "COUNSEL_MAX_DATABASE_BYTES",
         4 * 1024**3,
-        "Size of the database, as in `500 MB`: past it the oldest finished jobs go, then the oldest conversations; 0: no limit.",
+        "Largest database, such as `500 MB`. Beyond it the oldest finished jobs are deleted, then the oldest conversations; 0: no limit.",
         minimum=0,
         unit="bytes",
     )
     client_limit_seconds: int = _setting(
         "COUNSEL_CLIENT_LIMIT_SECONDS",
         0,
-        "A client's limit for one tool call; 0: by its own settings and a table of clients.",
+        "The MCP client's time limit for one tool call; 0: from its settings or the table of known clients.",
         minimum=0,
     )
     keep_abandoned: bool = _setting(
-        "COUNSEL_KEEP_ABANDONED", False, "Let a synchronous call go on when its client has gone."
+        "COUNSEL_KEEP_ABANDONED", False, "Continue a synchronous call after its client has disconnected."
     )
     model_limit_seconds: int = _setting(
-        "COUNSEL_MODEL_LIMIT_SECONDS", 300, "One model's time in one round of a consensus.", minimum=1
+        "COUNSEL_MODEL_LIMIT_SECONDS", 300, "Time limit of one model in one round of a consensus.", minimum=1
     )
-    summaries: bool = _setting("ENABLE_RESPONSE_SUMMARIZATION", False, "Titles and summaries by a model.")
-    summary_model: str = _setting("SUMMARIZATION_MODEL", "gpt-5-nano", "The model that writes them.")
+    summaries: bool = _setting(
+        "ENABLE_RESPONSE_SUMMARIZATION", False, "Let a model write titles and summaries of conversations."
+    )
+    summary_model: str = _setting(
+        "SUMMARIZATION_MODEL", "gpt-5-nano", "The model that writes titles and summaries."
+    )
     # doors
     transport: str = _setting(
-        "MCP_TRANSPORT", "http", "What `counsel serve` speaks.", choices=("http", "stdio")
+        "MCP_TRANSPORT", "http", "Transport of `counsel serve`.", choices=("http", "stdio")
     )
-    host: str = _setting("COUNSEL_HOST", "127.0.0.1", "Address of the HTTP door.")
-    port: int = _setting("COUNSEL_PORT", 3157, "Port of the HTTP door.", minimum=0, maximum=65535)
+    host: str = _setting("COUNSEL_HOST", "127.0.0.1", "Address on which `counsel serve` listens.")
+    port: int = _setting(
+        "COUNSEL_PORT", 3157, "Port on which `counsel serve` listens.", minimum=0, maximum=65535
+    )
     token: str = _setting(
-        "COUNSEL_TOKEN", "", "Token of the HTTP door; empty: made at first start.", secret=True
+        "COUNSEL_TOKEN", "", "Token for HTTP clients; empty: created at the first start.", secret=True
     )
     cors_origins: tuple[str, ...] = _setting(
-        "COUNSEL_CORS_ORIGINS", (), "Web origins that may call the HTTP door."
+        "COUNSEL_CORS_ORIGINS", (), "Web origins that may call `counsel serve`."
     )
     max_connections: int = _setting(
-        "COUNSEL_MAX_CONNECTIONS", 1_000, "Connections that `counsel serve` holds at once.", minimum=8
+        "COUNSEL_MAX_CONNECTIONS", 1_000, "Most open connections of `counsel serve`.", minimum=8
     )
     max_output_tokens: int = _setting(
         "MAX_MCP_OUTPUT_TOKENS", 25_000, "Largest tool result.", minimum=1_000, maximum=200_000
@@ -148,18 +164,18 @@ class Settings:
     daemon_idle_seconds: int = _setting(
         "COUNSEL_DAEMON_IDLE_SECONDS",
         900,
-        "The daemon ends after this long without client or job.",
+        "The daemon exits after this many seconds without a client or a job.",
         minimum=1,
     )
     # agents
     codex_sandbox_mode: str = _setting(
         "CODEX_SANDBOX_MODE",
         "read-only",
-        "What Codex may touch.",
+        "Sandbox for Codex.",
         choices=("read-only", "workspace-write", "danger-full-access"),
     )
     codex_skip_git_check: bool = _setting(
-        "CODEX_SKIP_GIT_CHECK", True, "Codex works outside a git repository."
+        "CODEX_SKIP_GIT_CHECK", True, "Let Codex work outside a git repository."
     )
     codex_approval_policy: str = _setting(
         "CODEX_APPROVAL_POLICY",
@@ -167,27 +183,35 @@ class Settings:
         "When Codex asks for approval.",
         choices=("never", "untrusted", "on-failure", "on-request"),
     )
-    codex_api_key: str = _setting("CODEX_API_KEY", "", "A key for Codex instead of its login.", secret=True)
+    codex_api_key: str = _setting(
+        "CODEX_API_KEY", "", "API key for Codex, instead of its login.", secret=True
+    )
     agent_sandbox: str = _setting(
         "COUNSEL_AGENT_SANDBOX",
         "read-only",
-        "What Claude, Gemini and Cursor may touch.",
+        "Sandbox for Claude, Gemini and Cursor.",
         choices=("read-only", "workspace-write", "danger-full-access"),
     )
-    permission_mode: str = _setting("PERMISSION_MODE", "", "askModel's level; maps to the agents' sandboxes.")
-    session_id: str = _setting("SESSION_ID", "", "askModel's session tag when the call names none.")
-    max_depth: int = _setting("COUNSEL_MAX_DEPTH", 2, "How deep agents may ask agents.", minimum=1, maximum=5)
+    permission_mode: str = _setting(
+        "PERMISSION_MODE", "", "Permission level of askModel; mapped to the agents' sandboxes."
+    )
+    session_id: str = _setting("SESSION_ID", "", "askModel's session, if the call names none.")
+    max_depth: int = _setting(
+        "COUNSEL_MAX_DEPTH", 2, "How many levels deep agents may ask other agents.", minimum=1, maximum=5
+    )
     shared_tools: tuple[str, ...] = _setting(
-        "COUNSEL_SHARED_TOOLS", (), "MCP servers that a consulted model may be given (`*`: all)."
+        "COUNSEL_SHARED_TOOLS", (), "MCP servers that consulted models may use (`*`: all)."
     )
     shared_tools_write: bool = _setting(
         "COUNSEL_SHARED_TOOLS_WRITE", False, "Let consulted models use tools that are not read-only."
     )
     # logs
     log_level: str = _setting(
-        "LOG_LEVEL", "info", "Least level logged.", choices=("debug", "info", "warning", "error")
+        "LOG_LEVEL", "info", "Lowest level that is logged.", choices=("debug", "info", "warning", "error")
     )
-    log_content: bool = _setting("COUNSEL_LOG_CONTENT", False, "Log prompts and answers (never keys).")
+    log_content: bool = _setting(
+        "COUNSEL_LOG_CONTENT", False, "Log prompts and answers (keys are never logged)."
+    )
 
     # what the values stand on
     home: Path = field(default=Path(), metadata={"env": "COUNSEL_HOME"})
@@ -242,12 +266,12 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     values: dict[str, Any] = {}
     known = {row.name for row in rows()}
     problems += [
-        f"{home / 'config.toml'}: unknown setting {name!r}: it is ignored."
+        f"{home / 'config.toml'}: unknown setting {name!r}, ignored."
         for name in config
         if name not in known and name not in TABLES
     ]
     problems += [
-        f"{home / 'config.toml'}: {name} must be tables such as [{name}.NAME]: it is ignored."
+        f"{home / 'config.toml'}: {name} must be tables such as [{name}.NAME]; ignored."
         for name in TABLES
         if not isinstance(config.get(name, {}), dict)
     ]
@@ -351,7 +375,7 @@ def _boolean(name: str, raw: Any) -> bool:
 def _string(name: str, raw: Any) -> str:
     if isinstance(raw, str):
         return raw.strip()
-    raise ValueError(f"{name} must be text")
+    raise ValueError(f"{name} must be a string")
 
 
 def _strings(name: str, raw: Any) -> tuple[str, ...]:
@@ -360,7 +384,7 @@ def _strings(name: str, raw: Any) -> tuple[str, ...]:
     if isinstance(raw, str):
         separator = os.pathsep if name in {"allowed_dirs", "allowed_secret_files"} else ","
         return tuple(part.strip() for part in raw.split(separator) if part.strip())
-    raise ValueError(f"{name} must be a list of texts")
+    raise ValueError(f"{name} must be a list of strings")
 
 
 def _read_text(path: Path, problems: list[str]) -> str | None:
@@ -370,7 +394,7 @@ def _read_text(path: Path, problems: list[str]) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        problems.append(f"{path}: cannot be read ({reason}): it is ignored.")
+        problems.append(f"{path}: cannot be read ({reason}); ignored.")
         return None
 
 
@@ -382,7 +406,7 @@ def _read_toml(path: Path, problems: list[str]) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         kept, dropped = salvage(text)
-        problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored, the rest is used.")
+        problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored; the rest is used.")
         return kept
 
 
@@ -428,5 +452,5 @@ def _read_dotenv(path: Path, problems: list[str]) -> dict[str, str]:
         if found := _LINE(line):
             values[found[1]] = next(part for part in found.groups()[1:] if part is not None)
         else:  # the line itself may hold a key: it is not shown
-            problems.append(f"{path}: line {number} is not NAME=value: it is ignored.")
+            problems.append(f"{path}: line {number} is not NAME=value; ignored.")
     return values

@@ -582,5 +582,5 @@ def test_a_parent_that_holds_no_pipe_is_told(home: Path, env: dict[str, str]) ->
         timeout=60,
     )
     assert done.returncode != 0
-    assert "no pipe or terminal" in done.stderr
+    assert "--until-eof needs a pipe or terminal" in done.stderr
     assert done.stdout == ""

@@ -79,7 +79,7 @@ def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("ask",), 2, "no prompt"),
+        (("ask",), 2, "No prompt"),
         (("ask", " "), 2, "empty"),
         (("conversations", "delete", "x"), 2, "--yes"),
         (("ask", "x", "-m", "gpt5x"), 1, "gpt-5"),
@@ -282,7 +282,7 @@ def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> N
         counsel("ask", f"no {marked(status=401)}", "-m", "gpt-5", "--standalone", "--json").stdout
     )
     nothing, job = counsel("conversations", "show", failed["continuation_id"]).stderr.splitlines()
-    assert nothing == "Nothing was said in it yet."
+    assert nothing == "It has no messages yet."
     assert f"job {failed['job_id']} failed" in job
     assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}
 

@@ -133,8 +133,8 @@ def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(start: Start, f
     fake_process.open_gate("fail")
     out, err = asked.communicate(timeout=60)
     assert (asked.returncode, out) == (1, b"")
-    (line,) = [line for line in err.decode().splitlines() if "is kept: counsel jobs" in line]
-    job = line.split("counsel jobs ")[1].split()[0]
+    (line,) = [line for line in err.decode().splitlines() if "is kept: `counsel jobs" in line]
+    job = line.split("counsel jobs ")[1].split("`")[0]
     shown = start("jobs", job, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = shown.communicate(timeout=60)
     assert (shown.returncode, out) == (1, b"void1 void2 \n")
@@ -154,9 +154,9 @@ async def events(*said: tuple[str, int]) -> AsyncIterator[JobEvent]:
         ([("one t", 0), ("on", 0), ("e two", 2)], "one two\n"),
         (
             [("uno ", 0), ("one two", 0)],
-            "uno \n[the call was repeated, and what stands above is void]\none two\n",
+            "uno \n[the call was repeated; the text above is discarded]\none two\n",
         ),
-        ([("uno", 0)], "uno\n[the call was repeated, and what stands above is void]\none two\n"),
+        ([("uno", 0)], "uno\n[the call was repeated; the text above is discarded]\none two\n"),
         ([], "one two\n"),
     ],
 )
@@ -174,4 +174,4 @@ def test_a_column_of_a_consensus_forgets_what_is_void() -> None:
     void = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke.", "offset": 7}
     assert board.hear(JobEvent(2, 0.0, "restarted", "0", void))
     assert board.columns["0"].text == "I look."
-    assert board.line("0") == "claude: begins again: It broke."
+    assert board.line("0") == "claude: starting again: It broke."

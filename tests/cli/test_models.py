@@ -84,7 +84,7 @@ def test_a_server_that_does_not_answer_is_named(run) -> None:
     config = '[providers.off]\nbase_url = "http://127.0.0.1:1/v1"\ndiscover = true\n'
     done = run("--discover", config=config)
     assert done.returncode == 0
-    assert "off did not say which models it has" in done.stderr
+    assert "off did not list its models" in done.stderr
 
 
 def test_what_a_vendor_lists_keeps_our_facts(run, fake_process: FakeProcess) -> None:

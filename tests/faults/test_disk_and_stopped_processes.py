@@ -102,7 +102,7 @@ def test_bad_lines_in_the_config_are_named_and_the_rest_works(
     assert done.returncode == 0, done.stderr
     assert done.stdout == "gpt-5 says: hello\n"
     assert f"{home / 'config.toml'}: Invalid value" in done.stderr
-    assert "line 1 ignored, the rest is used" in done.stderr
+    assert "line 1 ignored; the rest is used" in done.stderr
     assert f"{home / '.env'}: line 1 is not NAME=value" in done.stderr
     log = (home / "logs" / "counsel.log").read_text()
     assert "config.toml [providers.bad]: wire must be one of" in log

@@ -27,30 +27,30 @@ class Row(Record):
 # A new command is a row here and a module of its own.
 COMMANDS: dict[str, Row] = {
     "ask": Row("counsel.cli.ask:ask", "Ask one model or agent."),
-    "consensus": Row(
-        "counsel.cli.consensus:consensus", "Ask several models at once, who then refine their answers."
-    ),
+    "consensus": Row("counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."),
     "jobs": Row("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
     "cancel": Row("counsel.cli.jobs:cancel", "Stop a job and its calls."),
     "conversations": Row(
         "counsel.cli.conversations:conversations", "List, show, search, export or delete conversations."
     ),
-    "usage": Row("counsel.cli.usage:usage", "What calls took and cost."),
+    "usage": Row("counsel.cli.usage:usage", "Show calls, tokens, cost and response times."),
     "setup": Row("counsel.cli.setup:setup", "Register counsel with the coding agents on this machine."),
-    "models": Row("counsel.cli.models:models", "List the models: available or not, window, price, aliases."),
-    "agents": Row("counsel.cli.agents:agents", "List the coding agents: version, login, servers, skills."),
-    "images": Row("counsel.cli.images:images", "Keep pictures in the project for agents to see."),
-    "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; what to do next."),
-    "skills": Row("counsel.cli.skills:skills", "Find, understand and share the agents' skills."),
-    "servers": Row("counsel.cli.servers:servers", "The agents' MCP servers: list, add, change, check, undo."),
-    "demo": Row("counsel.cli.demo:demo", "Try counsel without any key, on a tiny model on this machine."),
-    "serve": Row("counsel.cli.serve:serve", "Open the HTTP door: MCP at /mcp."),
-    "daemon": Row("counsel.cli.daemon:daemon", "Is the daemon running; stop it."),
+    "models": Row("counsel.cli.models:models", "List models: availability, context window, price, aliases."),
+    "agents": Row("counsel.cli.agents:agents", "List coding agents: version, login, servers, skills."),
+    "images": Row("counsel.cli.images:images", "Store images in the project for agents to read."),
+    "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; suggest fixes."),
+    "skills": Row("counsel.cli.skills:skills", "List, inspect and share the agents' skills."),
+    "servers": Row(
+        "counsel.cli.servers:servers", "Manage the agents' MCP servers: list, add, change, check, undo."
+    ),
+    "demo": Row("counsel.cli.demo:demo", "Try counsel without a key, with a tiny model on this machine."),
+    "serve": Row("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
+    "daemon": Row("counsel.cli.daemon:daemon", "Show or stop the daemon."),
     "ask-service": Row(
         "counsel.cli.ask_service:ask_service",
-        "Open a session's askModel socket, for programs that host agents.",
+        "Serve a session's askModel socket, for programs that host agents.",
     ),
-    "stdio": Row("counsel.cli.stdio:stdio", "Speak MCP on stdin and stdout; what agents start."),
+    "stdio": Row("counsel.cli.stdio:stdio", "Serve MCP on stdin and stdout (agents start this)."),
 }
 
 
@@ -164,7 +164,7 @@ def _ended(error: BaseException, state: State) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         case OSError(errno=errno.ENOSPC):
-            output.words("error: The answer could not be written: the disk is full.")
+            output.words("error: Cannot write the answer: the disk is full.")
         case CounselError():
             fail(error, as_json=state.json)
         case _:
@@ -175,8 +175,13 @@ def _ended(error: BaseException, state: State) -> int:
 def _fail_by_defect(error: BaseException, *, as_json: bool) -> None:
     if os.environ.get("LOG_LEVEL", "").lower() == "debug":
         raise error
-    words = f"counsel failed in a way that it should not: {type(error).__name__}: {error}"
-    fail(Internal(words, hint="LOG_LEVEL=debug shows where; please report it."), as_json=as_json)
+    words = f"Internal error: {type(error).__name__}: {error}"
+    fail(
+        Internal(
+            words, hint="This is a bug in counsel. LOG_LEVEL=debug shows the traceback; please report it."
+        ),
+        as_json=as_json,
+    )
 
 
 def fail(error: CounselError, *, as_json: bool = False) -> None:

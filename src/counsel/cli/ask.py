@@ -18,13 +18,13 @@ from counsel.requests import ChatRequest
     default="auto",
     show_default=True,
     shell_complete=ask_options.models_like,
-    help="A model, an alias, provider/model, or an agent.",
+    help="Model, alias, provider/model, or agent.",
 )
 @ask_options.options
 @click.option(
     "--media-resolution",
     type=click.Choice(["LOW", "MEDIUM", "HIGH", "UNSPECIFIED"], case_sensitive=False),
-    help="How closely images are looked at (Gemini 3).",
+    help="Image resolution (Gemini 3).",
 )
 @live_output.stream_option
 @connect.standalone_option
@@ -40,14 +40,12 @@ def ask(
 ) -> None:
     """Ask one model or agent.
 
-    PROMPT may also come from standard input; with both, standard input is sent as context:
+    PROMPT can also come from standard input. With both, standard input is sent as context:
 
         git diff | counsel ask "Is this safe?" -m gpt-5
     """
     if stream and (as_json or given["background"]):
-        raise click.UsageError(
-            "--stream writes the text as it comes: not with --json, nor with --background."
-        )
+        raise click.UsageError("--stream cannot be combined with --json or --background.")
     request = ChatRequest(
         prompt=ask_options.full_prompt(prompt),
         model=model,

@@ -24,36 +24,43 @@ Decorated = Callable[..., Any]
 
 _OPTIONS = (
     click.option(
-        "-f", "--file", "files", multiple=True, metavar="FILE", help="A file to send; FILE{10:50} for lines."
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        help="Send this file; FILE{10:50} sends lines 10 to 50.",
     ),
     click.option(
-        "-i", "--image", "images", multiple=True, metavar="IMAGE", help="An image file or data URL to send."
+        "-i", "--image", "images", multiple=True, metavar="IMAGE", help="Send this image file or data URL."
     ),
     click.option(
         "-c",
         "--continue",
         "continuation_id",
         metavar="ID",
-        help="Go on with a conversation, or name a new one.",
+        help="Continue a conversation, or give a new one this id.",
     ),
-    click.option("--effort", type=click.Choice(EFFORTS), help="How much a thinking model thinks."),
+    click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort."),
     click.option("--temperature", type=click.FloatRange(0, 1), help="0 is focused, 1 is creative."),
-    click.option("--verbosity", type=click.Choice(["low", "medium", "high"]), help="How long the answer is."),
+    click.option("--verbosity", type=click.Choice(["low", "medium", "high"]), help="Length of the answer."),
     click.option("--web", is_flag=True, help="Let the model search the web."),
     click.option(
         "--tool",
         "tools",
         multiple=True,
         metavar="SERVER",
-        help="An MCP server of your agents that the model may use, if COUNSEL_SHARED_TOOLS allows it.",
+        help="Let the model use this MCP server of your agents, if COUNSEL_SHARED_TOOLS allows it.",
     ),
-    click.option("--background", is_flag=True, help="Return at once; `counsel jobs ID` has the answer."),
+    click.option(
+        "--background", is_flag=True, help="Return immediately; `counsel jobs ID` shows the answer."
+    ),
     click.option("--export", metavar="DIR", help="Write the conversation into a folder under DIR."),
     click.option(
         "--cwd",
         type=click.Path(exists=True, file_okay=False),
         metavar="DIR",
-        help="The folder that relative paths start from.",
+        help="Resolve relative paths from this folder.",
     ),
 )
 
@@ -105,10 +112,12 @@ def full_prompt(prompt: str | None) -> str:
     piped = _piped() if prompt != "-" else _read()
     if prompt in {None, "-"}:
         if not piped or not piped.strip():
-            raise click.UsageError('There is no prompt. Say it: counsel ask "…", or pipe it in.')
+            raise click.UsageError(
+                'No prompt. Pass it as an argument (counsel ask "…") or on standard input.'
+            )
         return piped
     if not str(prompt).strip():
-        raise click.UsageError("The prompt is empty. Say what you want to know.")
+        raise click.UsageError("The prompt is empty.")
     return f"{prompt}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped and piped.strip() else str(prompt)
 
 
@@ -121,7 +130,7 @@ def _piped() -> str | None:
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
         return None
     if stat.S_ISFIFO(mode) and not select.select([sys.stdin], [], [], 1.0)[0]:
-        output.words("reading standard input; close it (or add </dev/null) to go on")
+        output.words("reading standard input; close it (or add </dev/null) to continue")
     return _read()
 
 
@@ -199,13 +208,13 @@ def notes(result: Json) -> None:
     for warning in about.get("warnings", []):
         output.words(f"warning: {warning}")
     for passed in about.get("passed_over", []):
-        output.words(f"passed over {passed['model']}: {passed['error']}")
+        output.words(f"skipped {passed['model']}: {passed['error']}")
     for notice in about.get("notices", []):
         if notice["kind"] == "source":
             output.words(f"source: {notice['text']} {notice['url']}")
     if left := about.get("settings_left_out"):
-        output.words(f"not sent, because the model does not take it: {', '.join(left)}")
+        output.words(f"not sent, because the model does not support it: {', '.join(left)}")
     if about.get("finish_reason") == "length":
-        output.words("the answer was cut at the model's output limit")
+        output.words("the answer was cut off at the model's output limit")
     if "export" in result:
         output.words(f"exported to {result['export']}")

@@ -19,17 +19,21 @@ from counsel.errors import InvalidArgument
 
 
 @click.command("ask-service")
-@click.option("--session", help="The session's name (default: SESSION_ID, else a new one).")
+@click.option("--session", help="Session id (default: SESSION_ID, or a new one).")
 @click.option(
     "--as",
     "agent",
     type=click.Choice(list(AGENTS)),
-    help="The agent that asks, so that it never asks itself.",
+    help="The agent that asks; it is never asked itself.",
 )
-@click.option("--until-eof", is_flag=True, help="End when standard input is closed, as when its parent dies.")
+@click.option(
+    "--until-eof",
+    is_flag=True,
+    help="Exit when standard input is closed, for example when the parent process dies.",
+)
 @connect.standalone_option
 def ask_service(*, session: str | None, agent: str | None, until_eof: bool, standalone: bool) -> None:
-    """Open the askModel socket of one session and serve it until SIGTERM.
+    """Serve the askModel socket of one session until SIGTERM.
 
     Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/askmodel.md;
     counsel.askmodel.client speaks it.
@@ -64,8 +68,8 @@ def _end_with_stdin(over: asyncio.Event) -> None:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, over)
     except (AttributeError, OSError, ValueError):  # closed, or a file: the kernel does not watch those
         raise InvalidArgument(
-            "--until-eof waits for the end of standard input, but that is no pipe or terminal here.",
-            hint="Hold a pipe open for as long as the service is needed, or leave --until-eof out.",
+            "--until-eof needs a pipe or terminal as standard input.",
+            hint="Keep a pipe open for as long as the service is needed, or omit --until-eof.",
         ) from None
 
 

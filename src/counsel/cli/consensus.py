@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     shell_complete=ask_options.models_like,
-    help="Name several; the same one twice is fine.",
+    help="A model, alias or agent. Repeat it for each; the same model may be named twice.",
 )
-@click.option("--no-feedback", is_flag=True, help="One round only: nobody sees the others' answers.")
-@click.option("--feedback-prompt", metavar="TEXT", help="Added to what each model is told before it refines.")
+@click.option("--no-feedback", is_flag=True, help="One round only: models do not see each other's answers.")
+@click.option(
+    "--feedback-prompt",
+    metavar="TEXT",
+    help="Add this to the prompt with which each model refines its answer.",
+)
 @ask_options.options
 @connect.standalone_option
 @json_option
@@ -42,7 +46,7 @@ def consensus(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Ask several models at once; then each reads the others' answers and refines its own.
+    """Ask several models; each then reads the others' answers and refines its own.
 
     counsel consensus "Monolith or services?" -m gpt-5 -m opus -m gemini-2.5-pro
     """
@@ -155,7 +159,7 @@ _PHASES = {"initial": "first answer", "refined": "refining", "answer": "answerin
 
 
 def _again(data: Json) -> str:
-    return f"begins again: {data['error']}"
+    return f"starting again: {data['error']}"
 
 
 def _failed(data: Json) -> str:
@@ -168,7 +172,7 @@ async def watch(engine: Engine, job_id: str) -> None:
     if not sys.stderr.isatty():
         async for event in engine.follow(job_id):
             if event.kind == "waiting" and event.data and not event.slot:
-                output.words(f"… waits for {event.data['text']}")
+                output.words(f"… waiting for {event.data['text']}")
             if board.hear(event) and event.slot:
                 output.words(board.line(event.slot))
         return

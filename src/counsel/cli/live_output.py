@@ -23,7 +23,7 @@ _NOTICES = frozenset({"retry", "passed_over", "warning"})
 
 
 def stream_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    help_ = "Write the text as it comes into a pipe or file, too: a beginning that becomes void stays there, marked."
+    help_ = "Write text to a pipe or file as it arrives. If a call restarts, the discarded part stays there, marked."
     return click.option("--stream", is_flag=True, help=help_)(command)
 
 
@@ -46,7 +46,7 @@ class Telling:
                 elif event.kind == "notice" and event.data.get("kind_of") in _NOTICES:
                     waiting.say(f"… {event.data['text']}")
                 elif event.kind == "waiting" and event.data.get("for") in {"turn", "slot"}:
-                    waiting.say(f"… waits for {event.data['text']}")
+                    waiting.say(f"… waiting for {event.data['text']}")
                 elif event.kind == "model_started" and not self._length:
                     waiting.begin(event.data["model"])
 
@@ -60,7 +60,7 @@ class Telling:
         if self._length:
             output.answer("" if self._at_line_start() else "\n")
         elif partial:
-            output.words(f"What had arrived of the answer is kept: counsel jobs {job_id} shows it.")
+            output.words(f"The partial answer is kept: `counsel jobs {job_id}` shows it.")
 
     def _text(self, text: str, offset: int) -> None:
         if offset == self._length:
@@ -73,7 +73,7 @@ class Telling:
         if not whole and written.startswith(text):
             return
         if not text.startswith(written):
-            self._mark("the call was repeated, and what stands above is void")
+            self._mark("the call was repeated; the text above is discarded")
             written = ""
         self._write(text[len(written) :])
 

@@ -1,4 +1,4 @@
-"""`counsel models`: what can be asked, and what it would take."""
+"""`counsel models`: the models that can be asked, and what the others need."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ _WIDE = 110  # columns that a terminal needs for all of them
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Show those that cannot be reached, too.")
-@click.option("--provider", metavar="P", help="Show the models of one provider.")
-@click.option(
-    "--discover", "ask_servers", is_flag=True, help="Ask the providers that can say for their models."
-)
+@click.option("--all", "everything", is_flag=True, help="Include models that are not available.")
+@click.option("--provider", metavar="P", help="Show only the models of this provider.")
+@click.option("--discover", "ask_servers", is_flag=True, help="Ask providers for their lists of models.")
 @json_option
 def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json: bool) -> None:
-    """List the models: available or not, window, price, aliases.
+    """List models: availability, context window, price, aliases.
 
-    Prices are dollars per million tokens of input / output. With --json all are listed, available or not.
+    Prices are in dollars per million tokens, input / output. --json lists all models, available or not.
     """
     catalog = Catalog.load(settings.load())
     provider = provider.strip().lower() if provider else None
@@ -44,7 +42,7 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
         _show(rows, everything=everything or provider is not None)
     else:
         output.words(
-            f"None is listed; `--discover` asks {provider} for its models, and any id works as {provider}/ID."
+            f"No models are listed. `--discover` asks {provider} for its models; any id works as {provider}/ID."
         )
     for problem in problems:
         output.words(f"problem: {problem}")
@@ -84,7 +82,7 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
     failed: list[str] = []
     for provider, answer in zip(providers, answers, strict=True):
         if isinstance(answer, CounselError):
-            failed.append(f"{provider} did not say which models it has: {answer}")
+            failed.append(f"{provider} did not list its models: {answer}")
         elif isinstance(answer, BaseException):
             raise answer
         else:
@@ -101,9 +99,9 @@ def _show(rows: Sequence[Row], *, everything: bool) -> None:
     cells = [_cells(row) for row in shown]
     output.table([_COLUMNS[number] for number in keep], [[row[number] for number in keep] for row in cells])
     if narrow:
-        output.words("A wider window, or --json, also shows what each model is able to do.")
+        output.words("A wider terminal, or --json, also shows each model's abilities.")
     if hidden := len(rows) - len(shown):
-        output.words(f"{hidden} more cannot be reached: `counsel models --all` says what they need.")
+        output.words(f"{hidden} more are not available: `counsel models --all` shows what they need.")
     for need in dict.fromkeys(f"{row.model.provider}: {row.reason}" for row in shown if row.reason):
         output.words(need)
 

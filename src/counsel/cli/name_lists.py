@@ -13,14 +13,14 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def known(
     names: Collection[str],
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[str, ...]]:
-    """`a,b` and `c` are a, b and c, each of them known and meant once."""
+    """`a,b` and `c` become a, b and c: known names, without duplicates."""
 
     def split(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-        given = [part.strip() for one in value for part in one.split(",") if part.strip()]
+        given = [part.strip() for item in value for part in item.split(",") if part.strip()]
         if unknown := [name for name in given if name not in names]:
             raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(names)}.")
         if value and not given:  # a script's empty variable must not mean all of them
-            raise click.BadParameter(f"it names none of {', '.join(names)}.")
+            raise click.BadParameter(f"it is empty; use one of {', '.join(names)}.")
         return tuple(dict.fromkeys(given))
 
     return split

@@ -73,7 +73,7 @@ def accepted(value: Any, *, as_json: bool) -> None:
         return
     line(value["job_id"])
     words(value["content"])
-    words(f"counsel jobs {value['job_id']} --follow shows it; counsel cancel {value['job_id']} stops it")
+    words(f"`counsel jobs {value['job_id']} --follow` shows it; `counsel cancel {value['job_id']}` stops it")
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -1,4 +1,4 @@
-"""`counsel serve`: the HTTP door."""
+"""`counsel serve`: MCP and the API over HTTP."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from counsel.settings import Settings, load
 
 @click.command()
 @click.option("--host", help="Address to listen on (default: 127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port (default: 3157; 0: any free one).")
-@click.option("--transport", type=click.Choice(["http", "stdio"]), help="What to speak (default: http).")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port (default: 3157; 0: any free port).")
+@click.option("--transport", type=click.Choice(["http", "stdio"]), help="Transport (default: http).")
 def serve(host: str | None, port: int | None, transport: str | None) -> None:
-    """Open the HTTP door: MCP at /mcp, behind a token.
+    """Serve MCP over HTTP at /mcp, protected by a token.
 
-    The token is COUNSEL_TOKEN, or is made at the first start in COUNSEL_HOME/token.
+    The token is COUNSEL_TOKEN; if that is not set, the first start creates one in COUNSEL_HOME/token.
     """
     settings = load()
     for problem in settings.problems:
@@ -40,9 +40,9 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     private.process()
     logs.setup(settings, stderr=True)
 
-    def said(at: str, number: int) -> None:
+    def announce(at: str, number: int) -> None:
         where = "COUNSEL_TOKEN" if settings.token else settings.home / "token"
-        output.words(f"counsel listens: {http.address(at, number)}/mcp (token: {where}). Ctrl-C ends it.")
+        output.words(f"counsel listens on {http.address(at, number)}/mcp (token: {where}). Ctrl-C stops it.")
 
     async def open_engine(home: Path) -> LocalEngine:
         from counsel.daemon.server import GARBAGE, default_engine  # noqa: PLC0415 - when it listens
@@ -50,4 +50,4 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         gc.set_threshold(GARBAGE)
         return await default_engine(home)
 
-    await http.serve(open_engine, settings, host, port, said)
+    await http.serve(open_engine, settings, host, port, announce)

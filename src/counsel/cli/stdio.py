@@ -1,4 +1,4 @@
-"""`counsel stdio` for callers that come through the frame; `counsel.__main__` goes straight to the front."""
+"""`counsel stdio` when click has parsed the command line; `counsel.__main__` usually starts the front directly."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ import click
 )
 @click.pass_context
 def stdio(ctx: click.Context) -> None:
-    """Speak MCP on stdin and stdout."""
+    """Serve MCP on stdin and stdout."""
     sys.exit(import_module("counsel.front.main").main(ctx.args))

@@ -1,4 +1,4 @@
-"""`counsel usage`: what calls took and cost."""
+"""`counsel usage`: tokens, cost and response times of calls."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
     found = re.fullmatch(r"(\d{1,6})([mhdw])", value.strip().lower())
     if not found:
-        raise click.BadParameter("say a number and m, h, d or w, such as 12h or 7d.")
+        raise click.BadParameter("use a number and m, h, d or w, such as 12h or 7d.")
     return int(found[1]) * _UNITS[found[2]]
 
 
 @click.command()
+@click.option("--since", default="7d", show_default=True, callback=_seconds, help="Period: 30m, 12h, 7d, 4w.")
 @click.option(
-    "--since", default="7d", show_default=True, callback=_seconds, help="How far back: 30m, 12h, 7d, 4w."
+    "--by",
+    type=click.Choice(["model", "provider", "day"]),
+    default="model",
+    show_default=True,
+    help="Group calls by this.",
 )
-@click.option("--by", type=click.Choice(["model", "provider", "day"]), default="model", show_default=True)
 @json_option
 def usage(since: int, by: Any, as_json: bool) -> None:
-    """Calls, tokens, cost, errors and response times."""
+    """Show calls, tokens, cost, errors and response times."""
     from counsel.engine.history.archive import Archive
 
     archive = Archive(connect.caller().settings.home)
@@ -45,7 +49,7 @@ def usage(since: int, by: Any, as_json: bool) -> None:
 
 def _print(found: Json) -> None:
     if not found["groups"]:
-        output.words("No calls in that time.")
+        output.words("No calls in this period.")
         return
     rows = [_row(group[found["by"]], group) for group in found["groups"]]
     output.table(
