@@ -16,14 +16,14 @@ from pathlib import Path
 
 from counsel import private, reach, untrusted
 from counsel.agents import registry
-from counsel.agents.definitions import WITH_SKILLS, Place, place
+from counsel.agents.definitions import WITH_SKILLS, Workspace, workspace_of
 from counsel.agents.detect import Installed, read_json
 from counsel.caller import Caller
 from counsel.errors import CounselError
 from counsel.types import Json
 
 # Where an agent's own settings may be, the user's first, when that is more than its servers' files.
-CONFIG_FILES: dict[str, Callable[[Place], tuple[Path, ...]]] = {
+CONFIG_FILES: dict[str, Callable[[Workspace], tuple[Path, ...]]] = {
     "claude": lambda at: (
         at.claude_json(),
         at.claude_dir() / "settings.json",
@@ -45,11 +45,17 @@ _NUMBER = re.compile(r"\d+\.\d+[\w.+-]*").search
 
 def roster(caller: Caller) -> list[Json]:
     """One row for each agent that counsel knows."""
-    drivers = registry.drivers()
-    with ThreadPoolExecutor(len(drivers)) as pool:
-        found = dict(zip(drivers, pool.map(lambda each: _probe(each, caller), drivers.values()), strict=True))
+    askable_agents = registry.askable_agents()
+    with ThreadPoolExecutor(len(askable_agents)) as pool:
+        found = dict(
+            zip(
+                askable_agents,
+                pool.map(lambda each: _probe(each, caller), askable_agents.values()),
+                strict=True,
+            )
+        )
     servers, skills = _counts(_servers, caller), _counts(_skills, caller)
-    at = place(caller.env, caller.cwd)
+    at = workspace_of(caller.env, caller.cwd)
     return [
         {
             "agent": name,
@@ -66,20 +72,20 @@ def roster(caller: Caller) -> list[Json]:
             "servers": servers.get(name, 0) if servers is not None else None,
             "skills": skills.get(name, 0) if skills is not None and name in WITH_SKILLS else None,
         }
-        for name, driver in drivers.items()
+        for name, driver in askable_agents.items()
     ]
 
 
-def _config_files(name: str, at: Place) -> tuple[Path, ...]:
+def _config_files(name: str, at: Workspace) -> tuple[Path, ...]:
     """By default the files that hold its servers."""
     if name in CONFIG_FILES:
         return CONFIG_FILES[name](at)
     from counsel.servers.formats import FORMATS
 
-    return tuple(dict.fromkeys(home.target.path for home in FORMATS[name].homes(at)))
+    return tuple(dict.fromkeys(table.target.path for table in FORMATS[name].tables(at)))
 
 
-def _probe(driver: registry.Driver, caller: Caller) -> Installed:
+def _probe(driver: registry.AskableAgent, caller: Caller) -> Installed:
     found = driver.probe(caller)
     if found.path is None or found.version is not None:
         return found

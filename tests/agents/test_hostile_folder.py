@@ -14,7 +14,7 @@ import pytest
 from agents import hostile_folder
 from agents.rigs import LIMITS, RIGS, Rig, distrust, script
 from counsel.agents import start_folder, trust
-from counsel.agents.definitions import place
+from counsel.agents.definitions import workspace_of
 from counsel.agents.gemini import run as gemini
 from counsel.agents.registry import resolve
 from counsel.errors import CounselError
@@ -211,9 +211,9 @@ def test_trust_is_judged_by_the_real_folder(tmp_path: Path) -> None:
     known = {"projects": {str(trusted): {"hasTrustDialogAccepted": True}}}
     (tmp_path / ".claude.json").write_text(json.dumps(known))
     env = {"HOME": str(tmp_path)}
-    assert start_folder.trusted("claude", place(env, trusted))
-    assert not start_folder.trusted("claude", place(env, trusted / "link"))
-    assert not start_folder.trusted("claude", place(env, trusted / ".." / "evil"))
+    assert start_folder.trusted("claude", workspace_of(env, trusted))
+    assert not start_folder.trusted("claude", workspace_of(env, trusted / "link"))
+    assert not start_folder.trusted("claude", workspace_of(env, trusted / ".." / "evil"))
 
 
 def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path)
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
     rules = {str(tmp_path): "TRUST_FOLDER", str(tmp_path / "link"): "DO_NOT_TRUST"}
     (tmp_path / ".gemini" / "trustedFolders.json").write_text(json.dumps(rules))
-    here = place({"HOME": str(tmp_path)}, tmp_path / "a" / "b")
+    here = workspace_of({"HOME": str(tmp_path)}, tmp_path / "a" / "b")
     assert trust.by("gemini", here) is False
     assert not start_folder.trusted("gemini", here)
 
@@ -321,7 +321,7 @@ def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
     (home / ".gemini").mkdir(parents=True)
     project.mkdir()
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel")}
-    where = place(env, project)
+    where = workspace_of(env, project)
     before = start_folder.empty(where, "gemini")
     assert (before / ".gemini" / ".env").resolve() == Path("/dev/null")
     (home / ".gemini" / ".env").write_text("MINE=1\n")

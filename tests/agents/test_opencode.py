@@ -24,7 +24,7 @@ def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **e
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "OPENAI_API_KEY": KEY, **env}
     return Ask(
-        agent=run.ROOM.agent,
+        agent=run.DRIVER.agent,
         program=Path("/bin/opencode"),
         call=Call((Turn("user", words),), cwd=tmp_path),
         caller=here("cli", env, tmp_path),

@@ -93,7 +93,7 @@ def test_the_chain_grows_by_the_agent(home: Path) -> None:
 
 
 def test_names() -> None:
-    assert registry.resolve("codex") == registry.Driver(AGENTS["codex"])
+    assert registry.resolve("codex") == registry.AskableAgent(AGENTS["codex"])
     found = registry.resolve("Claude:opus")
     assert found is not None
     assert (found.agent.name, found.model, found.name) == ("claude", "opus", "claude:opus")
@@ -117,7 +117,7 @@ def program(home: Path, name: str, folder: str = "bin") -> Path:
 
 
 def test_nothing_is_here(home: Path) -> None:
-    for driver in registry.drivers().values():
+    for driver in registry.askable_agents().values():
         found = driver.probe(caller(home))
         assert found.path is None
         assert not found.usable
@@ -140,7 +140,7 @@ def test_the_version_comes_from_the_package(home: Path) -> None:
     (real.parents[1] / "package.json").write_text(json.dumps({"name": "x", "version": "0.166.0"}))
     (home / "bin").mkdir()
     (home / "bin" / "codex").symlink_to(real)
-    found = registry.drivers()["codex"].probe(caller(home))
+    found = registry.askable_agents()["codex"].probe(caller(home))
     assert (found.path, found.version, found.logged_in) == (home / "bin" / "codex", "0.166.0", False)
     assert "codex login" in found.reason
 
@@ -247,7 +247,7 @@ def test_settings_of_another_shape_stop_nobody(name: str, home: Path) -> None:
     for odd in variants(SETTINGS[name]):
         rows = [f"{key} = {_toml(value)}" for key, value in odd.items()] if isinstance(odd, dict) else []
         (home / name).write_text("\n".join(rows) if name.endswith("toml") else json.dumps(odd))
-        assert all(found.probe(caller(home)).path is None for found in registry.drivers().values())
+        assert all(found.probe(caller(home)).path is None for found in registry.askable_agents().values())
         assert [
             room.login(caller(home))[0] in {True, False, None} for room in (claude, codex, gemini, cursor)
         ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.rigs import LIMITS, RIGS, Rig, distrust
-from counsel.agents.definitions import place
+from counsel.agents.definitions import workspace_of
 from counsel.agents.registry import resolve
 from counsel.agents.server_format import Server
 from counsel.servers import Servers
@@ -39,7 +39,7 @@ def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin
         return rig
     for server in NAMES[name]:
         entry = Server(server, command=sys.executable, args=("-m", "trap"))
-        Servers(place(rig.env, rig.project), tmp_path / "backups").add([entry], [name])
+        Servers(workspace_of(rig.env, rig.project), tmp_path / "backups").add([entry], [name])
     return rig
 
 
@@ -149,7 +149,7 @@ async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Pa
         name,
     )  # a stand-in that says it was started
     own = Server("counsel", command=sys.executable, args=args, env={"API_KEY": "topsecret"})
-    Servers(place(rig.env, rig.project), tmp_path / "backups").add([own], [name])
+    Servers(workspace_of(rig.env, rig.project), tmp_path / "backups").add([own], [name])
     events = await asked(rig)
     assert there(tmp_path / "began")
     assert not there(canary)

@@ -16,7 +16,7 @@ import pytest
 
 from counsel import cli
 from counsel.agents import definitions
-from counsel.agents.definitions import AGENTS, Place
+from counsel.agents.definitions import AGENTS, Workspace
 from counsel.servers import Servers
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -48,8 +48,8 @@ class World:
 
     def servers(self, project: str | Path | None = None) -> Servers:
         env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
-        place = Place(self.home, env, Path(project or self.project))
-        return Servers(place, self.home / "counsel")
+        workspace = Workspace(self.home, env, Path(project or self.project))
+        return Servers(workspace, self.home / "counsel")
 
     def file(self, name: str) -> Path:
         return {

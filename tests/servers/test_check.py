@@ -197,7 +197,7 @@ def test_a_server_that_answers_and_will_not_end_is_ok(world: World, monkeypatch:
     world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered by then
         rows, _ = checking.chosen(world.servers(), "x", ["claude"], None)
-        (result,) = asyncio.run(checking.check(rows, world.servers().place, float(seconds)))
+        (result,) = asyncio.run(checking.check(rows, world.servers().workspace, float(seconds)))
         if result.status == "ok":
             return
     pytest.fail("it was taken for silent")

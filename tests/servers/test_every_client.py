@@ -12,7 +12,7 @@ import pytest
 import counsel.agents
 from counsel import cli
 from counsel.agents.definitions import AGENTS, WITH_SERVERS, Agent
-from counsel.agents.registry import drivers, resolve
+from counsel.agents.registry import askable_agents, resolve
 from counsel.agents.server_format import Server
 from counsel.servers.formats import FORMATS
 from servers.conftest import World
@@ -26,15 +26,15 @@ every_client = pytest.mark.parametrize("agent", WITH_SERVERS)
 @every_client
 @pytest.mark.parametrize("server", SERVERS, ids=["stdio", "reference", "http"])
 def test_what_is_written_is_read_back(agent: str, server: Server) -> None:
-    form = FORMATS[agent]
-    assert form.read("x", form.write(server)).means() == server.means()
+    fmt = FORMATS[agent]
+    assert fmt.read("x", fmt.write(server)).means() == server.means()
 
 
 @every_client
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, world: World) -> None:
     """The file has a comment, an odd layout and another program's keys: they are there, as they were, after all."""
-    home = next(one for one in FORMATS[agent].homes(world.servers().place) if one.scope == scope)
+    home = next(one for one in FORMATS[agent].tables(world.servers().workspace) if one.scope == scope)
     toml = home.target.kind == "toml"
     comment = {"json": "", "jsonc": "// mine\n", "toml": "# mine\n"}[home.target.kind]
     before = comment + ("other   = 1\n[x_y]\na=[1,\n2]\n" if toml else '{"other" :  [1,2 ],\n\t"n": 1e2}\n')
@@ -172,7 +172,7 @@ def test_a_client_with_servers_alone_is_one_module_and_one_row(fictional: World)
 
 def test_it_can_be_neither_asked_nor_set_up(fictional: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert resolve("fictional") is None
-    assert "fictional" not in drivers()
+    assert "fictional" not in askable_agents()
     for command in (["setup", "-a", "fictional"], ["skills", "list", "--agent", "fictional"]):
         assert cli.run(command) == 2
     assert "'fictional' is not one of" in capsys.readouterr().err

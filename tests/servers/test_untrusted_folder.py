@@ -12,7 +12,7 @@ import pytest
 
 from counsel import untrusted
 from counsel.agents import trust
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from servers.conftest import QUICK, World
 
 WHERE = "import os, sys; open(sys.argv[1], 'w').write(os.getcwd() + '|' + os.environ.get('PWD', ''))"
@@ -223,14 +223,14 @@ def test_a_file_above_the_trusted_folder_is_not_trusted_with_it(world: World, ca
 
 
 @pytest.mark.parametrize("place", ["claude project", "gemini project", "codex project", "cursor project"])
-def test_the_users_own_server_is_meant_before_the_folders(world: World, canary: Path, place: str) -> None:
-    agent = place.split(maxsplit=1)[0]
+def test_the_users_own_server_is_meant_before_the_folders(world: World, canary: Path, workspace: str) -> None:
+    agent = workspace.split(maxsplit=1)[0]
     world.counsel("add", "x", "-a", agent, "--", sys.executable, str(QUICK))
     if agent == "codex":
-        world.write(place, f'[mcp_servers.x]\ncommand = "touch"\nargs = ["{canary}"]\n')
+        world.write(workspace, f'[mcp_servers.x]\ncommand = "touch"\nargs = ["{canary}"]\n')
     else:
         entry = {"command": "touch", "args": [str(canary)]}
-        world.write(place, json.dumps({"mcpServers": {"x": entry}}))
+        world.write(workspace, json.dumps({"mcpServers": {"x": entry}}))
     for asked in ((), ("x",)):
         rows = {row["scope"]: row for row in world.json("check", *asked)["checks"]}
         assert rows["user"]["status"] == "ok"
@@ -301,7 +301,7 @@ def test_trust_is_the_nearest_word_of_each_agent_and_a_distrust_wins(world: Worl
     inner.mkdir(parents=True)
 
     def seen() -> bool:
-        return trust.trusted(Place(world.home, {}, inner))
+        return trust.trusted(Workspace(world.home, {}, inner))
 
     assert not seen()
     told_to_trust(world, "codex", world.project)  # Codex looks at the folder and its repository, no further

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from counsel.agents.claude import skills as claude
 from counsel.agents.codex import skills as codex
 from counsel.agents.cursor import skills as cursor
-from counsel.agents.definitions import WITH_SKILLS, Place
+from counsel.agents.definitions import WITH_SKILLS, Workspace
 from counsel.agents.gemini import skills as gemini
-from counsel.agents.skill_scanner import Found, Shelf, SkillFile
+from counsel.agents.skill_scanner import SkillFile, SkillPath, SkillScanner
 from counsel.configfiles.yaml.block import document
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse, quick
 from counsel.skills.check import check_skill
-from counsel.skills.discover import room
+from counsel.skills.discover import skill_format
 from counsel.skills.frontmatter import read
 from skills import sample_skills
 
@@ -58,7 +58,7 @@ HEADERS = st.one_of(
 )
 
 
-class OneFile(Shelf):
+class OneFile(SkillScanner):
     """A disk with a single SKILL.md."""
 
     def __init__(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class OneFile(Shelf):
 
     def search(self, root, shape):
         if str(root) == "/home/u/.claude/skills" or str(root) == "/home/u/.agents/skills":
-            yield Found(f"{root}/folder/SKILL.md", f"{root}/folder/SKILL.md")
+            yield SkillPath(f"{root}/folder/SKILL.md", f"{root}/folder/SKILL.md")
 
 
 @settings(max_examples=100, deadline=None)
@@ -78,8 +78,8 @@ class OneFile(Shelf):
 def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     for agent in WITH_SKILLS:
-        found = room(agent).skills(
-            Place(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")), OneFile(data)
+        found = skill_format(agent).skills(
+            Workspace(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")), OneFile(data)
         )
         assert found, agent
         assert all(skill.accepted or skill.notes for skill in found)
@@ -90,8 +90,9 @@ def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
 @given(st.binary(max_size=300))
 def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
     for agent in WITH_SKILLS:
-        assert room(agent).skills(
-            Place(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")), OneFile(b"---\n" + data)
+        assert skill_format(agent).skills(
+            Workspace(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")),
+            OneFile(b"---\n" + data),
         )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from counsel.agents.definitions import AGENTS, Place
-from counsel.agents.server_format import Format
+from counsel.agents.definitions import AGENTS, Workspace
+from counsel.agents.server_format import ServerFormat
 from counsel.servers.formats import FORMATS
 from tools.generate import within
 
-_PLACE = Place(Path("~"), {}, Path("PROJECT"))
+_PLACE = Workspace(Path("~"), {}, Path("PROJECT"))
 
 
 def servers() -> str:
@@ -20,26 +20,26 @@ def servers() -> str:
 def _agents() -> Iterator[str]:
     yield "| agent | scope: file | transports | names | a reference | same name in two scopes |"
     yield "|---|---|---|---|---|---|"
-    for form in FORMATS.values():
-        homes = [f"{home.scope}: `{home.target.path}`" for home in form.homes(_PLACE) if home.writable]
-        transports = ", ".join(name for name in ("stdio", "http", "sse") if name in form.transports)
-        used = f"{' over '.join(form.precedence)}" if form.precedence else "both are started"
+    for fmt in FORMATS.values():
+        tables = [f"{home.scope}: `{home.target.path}`" for home in fmt.tables(_PLACE) if home.writable]
+        transports = ", ".join(name for name in ("stdio", "http", "sse") if name in fmt.transports)
+        used = f"{' over '.join(fmt.precedence)}" if fmt.precedence else "both are started"
         row = [
-            AGENTS[form.agent].label,
-            "<br>".join(homes),
+            AGENTS[fmt.agent].label,
+            "<br>".join(tables),
             transports,
-            form.names_words,
-            f"`{form.syntax.example}`",
+            fmt.names_words,
+            f"`{fmt.syntax.example}`",
             used,
         ]
         yield f"| {' | '.join(row)} |"
     yield ""
-    for form in FORMATS.values():
-        yield from _lacks(form)
+    for fmt in FORMATS.values():
+        yield from _lacks(fmt)
 
 
-def _lacks(form: Format) -> Iterator[str]:
-    for words in form.lacks.values():
+def _lacks(fmt: ServerFormat) -> Iterator[str]:
+    for words in fmt.lacks.values():
         yield f"- {words}."
-    if form.no_switch:
-        yield f"- {form.no_switch}."
+    if fmt.no_switch:
+        yield f"- {fmt.no_switch}."

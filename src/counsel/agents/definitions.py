@@ -108,7 +108,7 @@ AGENTS: dict[str, Agent] = {
 }
 
 
-class Having(Mapping[str, Agent]):
+class AgentsWith(Mapping[str, Agent]):
     """The clients with one capability, in the table's order."""
 
     def __init__(self, capability: Capability) -> None:
@@ -127,7 +127,7 @@ class Having(Mapping[str, Agent]):
         return sum(1 for _ in self)
 
 
-ASKABLE, WITH_SERVERS, WITH_SKILLS, WITH_SETUP = map(Having, EVERYTHING)
+ASKABLE, WITH_SERVERS, WITH_SKILLS, WITH_SETUP = map(AgentsWith, EVERYTHING)
 
 
 def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
@@ -138,7 +138,7 @@ def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
     return Path(found) if found else None
 
 
-class Place(Record):
+class Workspace(Record):
     """Where an agent's files are looked for: whose home, which environment, which project.
 
     A relative folder in a variable starts at the project, where the agent is started.
@@ -196,5 +196,5 @@ class Place(Record):
         return Path(moved) if moved else self.gemini_managed().with_name("system-defaults.json")
 
 
-def place(env: Mapping[str, str], project: Path) -> Place:
-    return Place(Path(env.get("HOME") or Path.home()), env, project)
+def workspace_of(env: Mapping[str, str], project: Path) -> Workspace:
+    return Workspace(Path(env.get("HOME") or Path.home()), env, project)

@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 
 from counsel import reach
 from counsel.agents import detect, environment, failures, prompt, sandbox, start_folder, trust
-from counsel.agents.definitions import Agent, Place, locate, place
+from counsel.agents.definitions import Agent, Workspace, locate, workspace_of
 from counsel.agents.detect import Installed
 from counsel.agents.failures import LostSession
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
@@ -63,8 +63,8 @@ class Ask:
         return self.start == self.cwd
 
     @property
-    def place(self) -> Place:
-        return place(self.env, self.cwd)
+    def workspace(self) -> Workspace:
+        return workspace_of(self.env, self.cwd)
 
     @property
     def other_folders(self) -> list[Path]:
@@ -115,18 +115,18 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
+class AskMethod:
     """One way to ask an agent: how it is started and how it is read."""
 
     command: Callable[[Ask], Command]
     reader: Callable[[Ask], Reader]
 
 
-class Misshapen(Exception):
+class MalformedLine(Exception):
     """A line of the agent's is JSON, but not of a shape that its interface has."""
 
 
-class NotSpoken(Exception):
+class MethodUnsupported(Exception):
     """This release of the agent does not offer the way that was tried; nothing was asked yet."""
 
 
@@ -135,7 +135,7 @@ class Busy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class AgentDriver:
     """One agent, as the flow needs it."""
 
     agent: Agent
@@ -144,11 +144,11 @@ class Room:
     login: Callable[[Caller], tuple[bool | None, str]]  # logged in?, and how or why not
     takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it can be told
     env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
-    fallback: Road | None = None  # for releases that do not speak the first way
+    fallback: AskMethod | None = None  # for releases that do not speak the first way
 
     @property
-    def roads(self) -> tuple[Road, ...]:
-        first = Road(self.command, self.reader)
+    def methods(self) -> tuple[AskMethod, ...]:
+        first = AskMethod(self.command, self.reader)
         return (first, self.fallback) if self.fallback else (first,)
 
     def probe(self, caller: Caller) -> Installed:
@@ -156,58 +156,58 @@ class Room:
 
 
 async def answer(
-    room: Room, call: Call, caller: Caller, limits: Limits, model: str | None = None
+    driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None = None
 ) -> AsyncGenerator[Event]:
     """Ask the agent: its events as they come, `Finished` last. A session that is gone is made again once."""
-    ask = await asyncio.to_thread(_prepare, room, call, caller, limits, model)  # agents' files are read
+    ask = await asyncio.to_thread(_prepare, driver, call, caller, limits, model)  # agents' files are read
     ask = replace(ask, deadline=asyncio.get_running_loop().time() + limits.total)
-    if left_out := _left_out(call.knobs, room.takes):
+    if left_out := _left_out(call.knobs, driver.takes):
         words = f"{ask.agent.label} cannot be told: {', '.join(left_out)}."
         yield Notice("left_out", words, {"settings": left_out})
     try:
-        async with aclosing(_run(room, ask)) as events:
+        async with aclosing(_run(driver, ask)) as events:
             async for event in events:
                 yield event
     except LostSession:
         words = f"{ask.agent.label} no longer had this conversation's session: the history was sent again as text."
         yield Notice("warning", words, {"session": "lost"})
-        async with aclosing(_run(room, replace(ask, session=None))) as events:
+        async with aclosing(_run(driver, replace(ask, session=None))) as events:
             async for event in events:
                 yield event
 
 
-def _prepare(room: Room, call: Call, caller: Caller, limits: Limits, model: str | None) -> Ask:
+def _prepare(driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None) -> Ask:
     cwd = Path(
         os.path.realpath(call.cwd or caller.cwd)
     )  # as the agent itself sees it: trust goes by real paths
     if not reach.isdir(cwd):
         raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
-    env = {**environment.of(caller, room.agent.name), "PWD": str(cwd)}
+    env = {**environment.of(caller, driver.agent.name), "PWD": str(cwd)}
     start = cwd
-    if not start_folder.trusted(room.agent.name, place(env, cwd)):
+    if not start_folder.trusted(driver.agent.name, workspace_of(env, cwd)):
         if trust.moved_inside(
-            room.agent.name, place(env, cwd)
+            driver.agent.name, workspace_of(env, cwd)
         ):  # the folder's files as the user's own settings
-            del env[trust.MOVED[room.agent.name]]
-        start = start_folder.empty(place(env, cwd), room.agent.name)
-        env = start_folder.environment(env, start, place(env, cwd))
-    program = locate(room.agent, env)
+            del env[trust.MOVED[driver.agent.name]]
+        start = start_folder.empty(workspace_of(env, cwd), driver.agent.name)
+        env = start_folder.environment(env, start, workspace_of(env, cwd))
+    program = locate(driver.agent, env)
     if program is None:
-        raise failures.not_installed(room.agent)
-    for name, value in room.env(caller).items():
+        raise failures.not_installed(driver.agent)
+    for name, value in driver.env(caller).items():
         if value is None:
             env.pop(name, None)
         else:
             env[name] = value
     return Ask(
-        agent=room.agent,
+        agent=driver.agent,
         program=program,
         call=call,
         caller=caller,
         limits=limits,
         model=model,
         session=call.session if _SESSION(call.session or "") else None,
-        level=sandbox.level(room.agent.name, caller.settings),
+        level=sandbox.level(driver.agent.name, caller.settings),
         env=env,
         cwd=cwd,
         start=start,
@@ -219,15 +219,15 @@ def _left_out(knobs: Knobs, takes: frozenset[str]) -> list[str]:
     return [name for name in asked if getattr(knobs, name) not in {None, False} and name not in takes]
 
 
-async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
-    roads, pauses = list(room.roads), list(_PAUSES)
-    while roads:
+async def _run(driver: AgentDriver, ask: Ask) -> AsyncGenerator[Event]:
+    methods, pauses = list(driver.methods), list(_PAUSES)
+    while methods:
         try:
-            async with aclosing(_travel(room, roads[0], ask)) as events:
+            async with aclosing(_ask_by(driver, methods[0], ask)) as events:
                 async for event in events:
                     yield event
-        except NotSpoken:
-            roads.pop(0)
+        except MethodUnsupported:
+            methods.pop(0)
         except Busy:
             if not pauses:
                 break
@@ -237,24 +237,24 @@ async def _run(room: Room, ask: Ask) -> AsyncGenerator[Event]:
     raise failures.upstream(ask.agent, "it could not be started in any way that counsel knows")
 
 
-async def _travel(room: Room, road: Road, ask: Ask) -> AsyncGenerator[Event]:
+async def _ask_by(driver: AgentDriver, method: AskMethod, ask: Ask) -> AsyncGenerator[Event]:
     said: list[str] = []
     voids: list[Withdrawn] = []
     try:
         left = max(0.0, ask.deadline - asyncio.get_running_loop().time())
         limits = replace(ask.limits, total=left)
-        command = await asyncio.to_thread(road.command, ask)  # files are read, pictures written
+        command = await asyncio.to_thread(method.command, ask)  # files are read, pictures written
         for words in command.notes:
             yield Notice("warning", words)
-        async with aclosing(_events(command, road.reader(ask), limits)) as events:
+        async with aclosing(_events(command, method.reader(ask), limits)) as events:
             async for event in events:
                 for known in _heard(event, said, voids):
                     yield known
     except UpstreamError as error:
-        if room.login(ask.caller)[0] is False:
+        if driver.login(ask.caller)[0] is False:
             raise _with(said, failures.not_logged_in(ask.agent, error.message)) from None
         raise _with(said, error) from None
-    except Misshapen as error:
+    except MalformedLine as error:
         raise _with(said, failures.upstream(ask.agent, str(error))) from error
     except TimeoutError:
         raise _with(said, failures.late(ask.agent, ask.limits.total)) from None
@@ -302,7 +302,7 @@ def _read(reader: Reader, line: Json) -> list[Step]:
         return reader.feed(line)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         kind = line.get("type") or line.get("method")
-        raise Misshapen(f"it wrote a line that counsel cannot read ({str(kind)[:60]})") from error
+        raise MalformedLine(f"it wrote a line that counsel cannot read ({str(kind)[:60]})") from error
 
 
 def _with(said: list[str], error: CounselError) -> CounselError:

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.definitions import AGENTS, Place
-from counsel.agents.server_format import Format, Home
+from counsel.agents.definitions import AGENTS, Workspace
+from counsel.agents.server_format import ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Reader
 
 
-def entries(form: Format, place: Place) -> Iterator[tuple[Home, str, Mapping[str, Any]]]:
+def entries(fmt: ServerFormat, workspace: Workspace) -> Iterator[tuple[ServerTable, str, Mapping[str, Any]]]:
     """Every entry outside of the project's files, unread: one that is broken is still the user's."""
     reader = Reader()
-    for home in (*form.homes(place), *form.others(place, reader)):
-        document = None if home.entries is not None else reader.quiet(home.target)
-        held: Any = home.entries if document is None else document.get(home.keys)
-        if home.scope != "project" and isinstance(held, Mapping):
+    for table in (*fmt.tables(workspace), *fmt.others(workspace, reader)):
+        document = None if table.entries is not None else reader.quiet(table.target)
+        held: Any = table.entries if document is None else document.get(table.keys)
+        if table.scope != "project" and isinstance(held, Mapping):
             yield from (
-                (home, str(name), entry) for name, entry in held.items() if isinstance(entry, Mapping)
+                (table, str(name), entry) for name, entry in held.items() if isinstance(entry, Mapping)
             )
 
 
@@ -41,7 +41,7 @@ def ours(entry: Mapping[str, Any]) -> bool:
     return "stdio" in args and (script or ("counsel" in args and "-P" in args))
 
 
-def kept_of_ours(form: Format, place: Place) -> dict[str, Any]:
+def kept_of_ours(fmt: ServerFormat, workspace: Workspace) -> dict[str, Any]:
     """counsel's entries without their variables, which may be secrets; the agent hands on its own."""
     return {
         name: {
@@ -49,7 +49,7 @@ def kept_of_ours(form: Format, place: Place) -> dict[str, Any]:
             "args": entry["args"],
             "env": _where_counsel_keeps_its_files(entry),
         }
-        for _, name, entry in entries(form, place)
+        for _, name, entry in entries(fmt, workspace)
         if ours(entry)
     }
 

@@ -10,7 +10,7 @@ from typing import cast
 from counsel.agents import driver
 from counsel.agents.definitions import ASKABLE, Agent
 from counsel.agents.detect import Installed
-from counsel.agents.driver import Room
+from counsel.agents.driver import AgentDriver
 from counsel.caller import Caller
 from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Event, Limits
@@ -19,7 +19,7 @@ _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class AskableAgent:
     """An agent, with the model that the caller wants it to use; None: the agent's own choice."""
 
     agent: Agent
@@ -30,22 +30,22 @@ class Driver:
         return f"{self.agent.name}:{self.model}" if self.model else self.agent.name
 
     def answer(self, call: Call, caller: Caller, limits: Limits) -> AsyncIterator[Event]:
-        return driver.answer(room(self.agent.name), call, caller, limits, self.model)
+        return driver.answer(driver_of(self.agent.name), call, caller, limits, self.model)
 
     def probe(self, caller: Caller) -> Installed:
-        return room(self.agent.name).probe(caller)
+        return driver_of(self.agent.name).probe(caller)
 
 
-def room(name: str) -> Room:
+def driver_of(name: str) -> AgentDriver:
     """The room's own module is imported at its first use."""
-    return cast(Room, importlib.import_module(f"counsel.agents.{name}.run").ROOM)
+    return cast(AgentDriver, importlib.import_module(f"counsel.agents.{name}.run").DRIVER)
 
 
-def drivers() -> dict[str, Driver]:
-    return {name: Driver(agent) for name, agent in ASKABLE.items()}
+def askable_agents() -> dict[str, AskableAgent]:
+    return {name: AskableAgent(agent) for name, agent in ASKABLE.items()}
 
 
-def resolve(name: str) -> Driver | None:
+def resolve(name: str) -> AskableAgent | None:
     """The driver that a model's name means; None: no agent has this name.
 
     A model that could be read as an option is none: `gemini:--yolo` must not reach a command line.
@@ -54,9 +54,9 @@ def resolve(name: str) -> Driver | None:
     found = ASKABLE.get(agent.lower())
     if found is None or (colon and not _MODEL(model)):
         return None
-    return Driver(found, model or None)
+    return AskableAgent(found, model or None)
 
 
-def available(caller: Caller) -> list[Driver]:
+def available(caller: Caller) -> list[AskableAgent]:
     """Installed and surely logged in, in the order of the table: what `auto` may pick without waiting."""
-    return [each for each in drivers().values() if each.probe(caller).usable]
+    return [each for each in askable_agents().values() if each.probe(caller).usable]

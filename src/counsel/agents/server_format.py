@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
-from counsel.agents.definitions import AgentName, Place, Scope
+from counsel.agents.definitions import AgentName, Scope, Workspace
 from counsel.agents.references import Syntax
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Edit
@@ -55,7 +55,7 @@ class Server(Record):
         return f"Server({self.name}, {self.transport})"
 
 
-class Home(Record):
+class ServerTable(Record):
     """One place where an agent keeps servers: a file, and the table in it."""
 
     agent: AgentName
@@ -83,20 +83,20 @@ class Switch(Record):
     note: str = ""
 
 
-class Format(Record):
+class ServerFormat(Record):
     """One agent's way to keep MCP servers."""
 
     agent: AgentName
     read: Callable[[str, Entry], Server]
     write: Callable[[Server], dict[str, Any]]
-    homes: Callable[[Place], list[Home]]  # what is the user's to write
+    tables: Callable[[Workspace], list[ServerTable]]  # what is the user's to write
     syntax: Syntax
     names: re.Pattern[str]  # that its own commands take
     names_words: str
     # Which of two servers with one name is used, the strongest first; empty: both are started.
     precedence: tuple[Scope, ...]
     # Other places that the agent reads. The order does not matter, `precedence` does; within a scope the first wins.
-    others: Callable[[Place, Reader], Iterable[Home]] = lambda _place, _reader: ()
+    others: Callable[[Workspace, Reader], Iterable[ServerTable]] = lambda _workspace, _reader: ()
     layered: bool = False  # servers of one name are merged, field by field (servers/codex_layers.py)
     reserved: frozenset[str] = frozenset()
     loads: re.Pattern[str] | None = None  # names that it loads from its files, where these are more
@@ -105,19 +105,19 @@ class Format(Record):
     lacks: Mapping[str, str] = {}
     # Keys whose other spelling an entry may have; an update keeps the spelling that is there.
     aliases: Mapping[str, tuple[str, ...]] = {}
-    switches: Callable[[Place, Home], list[Switch]] = lambda _place, _home: []
+    switches: Callable[[Workspace, ServerTable], list[Switch]] = lambda _workspace, _table: []
     # Whether a server of this name is switched off by something outside its entry.
-    off: Callable[[Place, Home, Reader], Callable[[str], bool]] = lambda _place, _home, _reader: (
-        lambda _name: False
+    off: Callable[[Workspace, ServerTable, Reader], Callable[[str], bool]] = (
+        lambda _workspace, _table, _reader: lambda _name: False
     )
     no_switch: str = ""  # why servers cannot be turned off
     # Said when a server is added here.
-    notes: Callable[[Place, Home, Reader], list[str]] = lambda _place, _home, _reader: []
+    notes: Callable[[Workspace, ServerTable, Reader], list[str]] = lambda _workspace, _table, _reader: []
     warns: Callable[[Server], list[str]] = lambda _server: []
     # Why the agent uses nothing of a file that can be read.
-    refuses: Callable[[Home, Document], str] = lambda _home, _document: ""
+    refuses: Callable[[ServerTable, Document], str] = lambda _table, _document: ""
     # What, beside its servers' files, says that the client was used here.
-    signs: Callable[[Place], Iterable[Path]] = lambda _place: ()
+    signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
     # Whether an entry that somebody pastes has a form that only this client has.
     tells: Callable[[Entry], bool] = lambda _entry: False
     # Whether it tries SSE where a server declared as streamable HTTP does not speak that.

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from counsel.agents.definitions import Place
-    from counsel.agents.skill_scanner import Shelf
+    from counsel.agents.definitions import Workspace
+    from counsel.agents.skill_scanner import SkillScanner
 
 Scope: TypeAlias = Literal["project", "user", "plugin", "admin", "system"]
 SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "admin", "system")
@@ -85,6 +85,6 @@ class Root(NamedTuple):
 class SkillFormat(Protocol):
     """What every `agents/*/skills.py` offers."""
 
-    def skills(self, place: Place, shelf: Shelf) -> list[Skill]: ...
-    def user_folder(self, place: Place) -> Path: ...
-    def project_folder(self, place: Place) -> Path: ...
+    def skills(self, workspace: Workspace, scanner: SkillScanner) -> list[Skill]: ...
+    def user_folder(self, workspace: Workspace) -> Path: ...
+    def project_folder(self, workspace: Workspace) -> Path: ...

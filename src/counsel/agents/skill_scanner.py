@@ -34,7 +34,7 @@ class SkillFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SearchRules:
     """How an agent searches a folder."""
 
     depth: int  # folders below the root
@@ -46,23 +46,23 @@ class Shape:
     most_folders: int = 100_000
 
 
-class Found(NamedTuple):
+class SkillPath(NamedTuple):
     path: str
     real: str
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     name: str
     link: bool
     folder: bool
     file: bool  # a regular file, or something else that is no folder
 
 
-class Shelf:
+class SkillScanner:
     def __init__(self) -> None:
         self.problems: list[str] = []
         self._files: dict[str, SkillFile] = {}
-        self._folders: dict[str, tuple[Entry, ...]] = {}
+        self._folders: dict[str, tuple[FolderEntry, ...]] = {}
         self._paths: dict[str, Path] = {}
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────
@@ -91,7 +91,7 @@ class Shelf:
 
     # ── folders ──────────────────────────────────────────────────────────────────────────────────────
 
-    def entries(self, real: str) -> tuple[Entry, ...]:
+    def entries(self, real: str) -> tuple[FolderEntry, ...]:
         """What lies in a folder, by name. A folder that cannot be read is named once and counts as empty."""
         if real not in self._folders:
             try:
@@ -109,19 +109,19 @@ class Shelf:
         entries = self._folders.get(folder)
         return entries is None or any(entry.name == name for entry in entries)
 
-    def search(self, root: Path, shape: Shape) -> Iterator[Found]:
+    def search(self, root: Path, rules: SearchRules) -> Iterator[SkillPath]:
         """Every SKILL.md that an agent with this shape comes across, nearest first, then by name."""
-        for path, real, depth in self._walk(str(root), shape):
+        for path, real, depth in self._walk(str(root), rules):
             for entry in self.entries(real):
-                if entry.name != SKILL_FILE or entry.folder or not (depth or shape.at_root):
+                if entry.name != SKILL_FILE or entry.folder or not (depth or rules.at_root):
                     continue
                 below = f"{path}/{SKILL_FILE}"
                 if not entry.link:
-                    yield Found(below, f"{real}/{SKILL_FILE}")
-                elif shape.linked_files and entry.file:
-                    yield Found(below, os.path.realpath(below))
+                    yield SkillPath(below, f"{real}/{SKILL_FILE}")
+                elif rules.linked_files and entry.file:
+                    yield SkillPath(below, os.path.realpath(below))
 
-    def _walk(self, root: str, shape: Shape) -> Iterator[tuple[str, str, int]]:
+    def _walk(self, root: str, rules: SearchRules) -> Iterator[tuple[str, str, int]]:
         """Folders with their real path and depth. Links are followed; a loop is cut where it closes."""
         real_root = real_path(root)
         seen = {real_root}
@@ -129,12 +129,12 @@ class Shelf:
         while queue:
             path, real, depth = queue.popleft()
             yield path, real, depth
-            for entry in self.entries(real) if depth < shape.depth else ():
-                if not entry.folder or not _enters(entry.name, shape):
+            for entry in self.entries(real) if depth < rules.depth else ():
+                if not entry.folder or not _enters(entry.name, rules):
                     continue
                 below = f"{path}/{entry.name}"
                 real_below = os.path.realpath(below) if entry.link else f"{real}/{entry.name}"
-                if shape.stop_at_loops and (real_below in seen or len(seen) >= shape.most_folders):
+                if rules.stop_at_loops and (real_below in seen or len(seen) >= rules.most_folders):
                     continue
                 seen.add(real_below)
                 queue.append((below, real_below, depth + 1))
@@ -148,16 +148,16 @@ def real_path(path: str) -> str:
         return path
 
 
-def _enters(name: str, shape: Shape) -> bool:
-    return name not in shape.skip and (shape.hidden or not name.startswith("."))
+def _enters(name: str, rules: SearchRules) -> bool:
+    return name not in rules.skip and (rules.hidden or not name.startswith("."))
 
 
-def _entry(entry: os.DirEntry[str]) -> Entry:
+def _entry(entry: os.DirEntry[str]) -> FolderEntry:
     link = entry.is_symlink()
     try:
-        return Entry(entry.name, link, entry.is_dir(), not link or entry.is_file())
+        return FolderEntry(entry.name, link, entry.is_dir(), not link or entry.is_file())
     except OSError:  # a link that points to itself, or into a folder out of reach
-        return Entry(entry.name, link, folder=False, file=False)
+        return FolderEntry(entry.name, link, folder=False, file=False)
 
 
 def _read(real: str) -> SkillFile:

@@ -15,23 +15,23 @@ from pathlib import Path
 
 from counsel import private, untrusted
 from counsel.agents import trust
-from counsel.agents.definitions import AgentName, Place
+from counsel.agents.definitions import AgentName, Workspace
 
 # git runs programs that a repository's own config names, `git status` already does. Agents ask git about folders.
 _GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
 
 
-def trusted(agent: AgentName, place: Place) -> bool:
+def trusted(agent: AgentName, workspace: Workspace) -> bool:
     """Whether the agent may be started there: it was told to trust the folder, or another was and it was not told not to."""
-    own = trust.by(agent, place)
-    return trust.trusted(place) if own is None else own
+    own = trust.by(agent, workspace)
+    return trust.trusted(workspace) if own is None else own
 
 
-def empty(place: Place, agent: AgentName) -> Path:
+def empty(workspace: Workspace, agent: AgentName) -> Path:
     """The same folder for each call about this project: agents keep their sessions by folder."""
-    dotenv = _dotenv(place)
-    known = hashlib.sha256(b"\0".join(map(os.fsencode, (place.project, dotenv)))).hexdigest()[:16]
-    above = Path(untrusted.run_folder(place.env)) / "agents" / agent
+    dotenv = _dotenv(workspace)
+    known = hashlib.sha256(b"\0".join(map(os.fsencode, (workspace.project, dotenv)))).hexdigest()[:16]
+    above = Path(untrusted.run_folder(workspace.env)) / "agents" / agent
     private.folder(above)
     for number in count():
         folder = above / (known if number == 0 else f"{known}-{number}")
@@ -41,9 +41,9 @@ def empty(place: Place, agent: AgentName) -> Path:
     raise AssertionError  # pragma: no cover - `count` has no end
 
 
-def _dotenv(place: Place) -> Path:
+def _dotenv(workspace: Workspace) -> Path:
     """Gemini CLI takes the first `.env` on its way up, and COUNSEL_HOME/.env is above: the user's own comes first here."""
-    own = (place.gemini_dir() / ".env", place.home / ".env")
+    own = (workspace.gemini_dir() / ".env", workspace.home / ".env")
     return next((path for path in own if path.is_file()), Path(os.devnull))
 
 
@@ -61,9 +61,9 @@ def _untouched(folder: Path) -> bool:
     return not folder.is_symlink() and held == [".gemini", ".gemini/.env"]
 
 
-def link(place: Place, folder: Path) -> Path:
+def link(workspace: Workspace, folder: Path) -> Path:
     """Another name for a folder, without the commas and blanks that Gemini CLI splits and trims its arguments at."""
-    run = Path(untrusted.run_folder(place.env)) / "agents" / "links"
+    run = Path(untrusted.run_folder(workspace.env)) / "agents" / "links"
     private.folder(run)
     made = run / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     if not made.is_symlink():
@@ -73,11 +73,13 @@ def link(place: Place, folder: Path) -> Path:
     return made
 
 
-def environment(env: Mapping[str, str], start: Path, place: Place) -> dict[str, str]:
+def environment(env: Mapping[str, str], start: Path, workspace: Workspace) -> dict[str, str]:
     """No way back to the project through a variable, and no program of the repository's through git."""
     kept = untrusted.elsewhere(env, str(start))
     if "PATH" in kept:
-        kept["PATH"] = ":".join(entry for entry in kept["PATH"].split(":") if not _of_project(entry, place))
+        kept["PATH"] = ":".join(
+            entry for entry in kept["PATH"].split(":") if not _of_project(entry, workspace)
+        )
     given = kept.get("GIT_CONFIG_COUNT", "")
     first = int(given) if given.isdigit() else 0
     kept["GIT_CONFIG_COUNT"] = str(first + len(_GIT))
@@ -86,9 +88,9 @@ def environment(env: Mapping[str, str], start: Path, place: Place) -> dict[str, 
     return kept
 
 
-def _of_project(entry: str, place: Place) -> bool:
+def _of_project(entry: str, workspace: Workspace) -> bool:
     """A folder of the project's, as its `node_modules/.bin`. The home folder and those above it hold everything."""
-    home = Path(os.path.realpath(place.home))
-    return not home.is_relative_to(place.project) and Path(os.path.realpath(entry)).is_relative_to(
-        place.project
+    home = Path(os.path.realpath(workspace.home))
+    return not home.is_relative_to(workspace.project) and Path(os.path.realpath(entry)).is_relative_to(
+        workspace.project
     )

@@ -9,59 +9,59 @@ import os
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.detect import inside, read_json
 
 # The variable that moves an agent's files. A relative one leads into the folder itself, whose word does not count.
 MOVED = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
 
 
-def trusted(place: Place, folder: Path | None = None) -> bool:
+def trusted(workspace: Workspace, folder: Path | None = None) -> bool:
     """One agent was told to trust it (the project's folder, unless another is named), and none to distrust it."""
-    real = Path(os.path.realpath(folder or place.project))
-    said = [judge(place, real) for agent, judge in _JUDGES.items() if not moved_inside(agent, place)]
+    real = Path(os.path.realpath(folder or workspace.project))
+    said = [judge(workspace, real) for agent, judge in _JUDGES.items() if not moved_inside(agent, workspace)]
     return True in said and False not in said
 
 
-def by(agent: str, place: Place) -> bool | None:
+def by(agent: str, workspace: Workspace) -> bool | None:
     """What this agent itself was told of the project's folder; None: nothing, or it has no such dialog that is known."""
     judge = _JUDGES.get(agent)
-    if judge is None or moved_inside(agent, place):
+    if judge is None or moved_inside(agent, workspace):
         return None
-    if agent == "gemini" and (said := _gemini_everywhere(place)) is not None:
+    if agent == "gemini" and (said := _gemini_everywhere(workspace)) is not None:
         return said
-    return judge(place, Path(os.path.realpath(place.project)))
+    return judge(workspace, Path(os.path.realpath(workspace.project)))
 
 
-def moved_inside(agent: str, place: Place) -> bool:
+def moved_inside(agent: str, workspace: Workspace) -> bool:
     """Whether a relative variable makes files of the folder the user's own configuration of this agent."""
-    value = place.env.get(MOVED.get(agent, ""))
+    value = workspace.env.get(MOVED.get(agent, ""))
     return bool(value) and not os.path.isabs(str(value))  # noqa: PTH117
 
 
-def by_claude(place: Place, real: Path) -> bool | None:
+def by_claude(workspace: Workspace, real: Path) -> bool | None:
     """`hasTrustDialogAccepted` of the folder, of one above, or of the repository that a worktree belongs to."""
     from counsel.agents.claude.servers import project_key  # noqa: PLC0415 - it imports what edits files
 
-    known = read_json(place.claude_json()).get("projects")
+    known = read_json(workspace.claude_json()).get("projects")
     folders = (real, *real.parents, project_key(real))
     return any(inside(known, str(one), "hasTrustDialogAccepted") is True for one in folders) or None
 
 
-def by_codex(place: Place, real: Path) -> bool | None:
+def by_codex(workspace: Workspace, real: Path) -> bool | None:
     """`trust_level` of the folder, else of its repository. Codex does not look at other folders above."""
     from counsel.agents.claude.servers import project_key  # noqa: PLC0415 - git's rules are the same
 
-    projects = _toml(place.codex_dir() / "config.toml").get("projects")
+    projects = _toml(workspace.codex_dir() / "config.toml").get("projects")
     levels = [inside(projects, str(one), "trust_level") for one in (real, project_key(real))]
     said = next((level for level in levels if level), None)
     return None if said is None else said == "trusted"
 
 
-def by_gemini(place: Place, real: Path) -> bool | None:
+def by_gemini(workspace: Workspace, real: Path) -> bool | None:
     """The longest rule of `trustedFolders.json` that holds for the folder, as Gemini CLI itself takes it (0.61.0)."""
-    moved = place.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
-    rules = read_json(place.project / moved if moved else place.gemini_dir() / "trustedFolders.json")
+    moved = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    rules = read_json(workspace.project / moved if moved else workspace.gemini_dir() / "trustedFolders.json")
     best = ""
     for path, level in rules.items():
         meant = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
@@ -70,12 +70,12 @@ def by_gemini(place: Place, real: Path) -> bool | None:
     return None if not best else rules[best] in {"TRUST_FOLDER", "TRUST_PARENT"}
 
 
-def _gemini_everywhere(place: Place) -> bool | None:
+def _gemini_everywhere(workspace: Workspace) -> bool | None:
     """What a variable or a setting tells Gemini CLI about all folders: its own matter, no word about this one."""
-    asked = place.env.get("GEMINI_CLI_TRUST_WORKSPACE")
-    if place.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
+    asked = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
         return False
-    settings = read_json(place.gemini_dir() / "settings.json")
+    settings = read_json(workspace.gemini_dir() / "settings.json")
     if asked == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
         return True
     return None

@@ -298,7 +298,7 @@ def _provider(row: ProviderRow) -> Finding:
 
 
 def agents(caller: Caller) -> Iterator[Finding]:
-    for driver in registry.drivers().values():
+    for driver in registry.askable_agents().values():
         label, found = driver.agent.label, driver.probe(caller)
         if found.path is None:
             yield Finding("agents", "ok", f"{label}: no `{driver.agent.command}` on the PATH", found.reason)

@@ -10,7 +10,7 @@ from typing import Any
 
 from counsel.agents.definitions import AGENTS
 from counsel.cli import output
-from counsel.servers.check import Checked, check, chosen
+from counsel.servers.check import CheckResult, check, chosen
 from counsel.servers.service import Servers
 
 _MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off", "skipped": "skipped"}
@@ -32,7 +32,7 @@ def run(
         output.words(f"Connecting to {len(rows)} servers …")
     try:
         said = None if as_json else _print
-        work = check(rows, here.place, timeout, said, trust_folder=trust_folder)
+        work = check(rows, here.workspace, timeout, said, trust_folder=trust_folder)
         results = asyncio.run(_ending_cleanly(work))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
@@ -46,11 +46,11 @@ def run(
     return _fine(results)
 
 
-def _fine(results: Sequence[Checked]) -> bool:
+def _fine(results: Sequence[CheckResult]) -> bool:
     return all(result.status in {"ok", "disabled"} for result in results)
 
 
-async def _ending_cleanly(work: Coroutine[Any, Any, list[Checked]]) -> list[Checked]:
+async def _ending_cleanly(work: Coroutine[Any, Any, list[CheckResult]]) -> list[CheckResult]:
     """Told to end, we end the servers that we started first."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - a coroutine runs in one
@@ -59,7 +59,7 @@ async def _ending_cleanly(work: Coroutine[Any, Any, list[Checked]]) -> list[Chec
     return await work
 
 
-def _print(result: Checked) -> None:
+def _print(result: CheckResult) -> None:
     found = result.found
     head = f"{_MARKS[result.status]:8}{found.server.name} ({AGENTS[found.agent].label}, {found.scope})"
     if result.status == "ok":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from counsel.agents.definitions import AGENTS
 from counsel.cli import output
 from counsel.cli.servers_options import EVERY_SCOPE
-from counsel.servers.listing import Found, Listing, problem_words
+from counsel.servers.listing import ListedServer, Listing, problem_words
 from counsel.servers.service import Applied, Servers
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> None:
     """A column for each of these clients and for each that has a server."""
     columns = [name for name in AGENTS if name in clients or any(one.agent == name for one in found.servers)]
-    groups: dict[str, list[Found]] = defaultdict(list)
+    groups: dict[str, list[ListedServer]] = defaultdict(list)
     for one in found.servers:
         groups[one.scope].append(one)
     if not found.servers:
@@ -31,20 +31,20 @@ def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> 
             output.table(
                 ["server", *columns, "what", "notes"], _matrix(groups[scope], columns, reveal=reveal)
             )
-            for path in dict.fromkeys(str(one.home.target.path) for one in groups[scope]):
+            for path in dict.fromkeys(str(one.table.target.path) for one in groups[scope]):
                 output.line(f"  {path}")
             output.line()
     _print_problems(found)
 
 
-def _matrix(rows: list[Found], columns: list[str], *, reveal: bool) -> list[list[str]]:
-    by_name: dict[str, list[Found]] = defaultdict(list)
+def _matrix(rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[list[str]]:
+    by_name: dict[str, list[ListedServer]] = defaultdict(list)
     for one in rows:
         by_name[one.server.name].append(one)
     return [_row(name, same, columns, reveal=reveal) for name, same in by_name.items()]
 
 
-def _row(name: str, same: list[Found], columns: list[str], *, reveal: bool) -> list[str]:
+def _row(name: str, same: list[ListedServer], columns: list[str], *, reveal: bool) -> list[str]:
     used = next((one for one in same if one.shadowed_by is None), same[0])
     first = used.as_dict(reveal=reveal)
     what = first["url"] or " ".join([first["command"] or "", *first["args"]])
@@ -54,7 +54,7 @@ def _row(name: str, same: list[Found], columns: list[str], *, reveal: bool) -> l
     return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
 
 
-def _cell(one: Found) -> str:
+def _cell(one: ListedServer) -> str:
     return "on" if one.server.enabled else "off"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from counsel.agents.definitions import WITH_SETUP, Agent, HandsOn, locate
 from counsel.agents.self_entry import NAME, is_ours
-from counsel.agents.server_format import Home, Server
+from counsel.agents.server_format import Server, ServerTable
 from counsel.configfiles.write.safewrite import Planned
 from counsel.configfiles.write.undo_log import Operation
 from counsel.envvars import is_unexpanded
@@ -26,7 +26,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified
 from counsel.servers.formats import FORMATS, is_present
-from counsel.servers.listing import Found, problem_words
+from counsel.servers.listing import ListedServer, problem_words
 from counsel.servers.service import Servers
 from counsel.settings import Settings, rows
 
@@ -121,7 +121,7 @@ def server(agent: Agent, settings: Settings) -> Server:
         name=NAME,
         command=sys.executable,
         args=(*flags, "-m", "counsel", "stdio", "--as", agent.name),
-        env={**_home(settings), **_handed_on(agent, settings)},
+        env={**_table(settings), **_handed_on(agent, settings)},
     )
 
 
@@ -139,7 +139,7 @@ def passing(python: str) -> bool:
     )
 
 
-def _home(settings: Settings) -> dict[str, str]:
+def _table(settings: Settings) -> dict[str, str]:
     """COUNSEL_HOME, where a front that knows nothing but HOME would look elsewhere."""
     user = settings.env.get("HOME") or str(Path.home())
     mine = str(settings.home)
@@ -196,7 +196,7 @@ class Setup:
         program = locate(agent, self.env)
         if program is None and not remove and not self._used(agent):
             return Step(agent, None, "not installed", said=f"Install it: {agent.install}")
-        path = _user_home(agent, self.servers).target.path
+        path = _user_table(agent, self.servers).target.path
         try:
             action, writes = self._removal(agent) if remove else self._entry(agent)
         except CounselError as error:
@@ -205,7 +205,7 @@ class Setup:
 
     def _used(self, agent: Agent) -> bool:
         """An application without a program on PATH (VS Code on macOS) is known by its files."""
-        return "ask" not in agent.can and is_present(agent.name, self.servers.place)
+        return "ask" not in agent.can and is_present(agent.name, self.servers.workspace)
 
     # ── in ──
 
@@ -218,12 +218,12 @@ class Setup:
             raise Conflict(
                 f"{agent.label} has another server named {NAME!r}; it was left alone.",
                 hint=f"Rename or remove it: counsel servers remove {NAME} --agent {agent.name} --scope user",
-                file=str(held.home.target.path),
+                file=str(held.table.target.path),
             )
         plan = self.servers.update(NAME, _renewal(wanted), [agent.name], "user", dry_run=True).plan
         return plan.results[0].action, plan.writes
 
-    def _held(self, agent: Agent) -> Found | None:
+    def _held(self, agent: Agent) -> ListedServer | None:
         seen = self.servers.listing([agent.name], "user")
         broken = [one for one in seen.problems if one.get("name") in (None, NAME) and not one.get("editable")]
         if broken:
@@ -235,7 +235,7 @@ class Setup:
                     "file": broken[0]["path"],
                 }
             )
-        return next((one for one in seen.servers if one.server.name == NAME and one.home.writable), None)
+        return next((one for one in seen.servers if one.server.name == NAME and one.table.writable), None)
 
     # ── out ──
 
@@ -244,7 +244,7 @@ class Setup:
         held = self._held(agent)
         if held is None or not is_ours(held.server):
             return "absent", []
-        path = held.home.target.path
+        path = held.table.target.path
         try:
             return "removed", [self.servers.journal.rewind(self._done(agent), path)]
         except (Conflict, NotFound):
@@ -277,5 +277,5 @@ def _renewal(wanted: Server) -> Callable[[Server], Server]:
     return change
 
 
-def _user_home(agent: Agent, servers: Servers) -> Home:
-    return next(home for home in FORMATS[agent.name].homes(servers.place) if home.scope == "user")
+def _user_table(agent: Agent, servers: Servers) -> ServerTable:
+    return next(table for table in FORMATS[agent.name].tables(servers.workspace) if table.scope == "user")

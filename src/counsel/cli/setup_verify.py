@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from counsel import reach, untrusted
 from counsel.agents import start_folder, trust
-from counsel.agents.definitions import place
+from counsel.agents.definitions import workspace_of
 from counsel.agents.self_entry import NAME
 from counsel.cli.setup_plan import Step
 from counsel.mcp.tools import TOOLS
@@ -74,7 +74,7 @@ async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
 
 
 def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
-    return trust.by("gemini", place(env, reach.current_folder())) is True
+    return trust.by("gemini", workspace_of(env, reach.current_folder())) is True
 
 
 async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
@@ -90,7 +90,7 @@ async def _started(step: Step, env: Mapping[str, str]) -> _Verdict:
     """The entry, started as the client would start it."""
     servers, label = Servers.here(env=env), step.agent.label
     (found, *_rest) = servers.find(NAME, [step.agent.name], "user")
-    checked = await servers_check.check_one(found, servers.place, SECONDS)
+    checked = await servers_check.check_one(found, servers.workspace, SECONDS)
     if checked.status == "ok":
         return (
             True,
@@ -154,7 +154,7 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     """In an empty folder: to answer, an agent starts all servers of the user, and where it works they would import
     what lies there."""
-    empty = str(start_folder.empty(place(env, reach.current_folder()), step.agent.name))
+    empty = str(start_folder.empty(workspace_of(env, reach.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),
         *args,

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from counsel.agents import self_entry
-from counsel.agents.definitions import place
+from counsel.agents.definitions import workspace_of
 from counsel.configfiles.write.safewrite import Reader
 from counsel.mcp import client_argv
 from counsel.mcp.client_timeouts import Configured, Transport
 from counsel.servers.formats import FORMATS
-from counsel.servers.listing import Found, listing
+from counsel.servers.listing import ListedServer, listing
 
 log = logging.getLogger("counsel.mcp")
 
@@ -33,7 +33,7 @@ def configured(
         return Configured()
     try:
         named = client_argv.limit(agent, front) if front else None
-        found = listing(place(env, project), Reader(), (agent,)).servers
+        found = listing(workspace_of(env, project), Reader(), (agent,)).servers
     except Exception:  # a client's files are never a reason to refuse its call
         log.exception("the limits in %s's files could not be read", agent)
         return Configured()
@@ -44,13 +44,13 @@ def configured(
     )
 
 
-def _is_ours(row: Found, transport: Transport) -> bool:
+def _is_ours(row: ListedServer, transport: Transport) -> bool:
     if transport == "stdio":
         return self_entry.is_ours(row.server)
     return row.server.transport != "stdio" and row.server.name == self_entry.NAME
 
 
-def _timeouts(rows: Iterable[Found]) -> list[float | None]:
+def _timeouts(rows: Iterable[ListedServer]) -> list[float | None]:
     return [row.server.timeout for row in rows]
 
 

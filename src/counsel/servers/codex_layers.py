@@ -10,28 +10,30 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.definitions import AGENTS, Place
-from counsel.agents.server_format import Format, Home, Unreadable
+from counsel.agents.definitions import AGENTS, Workspace
+from counsel.agents.server_format import ServerFormat, ServerTable, Unreadable
 from counsel.configfiles.edits import MISSING, lookup
 from counsel.configfiles.write.safewrite import Reader
 from counsel.errors import InvalidArgument
-from counsel.servers.formats import homes
+from counsel.servers.formats import tables
 
 
-def weakest_first(form: Format, places: Iterable[Home]) -> list[Home]:
+def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[ServerTable]:
     """Of two in one scope the first, the nearer one, is the stronger. What plugins bring is no layer."""
-    layers = [home for home in places if home.scope != "plugin"]
-    return sorted(layers, key=lambda home: form.precedence.index(home.scope))[::-1]
+    layers = [table for table in places if table.scope != "plugin"]
+    return sorted(layers, key=lambda table: fmt.precedence.index(table.scope))[::-1]
 
 
-def beneath(form: Format, places: Iterable[Home], reader: Reader) -> dict[Path, Mapping[str, Any]]:
+def beneath(
+    fmt: ServerFormat, places: Iterable[ServerTable], reader: Reader
+) -> dict[Path, Mapping[str, Any]]:
     """For each file the servers of the weaker files, merged."""
     found: dict[Path, Mapping[str, Any]] = {}
     so_far: Mapping[str, Any] = {}
-    for home in weakest_first(form, places):
-        found[home.target.path] = so_far
-        document = reader.quiet(home.target)
-        entries = MISSING if document is None else document.get(home.keys)
+    for table in weakest_first(fmt, places):
+        found[table.target.path] = so_far
+        document = reader.quiet(table.target)
+        entries = MISSING if document is None else document.get(table.keys)
         so_far = merged(so_far, entries) if isinstance(entries, Mapping) else so_far
     return found
 
@@ -43,16 +45,16 @@ def merged(weaker: Any, stronger: Any) -> Any:
 
 
 def refusal(
-    form: Format, place: Place, reader: Reader, name: str, after: Mapping[str, Any]
+    fmt: ServerFormat, workspace: Workspace, reader: Reader, name: str, after: Mapping[str, Any]
 ) -> InvalidArgument | None:
     """Why a change must not be made: `after` is what the entry of this name becomes, by file."""
-    layers = weakest_first(form, [*homes(form, place), *form.others(place, reader)])
-    was = {str(home.target.path): _entry(home, name, reader) for home in layers}
+    layers = weakest_first(fmt, [*tables(fmt, workspace), *fmt.others(workspace, reader)])
+    was = {str(table.target.path): _entry(table, name, reader) for table in layers}
     becomes = {**was, **after}
-    why = _broken(form, name, becomes.values())
-    if not why or _broken(form, name, was.values()):
+    why = _broken(fmt, name, becomes.values())
+    if not why or _broken(fmt, name, was.values()):
         return None
-    label = AGENTS[form.agent].label
+    label = AGENTS[fmt.agent].label
     held = ", ".join(path for path, entry in becomes.items() if entry is not MISSING)
     return InvalidArgument(
         f"{label} merges the servers called {name!r} of all its files ({held}), and what would come out cannot be "
@@ -61,19 +63,19 @@ def refusal(
     )
 
 
-def _entry(home: Home, name: str, reader: Reader) -> Any:
-    document = reader.quiet(home.target)
-    return MISSING if document is None else lookup(document.value, (*home.keys, name))
+def _entry(table: ServerTable, name: str, reader: Reader) -> Any:
+    document = reader.quiet(table.target)
+    return MISSING if document is None else lookup(document.value, (*table.keys, name))
 
 
-def _broken(form: Format, name: str, entries: Iterable[Any]) -> str:
+def _broken(fmt: ServerFormat, name: str, entries: Iterable[Any]) -> str:
     together: Any = MISSING
     for entry in entries:
         together = merged(together, entry)
     if together is MISSING:
         return ""
     try:
-        form.read(name, together)
+        fmt.read(name, together)
     except Unreadable as error:
         return str(error)
     return ""

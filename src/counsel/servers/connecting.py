@@ -36,7 +36,7 @@ def load() -> None:
         importlib.import_module(f"mcp.client.{name}")
 
 
-class Heard:
+class LastResponse:
     """What the library does not tell: with which HTTP status the last message was answered."""
 
     status = 0
@@ -51,13 +51,15 @@ class Heard:
 
 
 @asynccontextmanager
-async def connected(start: Start, errors: IO[str], heard: Heard | None = None) -> AsyncIterator[Client]:
+async def connected(
+    start: Start, errors: IO[str], response: LastResponse | None = None
+) -> AsyncIterator[Client]:
     """A client that has shaken hands. The server's stderr goes to `errors`."""
     from mcp import Client  # half a second of import
     from mcp.types import Implementation
 
     async with (
-        _transport(start, errors, heard or Heard()) as transport,
+        _transport(start, errors, response or LastResponse()) as transport,
         Client(transport, client_info=Implementation(name="counsel", version=__version__)) as client,
     ):
         yield client
@@ -77,7 +79,7 @@ async def every_tool(client: Client) -> list[Tool]:
 
 
 @asynccontextmanager
-async def _transport(start: Start, errors: IO[str], heard: Heard) -> AsyncIterator[Any]:
+async def _transport(start: Start, errors: IO[str], response: LastResponse) -> AsyncIterator[Any]:
     server = start.server
     if server.transport == "stdio":
         yield _started(start, errors)
@@ -89,13 +91,13 @@ async def _transport(start: Start, errors: IO[str], heard: Heard) -> AsyncIterat
         from mcp.client.sse import sse_client
 
         def client(*_: Any, **options: Any) -> Any:
-            return _noting(http_client(start.env, server.url, **options), heard.note)
+            return _noting(http_client(start.env, server.url, **options), response.note)
 
         yield sse_client(server.url, headers=headers, httpx_client_factory=client)
         return
     from mcp.client.streamable_http import streamable_http_client
 
-    async with _noting(http_client(start.env, server.url, headers=headers), heard.note_post) as http:
+    async with _noting(http_client(start.env, server.url, headers=headers), response.note_post) as http:
         yield streamable_http_client(server.url, http_client=http)
 
 

@@ -8,15 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from counsel.agents.definitions import WITH_SERVERS, Place, locate
-from counsel.agents.server_format import Format, Home, there
+from counsel.agents.definitions import WITH_SERVERS, Workspace, locate
+from counsel.agents.server_format import ServerFormat, ServerTable, there
 from counsel.errors import InvalidArgument
 
 
-class _Formats(Mapping[str, Format]):
-    def __getitem__(self, name: str) -> Format:
+class _Formats(Mapping[str, ServerFormat]):
+    def __getitem__(self, name: str) -> ServerFormat:
         row = WITH_SERVERS[name]
-        return cast(Format, import_module(f"counsel.agents.{row.name}.servers").FORMAT)
+        return cast(ServerFormat, import_module(f"counsel.agents.{row.name}.servers").FORMAT)
 
     def __iter__(self) -> Iterator[str]:
         return iter(WITH_SERVERS)
@@ -25,35 +25,35 @@ class _Formats(Mapping[str, Format]):
         return len(WITH_SERVERS)
 
 
-FORMATS: Mapping[str, Format] = _Formats()
+FORMATS: Mapping[str, ServerFormat] = _Formats()
 
 
-def homes(form: Format, place: Place) -> list[Home]:
+def tables(fmt: ServerFormat, workspace: Workspace) -> list[ServerTable]:
     """Where the user's servers are kept. In the home folder a project's file can be the user's own: it counts once."""
-    found: dict[tuple[str, tuple[str, ...]], Home] = {}
-    for home in form.homes(place):
-        found.setdefault((os.path.realpath(home.target.path), home.keys), home)
+    found: dict[tuple[str, tuple[str, ...]], ServerTable] = {}
+    for table in fmt.tables(workspace):
+        found.setdefault((os.path.realpath(table.target.path), table.keys), table)
     return list(found.values())
 
 
-def format_of(agent: str) -> Format:
+def format_of(agent: str) -> ServerFormat:
     if agent in WITH_SERVERS:
         return FORMATS[agent]
     raise InvalidArgument(f"There is no agent {agent!r}.", hint=f"Agents: {', '.join(WITH_SERVERS)}.")
 
 
-def is_present(agent: str, place: Place, scope: str = "user") -> bool:
+def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
     """Whether a client is installed, or was used here: its program is on PATH, or its own folder or file is there."""
-    if locate(WITH_SERVERS[agent], place.env) is not None:
+    if locate(WITH_SERVERS[agent], workspace.env) is not None:
         return True
-    form = FORMATS[agent]
-    return any(there(path) for path in (*form.signs(place), *_own_paths(form, place, scope)))
+    fmt = FORMATS[agent]
+    return any(there(path) for path in (*fmt.signs(workspace), *_own_paths(fmt, workspace, scope)))
 
 
-def _own_paths(form: Format, place: Place, scope: str) -> Iterator[Path]:
+def _own_paths(fmt: ServerFormat, workspace: Workspace, scope: str) -> Iterator[Path]:
     """Its files of the user's and of this scope; the user's folder, unless that is the home folder itself."""
-    for home in form.homes(place):
-        if home.scope in ("user", scope):
-            yield home.target.path
-        if home.scope == "user" and home.target.path.parent != place.home:
-            yield home.target.path.parent
+    for table in fmt.tables(workspace):
+        if table.scope in ("user", scope):
+            yield table.target.path
+        if table.scope == "user" and table.target.path.parent != workspace.home:
+            yield table.target.path.parent

@@ -5,36 +5,36 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counsel.agents import self_entry
-from counsel.agents.definitions import AgentName, Place, Scope
+from counsel.agents.definitions import AgentName, Scope, Workspace
 from counsel.agents.references import plain
-from counsel.agents.server_format import Entry, Home, Server, Unreadable, translated
+from counsel.agents.server_format import Entry, Server, ServerTable, Unreadable, translated
 from counsel.configfiles.edits import MISSING
 from counsel.configfiles.write.safewrite import Reader
 from counsel.errors import CounselError
 from counsel.records import Record
 from counsel.servers import codex_layers, secrets
-from counsel.servers.formats import FORMATS, homes
+from counsel.servers.formats import FORMATS, tables
 
 
-class Found(Record):
+class ListedServer(Record):
     """A server where an agent keeps it."""
 
     server: Server
-    home: Home
+    table: ServerTable
     entry: Entry  # as it stands in the file
     shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
     drift: tuple[str, ...] = ()  # fields that are not the same in all agents that use this name
 
     def __repr__(self) -> str:  # no entry: it may hold secrets
-        return f"Found({self.server}, {self.home.agent}, {self.home.scope})"
+        return f"Found({self.server}, {self.table.agent}, {self.table.scope})"
 
     @property
     def agent(self) -> AgentName:
-        return self.home.agent
+        return self.table.agent
 
     @property
     def scope(self) -> Scope:
-        return self.home.scope
+        return self.table.scope
 
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
         server = translated(self.server, plain)
@@ -43,11 +43,11 @@ class Found(Record):
             "name": server.name,
             "agent": self.agent,
             "scope": self.scope,
-            "path": str(self.home.target.path),
+            "path": str(self.table.target.path),
             **server_dict(server),
             "shadowed_by": self.shadowed_by,
             "drift": list(self.drift),
-            "writable": self.home.writable,
+            "writable": self.table.writable,
         }
 
 
@@ -70,7 +70,7 @@ def server_dict(server: Server) -> dict[str, Any]:
 
 
 class Listing(Record):
-    servers: tuple[Found, ...]
+    servers: tuple[ListedServer, ...]
     problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read: which, why, where
 
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
@@ -88,30 +88,34 @@ def problem_words(problem: Mapping[str, Any]) -> str:
 
 
 def listing(
-    place: Place, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
+    workspace: Workspace, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
 ) -> Listing:
-    found: list[Found] = []
+    found: list[ListedServer] = []
     problems: list[dict[str, Any]] = []
     for agent in FORMATS:
         if agent not in agents:
             continue
-        form = FORMATS[agent]  # imports the client's module
-        rows: list[Found] = []
-        places = [*homes(form, place), *form.others(place, reader)]
-        beneath = codex_layers.beneath(form, places, reader) if form.layered else {}
-        for home in places:
-            rows += _at(place, home, reader, problems, beneath.get(home.target.path, {}))
-        found += _shadowed(rows, form.precedence, next((home for home in places if home.alone), None))
+        fmt = FORMATS[agent]  # imports the client's module
+        rows: list[ListedServer] = []
+        places = [*tables(fmt, workspace), *fmt.others(workspace, reader)]
+        beneath = codex_layers.beneath(fmt, places, reader) if fmt.layered else {}
+        for table in places:
+            rows += _at(workspace, table, reader, problems, beneath.get(table.target.path, {}))
+        found += _shadowed(rows, fmt.precedence, next((table for table in places if table.alone), None))
     kept = [one for one in _drifted(found) if scope is None or one.scope == scope]
     return Listing(tuple(kept), tuple(problems))
 
 
 def _at(
-    place: Place, home: Home, reader: Reader, problems: list[dict[str, Any]], beneath: Mapping[str, Any]
-) -> list[Found]:
-    about = {"agent": home.agent, "scope": home.scope, "path": str(home.target.path)}
+    workspace: Workspace,
+    table: ServerTable,
+    reader: Reader,
+    problems: list[dict[str, Any]],
+    beneath: Mapping[str, Any],
+) -> list[ListedServer]:
+    about = {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
     try:
-        entries, refusal = _entries(home, reader)
+        entries, refusal = _entries(table, reader)
     except CounselError as error:
         if not any(known["path"] == about["path"] for known in problems):
             problems.append({**about, **error.as_dict()})
@@ -121,39 +125,41 @@ def _at(
     if entries is MISSING:
         return []
     if not isinstance(entries, Mapping):
-        words = f"{'.'.join(home.keys)} is not an object"
+        words = f"{'.'.join(table.keys)} is not an object"
         problems.append({**about, "error": words, "code": "CONFIG_INVALID"})
         return []
-    off = FORMATS[home.agent].off(place, home, reader)
+    off = FORMATS[table.agent].off(workspace, table, reader)
     rows = []
     for name, entry in entries.items():
         if name in beneath:
             entry = codex_layers.merged(beneath[name], entry)  # noqa: PLW2901
         try:
-            server = FORMATS[home.agent].read(name, entry)
+            server = FORMATS[table.agent].read(name, entry)
         except Unreadable as error:
             problems.append({**about, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
             continue
         on = server.enabled and not off(name) and not refusal
-        rows.append(Found(server.replaced(enabled=on), home, entry))
+        rows.append(ListedServer(server.replaced(enabled=on), table, entry))
     return rows
 
 
-def _entries(home: Home, reader: Reader) -> tuple[Any, str]:
+def _entries(table: ServerTable, reader: Reader) -> tuple[Any, str]:
     """What stands there, and why the agent uses none of it."""
-    if home.entries is not None:
-        return home.entries, ""
-    document = reader.read(home.target)
+    if table.entries is not None:
+        return table.entries, ""
+    document = reader.read(table.target)
     if document is None:
         return MISSING, ""
-    return document.get(home.keys), FORMATS[home.agent].refuses(home, document)
+    return document.get(table.keys), FORMATS[table.agent].refuses(table, document)
 
 
-def _shadowed(rows: list[Found], precedence: tuple[Scope, ...], alone: Home | None) -> list[Found]:
+def _shadowed(
+    rows: list[ListedServer], precedence: tuple[Scope, ...], alone: ServerTable | None
+) -> list[ListedServer]:
     """The strongest scope is used; of a project's files, the nearest."""
     if alone is not None:
-        return [row if row.home is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
-    best: dict[str, Found] = {}
+        return [row if row.table is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
+    best: dict[str, ListedServer] = {}
     for row in rows:
         held = best.get(row.server.name)
         if held is None or _rank(row, precedence) < _rank(held, precedence):
@@ -166,12 +172,12 @@ def _shadowed(rows: list[Found], precedence: tuple[Scope, ...], alone: Home | No
     ]
 
 
-def _rank(row: Found, precedence: tuple[Scope, ...]) -> int:
+def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
     return precedence.index(row.scope) if row.scope in precedence else 0
 
 
-def _drifted(rows: list[Found]) -> list[Found]:
-    by_name: dict[str, list[Found]] = defaultdict(list)
+def _drifted(rows: list[ListedServer]) -> list[ListedServer]:
+    by_name: dict[str, list[ListedServer]] = defaultdict(list)
     for row in rows:
         if row.shadowed_by is None:
             by_name[row.server.name].append(row)
@@ -179,7 +185,7 @@ def _drifted(rows: list[Found]) -> list[Found]:
     return [row if row.shadowed_by else row.replaced(drift=drift[row.server.name]) for row in rows]
 
 
-def _differences(rows: list[Found]) -> tuple[str, ...]:
+def _differences(rows: list[ListedServer]) -> tuple[str, ...]:
     """Fields that differ between agents, leaving out what one of the agents does not have at all."""
     if len({row.server.transport for row in rows}) > 1:
         return ("transport",)

@@ -108,7 +108,7 @@ def _form(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return None
     by_words = "cursor" if re.search(references.EDITORS_WORDS, _text(entry)) else None
-    return next((agent for agent, form in FORMATS.items() if form.tells(entry)), by_words)
+    return next((agent for agent, fmt in FORMATS.items() if fmt.tells(entry)), by_words)
 
 
 def _text(entry: Mapping[str, Any]) -> str:
@@ -118,11 +118,11 @@ def _text(entry: Mapping[str, Any]) -> str:
 def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     if agent == "claude" and isinstance(entry, Mapping) and "url" in entry and "type" not in entry:
         entry = {"type": entry.get("transport", "http"), **entry}
-    form = FORMATS[agent]
+    fmt = FORMATS[agent]
     try:
         _refuse_doubtful(entry)
-        server = form.read(name, _stringly(entry))
-        if form.syntax.expands:  # in Codex's own form `$NAME` is text
+        server = fmt.read(name, _stringly(entry))
+        if fmt.syntax.expands:  # in Codex's own form `$NAME` is text
             server = with_token(fields.interpreted(server))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None

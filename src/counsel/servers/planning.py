@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from counsel.agents.definitions import AGENTS, AgentName, Place
+from counsel.agents.definitions import AGENTS, AgentName, Workspace
 from counsel.agents.references import Untranslatable
-from counsel.agents.server_format import Entry, Format, Home, Server, Switch, Unreadable
+from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, Switch, Unreadable
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, Rename, alike, intended, lookup, patch
 from counsel.configfiles.edits import Path as Keys
@@ -18,7 +18,7 @@ from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgumen
 from counsel.servers import codex_layers, fields
 from counsel.servers.adapt import fit, refuse_name, refuse_unusable, untranslatable
 from counsel.servers.formats import FORMATS
-from counsel.servers.listing import Found
+from counsel.servers.listing import ListedServer
 
 EditsOf = Callable[[Meaning], list[Edit]]
 
@@ -26,10 +26,10 @@ EditsOf = Callable[[Meaning], list[Edit]]
 class Result:
     """What happens at one place."""
 
-    def __init__(self, home: Home, name: str, action: str, warnings: Sequence[str] = ()) -> None:
-        self.agent: str = home.agent
-        self.scope: str = home.scope
-        self.path = str(home.target.path)
+    def __init__(self, table: ServerTable, name: str, action: str, warnings: Sequence[str] = ()) -> None:
+        self.agent: str = table.agent
+        self.scope: str = table.scope
+        self.path = str(table.target.path)
         self.name = name
         # added, replaced, updated, renamed, removed, enabled, disabled, unchanged, absent, refused
         self.action = action
@@ -103,18 +103,18 @@ def _once(sentences: Iterable[str | None]) -> str:
 class Planner:
     """Collects steps, joins those of one file into one write."""
 
-    def __init__(self, place: Place, reader: Reader) -> None:
-        self.place = place
+    def __init__(self, workspace: Workspace, reader: Reader) -> None:
+        self.workspace = workspace
         self.reader = reader
         self._results: list[Result] = []
         self._edits: dict[Target, list[EditsOf]] = {}
         self._files: dict[str, Target] = {}  # links can make one file of two agents' files
         self._layers: dict[tuple[AgentName, str], dict[str, Any]] = {}
-        self._steps: dict[tuple[str, Keys, str], Home] = {}
+        self._steps: dict[tuple[str, Keys, str], ServerTable] = {}
 
     def step(
         self,
-        home: Home,
+        table: ServerTable,
         name: str,
         action: str,
         edits: Mapping[Target, EditsOf],
@@ -126,16 +126,16 @@ class Planner:
 
         `becomes`: the server's name after it, where that is another one.
         """
-        result = Result(home, name, action, warnings)
+        result = Result(table, name, action, warnings)
         result.names.add(becomes or name)
         self._results.append(result)
-        first = self._steps.setdefault((os.path.realpath(home.target.path), home.keys, name), home)
-        if first is not home and edits.keys() == {home.target}:
+        first = self._steps.setdefault((os.path.realpath(table.target.path), table.keys, name), table)
+        if first is not table and edits.keys() == {table.target}:
             result.warnings.append(f"{first.target.path} is the same file; it is written once.")
             return
         try:
             changed = [
-                self._try(home, {name, becomes or name}, target, make) for target, make in edits.items()
+                self._try(table, {name, becomes or name}, target, make) for target, make in edits.items()
             ]
         except CounselError as error:
             result.refuse(error)
@@ -146,30 +146,30 @@ class Planner:
             file = self._files.setdefault(os.path.realpath(target.path), target)
             self._edits.setdefault(file, []).append(make)
 
-    def _try(self, home: Home, names: set[str], target: Target, make: EditsOf) -> bool:
+    def _try(self, table: ServerTable, names: set[str], target: Target, make: EditsOf) -> bool:
         document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
         edits = [edit for edit in make(document) if not _done_already(document, edit)]
-        if edits and FORMATS[home.agent].layered and target == home.target:
+        if edits and FORMATS[table.agent].layered and target == table.target:
             after = intended(document.value, edits)
             for name in names:
-                becomes = lookup(after, (*home.keys, name))
-                self._layers.setdefault((home.agent, name), {})[str(target.path)] = becomes
+                becomes = lookup(after, (*table.keys, name))
+                self._layers.setdefault((table.agent, name), {})[str(target.path)] = becomes
         return bool(edits)
 
     def _refuse_broken_layers(self) -> None:
         """Once all steps are known: a server may be taken out of two files by one command."""
         for (agent, name), after in self._layers.items():
-            error = codex_layers.refusal(FORMATS[agent], self.place, self.reader, name, after)
+            error = codex_layers.refusal(FORMATS[agent], self.workspace, self.reader, name, after)
             for result in self._results:
                 if error and result.agent == agent and name in result.names and result.path in after:
                     result.refuse(error)
 
-    def refuse(self, home: Home, name: str, error: CounselError) -> None:
-        self.note(home, name, "refused")
+    def refuse(self, table: ServerTable, name: str, error: CounselError) -> None:
+        self.note(table, name, "refused")
         self._results[-1].error = error
 
-    def note(self, home: Home, name: str, action: str) -> None:
-        self._results.append(Result(home, name, action))
+    def note(self, table: ServerTable, name: str, action: str) -> None:
+        self._results.append(Result(table, name, action))
 
     def plan(self, what: str) -> Plan:
         self._refuse_broken_layers()
@@ -199,7 +199,7 @@ def _done_already(document: Meaning, edit: Edit) -> bool:
 
 def add(
     planner: Planner,
-    home: Home,
+    table: ServerTable,
     server: Server,
     *,
     replaces: bool = False,
@@ -208,75 +208,75 @@ def add(
     copied: bool = False,
 ) -> None:
     """`origin` is the agent whose own fields (`extras`) the server carries; other agents do not get these."""
-    form = FORMATS[home.agent]
+    fmt = FORMATS[table.agent]
     try:
         fields.refuse_unusable(server)
-        fitted, warnings = fit(form, home, server, origin, name="copied" if copied else "new")
-        entry = form.write(fitted)
-        refuse_unusable(form, server.name, entry)
+        fitted, warnings = fit(fmt, table, server, origin, name="copied" if copied else "new")
+        entry = fmt.write(fitted)
+        refuse_unusable(fmt, server.name, entry)
     except Untranslatable as error:
-        planner.refuse(home, server.name, untranslatable(home, server.name, error))
+        planner.refuse(table, server.name, untranslatable(table, server.name, error))
         return
     except CounselError as error:
-        planner.refuse(home, server.name, error)
+        planner.refuse(table, server.name, error)
         return
-    off = form.off(planner.place, home, planner.reader)(server.name)
-    on = form.read(server.name, entry).enabled and not off
-    warnings += _switch_words(form, server, on=on) + form.notes(planner.place, home, planner.reader)
-    present = _entry_at(planner, home, server.name)
+    off = fmt.off(planner.workspace, table, planner.reader)(server.name)
+    on = fmt.read(server.name, entry).enabled and not off
+    warnings += _switch_words(fmt, server, on=on) + fmt.notes(planner.workspace, table, planner.reader)
+    present = _entry_at(planner, table, server.name)
     action = "added" if present is MISSING else "replaced"
-    edits = {home.target: _adder(home, server.name, entry, replaces=replaces)}
-    planner.step(home, server.name, action, edits, [*notes, *warnings])
+    edits = {table.target: _adder(table, server.name, entry, replaces=replaces)}
+    planner.step(table, server.name, action, edits, [*notes, *warnings])
 
 
-def _switch_words(form: Format, server: Server, *, on: bool) -> list[str]:
-    label, command = AGENTS[form.agent].label, f"{server.name} --agent {form.agent}"
+def _switch_words(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
+    label, command = AGENTS[fmt.agent].label, f"{server.name} --agent {fmt.agent}"
     if on == server.enabled:
         return []
     if not on:
         return [
             f"It is switched off in {label}, by its name; `counsel servers enable {command}` switches it on."
         ]
-    if form.no_switch:
-        return [f"It is switched on in {label}. {form.no_switch}."]
+    if fmt.no_switch:
+        return [f"It is switched on in {label}. {fmt.no_switch}."]
     return [f"It is switched on in {label}; `counsel servers disable {command}` switches it off."]
 
 
-def _entry_at(planner: Planner, home: Home, name: str) -> Any:
-    document = planner.reader.quiet(home.target)
-    return MISSING if document is None else document.get((*home.keys, name))
+def _entry_at(planner: Planner, table: ServerTable, name: str) -> Any:
+    document = planner.reader.quiet(table.target)
+    return MISSING if document is None else document.get((*table.keys, name))
 
 
-def _adder(home: Home, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
+def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
     def edits(document: Meaning) -> list[Edit]:
-        held = _held(document, home)
+        held = _held(document, table)
         old = held.get(name, MISSING)
         if old is not MISSING and alike(old, entry):
             return []
         if old is not MISSING and not replaces:
             raise Conflict(
-                f"{AGENTS[home.agent].label} already has a server {name!r} ({home.scope}, {home.target.path}).",
+                f"{AGENTS[table.agent].label} already has a server {name!r} ({table.scope}, {table.target.path}).",
                 hint="`counsel servers update` changes it, --replace puts the new one in its place.",
-                file=str(home.target.path),
+                file=str(table.target.path),
             )
-        if home.frame is not None and document.get(home.keys[:-1]) is MISSING:
-            return [Put(home.keys[:-1], {**home.frame, home.keys[-1]: {name: entry}})]
-        return [Put((*home.keys, name), entry)]
+        if table.frame is not None and document.get(table.keys[:-1]) is MISSING:
+            return [Put(table.keys[:-1], {**table.frame, table.keys[-1]: {name: entry}})]
+        return [Put((*table.keys, name), entry)]
 
     return edits
 
 
-def _held(document: Meaning, home: Home) -> Mapping[str, Any]:
+def _held(document: Meaning, table: ServerTable) -> Mapping[str, Any]:
     held: Mapping[str, Any] = {}
-    for depth in range(1, len(home.keys) + 1):
-        inner = document.get(home.keys[:depth])
+    for depth in range(1, len(table.keys) + 1):
+        inner = document.get(table.keys[:depth])
         if inner is MISSING:
             return {}
         if not isinstance(inner, Mapping):
             raise ConfigInvalid(
-                f"{home.target.path}: {'.'.join(home.keys[:depth])} is not an object; nothing was written.",
+                f"{table.target.path}: {'.'.join(table.keys[:depth])} is not an object; nothing was written.",
                 hint="Correct it by hand and try again.",
-                file=str(home.target.path),
+                file=str(table.target.path),
             )
         held = inner
     return held
@@ -286,33 +286,33 @@ def _held(document: Meaning, home: Home) -> Mapping[str, Any]:
 
 
 def update(
-    planner: Planner, found: Found, change: Callable[[Server], Server], notes: Sequence[str] = ()
+    planner: Planner, found: ListedServer, change: Callable[[Server], Server], notes: Sequence[str] = ()
 ) -> None:
     """Only the fields whose written form changes are touched; all others stay as they stand."""
-    form, home = FORMATS[found.agent], found.home
-    old = form.read(found.server.name, found.entry)
+    fmt, table = FORMATS[found.agent], found.table
+    old = fmt.read(found.server.name, found.entry)
     try:
         wanted = change(old)
         _refuse_renaming(old, wanted)
         fields.refuse_unusable(wanted, old)
-        fitted, warnings = fit(form, home, wanted, origin=form.agent, name="there")
-        delta = patch((), form.write(old), form.write(fitted))
+        fitted, warnings = fit(fmt, table, wanted, origin=fmt.agent, name="there")
+        delta = patch((), fmt.write(old), fmt.write(fitted))
     except Untranslatable as error:
-        planner.refuse(home, old.name, untranslatable(home, old.name, error))
+        planner.refuse(table, old.name, untranslatable(table, old.name, error))
         return
     except CounselError as error:
-        planner.refuse(home, old.name, error)
+        planner.refuse(table, old.name, error)
         return
 
     def edits(document: Meaning) -> list[Edit]:
-        entry = document.get((*home.keys, old.name))
+        entry = document.get((*table.keys, old.name))
         if entry is MISSING:
-            raise NotFound(f"{old.name!r} is no longer in {home.target.path}.", file=str(home.target.path))
+            raise NotFound(f"{old.name!r} is no longer in {table.target.path}.", file=str(table.target.path))
         return [
-            placed for edit in delta if (placed := _placed(edit, form, home, old.name, entry)) is not None
+            placed for edit in delta if (placed := _placed(edit, fmt, table, old.name, entry)) is not None
         ]
 
-    planner.step(home, old.name, "updated", {home.target: edits}, [*notes, *warnings])
+    planner.step(table, old.name, "updated", {table.target: edits}, [*notes, *warnings])
 
 
 def _refuse_renaming(old: Server, wanted: Server) -> None:
@@ -323,41 +323,41 @@ def _refuse_renaming(old: Server, wanted: Server) -> None:
         )
 
 
-def _placed(edit: Edit, form: Format, home: Home, name: str, entry: Entry) -> Edit | None:
+def _placed(edit: Edit, fmt: ServerFormat, table: ServerTable, name: str, entry: Entry) -> Edit | None:
     key, rest = edit.path[0], edit.path[1:]
-    key = next((alias for alias in form.aliases.get(key, ()) if alias in entry), key)
-    path = (*home.keys, name, key, *rest)
+    key = next((alias for alias in fmt.aliases.get(key, ()) if alias in entry), key)
+    path = (*table.keys, name, key, *rest)
     if isinstance(edit, Drop):
         return Drop(path) if key in entry else None
     assert isinstance(edit, Put)  # noqa: S101 - `patch` makes no other
     return Put(path, edit.value)
 
 
-def rename(planner: Planner, found: Found, to: str) -> None:
+def rename(planner: Planner, found: ListedServer, to: str) -> None:
     """The entry stays where and as it is; what switches it off by its name goes along."""
-    form, home, name = FORMATS[found.agent], found.home, found.server.name
+    fmt, table, name = FORMATS[found.agent], found.table, found.server.name
     try:
-        refuse_name(form, to)
+        refuse_name(fmt, to)
     except CounselError as error:
-        planner.refuse(home, name, error)
+        planner.refuse(table, name, error)
         return
 
     def edits(document: Meaning) -> list[Edit]:
-        held = _held(document, home)
+        held = _held(document, table)
         if to in held:
             raise Conflict(
-                f"{AGENTS[home.agent].label} already has a server {to!r} ({home.scope}, {home.target.path}).",
+                f"{AGENTS[table.agent].label} already has a server {to!r} ({table.scope}, {table.target.path}).",
                 hint="Choose another name, or remove that one first.",
-                file=str(home.target.path),
+                file=str(table.target.path),
             )
-        return [Rename((*home.keys, name), to)] if name in held else []
+        return [Rename((*table.keys, name), to)] if name in held else []
 
-    changes: dict[Target, EditsOf] = {home.target: edits}
-    if form.off(planner.place, home, planner.reader)(name):
-        for one in form.switches(planner.place, home):
+    changes: dict[Target, EditsOf] = {table.target: edits}
+    if fmt.off(planner.workspace, table, planner.reader)(name):
+        for one in fmt.switches(planner.workspace, table):
             changes[one.target] = _also(changes.get(one.target), _moved_switch(one, name, to))
-    warnings = [f"{words}." for words in form.warns(found.server.replaced(name=to))]
-    planner.step(home, name, "renamed", changes, warnings, becomes=to)
+    warnings = [f"{words}." for words in fmt.warns(found.server.replaced(name=to))]
+    planner.step(table, name, "renamed", changes, warnings, becomes=to)
 
 
 def _also(first: EditsOf | None, then: EditsOf) -> EditsOf:
@@ -378,24 +378,24 @@ def _moved_switch(one: Switch, name: str, to: str) -> EditsOf:
     return edits
 
 
-def remove(planner: Planner, home: Home, name: str) -> None:
+def remove(planner: Planner, table: ServerTable, name: str) -> None:
     def edits(document: Meaning) -> list[Edit]:
-        return [Drop((*home.keys, name))] if name in _held(document, home) else []
+        return [Drop((*table.keys, name))] if name in _held(document, table) else []
 
-    planner.step(home, name, "removed", {home.target: edits})
+    planner.step(table, name, "removed", {table.target: edits})
 
 
-def switch(planner: Planner, found: Found, *, enabled: bool) -> None:
-    form, home, name = FORMATS[found.agent], found.home, found.server.name
-    if form.no_switch:
+def switch(planner: Planner, found: ListedServer, *, enabled: bool) -> None:
+    fmt, table, name = FORMATS[found.agent], found.table, found.server.name
+    if fmt.no_switch:
         planner.refuse(
-            home, name, InvalidArgument(f"{form.no_switch}.", hint="Switch it there, or remove the server.")
+            table, name, InvalidArgument(f"{fmt.no_switch}.", hint="Switch it there, or remove the server.")
         )
         return
-    switches = form.switches(planner.place, home)
+    switches = fmt.switches(planner.workspace, table)
     edits = {one.target: _switcher(one.edits, name, enabled=enabled) for one in switches}
     notes = [one.note for one in switches if one.note and _has_work(planner, one, name, enabled=enabled)]
-    planner.step(home, name, "enabled" if enabled else "disabled", edits, notes)
+    planner.step(table, name, "enabled" if enabled else "disabled", edits, notes)
 
 
 def _has_work(planner: Planner, one: Switch, name: str, *, enabled: bool) -> bool:
@@ -407,10 +407,10 @@ def _switcher(make: Callable[[Meaning, str, bool], list[Edit]], name: str, *, en
     return lambda document: make(document, name, enabled)
 
 
-def readable(found: Found) -> Server:
+def readable(found: ListedServer) -> Server:
     """The server as its agent reads it, `enabled` as listed."""
     try:
         server = FORMATS[found.agent].read(found.server.name, found.entry)
     except Unreadable as error:
-        raise ConfigInvalid(f"{found.server.name!r} in {found.home.target.path}: {error}.") from None
+        raise ConfigInvalid(f"{found.server.name!r} in {found.table.target.path}: {error}.") from None
     return server.replaced(enabled=found.server.enabled)

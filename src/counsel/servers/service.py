@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counsel import reach
-from counsel.agents.definitions import AGENTS, OTHERS_SCOPES, SCOPES, WITH_SERVERS, Place, place
-from counsel.agents.server_format import Home, Server
+from counsel.agents.definitions import AGENTS, OTHERS_SCOPES, SCOPES, WITH_SERVERS, Workspace, workspace_of
+from counsel.agents.server_format import Server, ServerTable
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.write import safewrite
@@ -18,8 +18,8 @@ from counsel.configfiles.write.content import whole
 from counsel.configfiles.write.safewrite import Change, Planned, Reader, Target
 from counsel.errors import CounselError, InvalidArgument, NotFound
 from counsel.records import Record
-from counsel.servers.formats import format_of, homes, is_present
-from counsel.servers.listing import Found, Listing, problem_words
+from counsel.servers.formats import format_of, is_present, tables
+from counsel.servers.listing import ListedServer, Listing, problem_words
 from counsel.servers.listing import listing as list_servers
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class Servers:
     all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` is what would be written.
     """
 
-    def __init__(self, place: Place, home: Path, reader: Callable[[], Reader] = Reader) -> None:
-        self.place = place
-        self.home = home
+    def __init__(self, workspace: Workspace, table: Path, reader: Callable[[], Reader] = Reader) -> None:
+        self.workspace = workspace
+        self.home = table
         self._reader = reader
 
     @cached_property
@@ -65,19 +65,19 @@ class Servers:
 
         env = os.environ if env is None else env
         folder = Path(os.path.abspath(project or reach.current_folder()))  # noqa: PTH100 - links stay, as clients see them
-        return cls(place(env, folder), default_home(env))
+        return cls(workspace_of(env, folder), default_home(env))
 
     def present(self, scope: str = "user") -> tuple[str, ...]:
         """The clients that are installed or were used here."""
-        return tuple(name for name in WITH_SERVERS if is_present(name, self.place, scope))
+        return tuple(name for name in WITH_SERVERS if is_present(name, self.workspace, scope))
 
     def listing(self, agents: Collection[str] = WITH_SERVERS, scope: str | None = None) -> Listing:
         _known(agents, scope)
-        return list_servers(self.place, self._reader(), agents, scope)
+        return list_servers(self.workspace, self._reader(), agents, scope)
 
     def find(
         self, name: str, agents: Collection[str] = WITH_SERVERS, scope: str | None = None
-    ) -> list[Found]:
+    ) -> list[ListedServer]:
         """Every place that has a server of this name; `NotFound` when none has."""
         return self._find(self._reader(), name, agents, scope)
 
@@ -99,8 +99,8 @@ class Servers:
         chosen = self._everywhere(scope) if agents is None else agents
         planner = self._planner()
         for server in servers:
-            for home in self._homes(chosen, scope):
-                planning.add(planner, home, server, replaces=replace, origin=origin, notes=notes)
+            for table in self._homes(chosen, scope):
+                planning.add(planner, table, server, replaces=replace, origin=origin, notes=notes)
         done = self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
         absent = () if agents is not None else tuple(name for name in WITH_SERVERS if name not in chosen)
         return done.replaced(left_out=absent)
@@ -136,8 +136,8 @@ class Servers:
 
         planner = self._planner()
         held = self._removable(planner.reader, name, agents, scope)
-        for home in held:
-            planning.remove(planner, home, name)
+        for table in held:
+            planning.remove(planner, table, name)
         self._refuse_unreadable(planner, name, agents, scope)
         plan = planner.plan(f"remove {name}")
         plan.writes = [self._as_before(one, held, name) for one in plan.writes]
@@ -159,8 +159,8 @@ class Servers:
         found = self._one(planner.reader, name, *source)
         server = planning.readable(found)
         for agent, scope in to:
-            for home in self._homes([agent], scope):
-                planning.add(planner, home, server, replaces=replace, origin=found.agent, copied=True)
+            for table in self._homes([agent], scope):
+                planning.add(planner, table, server, replaces=replace, origin=found.agent, copied=True)
         return self._apply(planner, f"copy {name} from {source[0]}", dry_run=dry_run)
 
     def switch(
@@ -223,7 +223,7 @@ class Servers:
     def _planner(self) -> Planner:
         from counsel.servers.planning import Planner  # noqa: PLC0415 - as above
 
-        return Planner(self.place, self._reader())
+        return Planner(self.workspace, self._reader())
 
     def _apply(self, planner: Planner, what: str, *, dry_run: bool) -> Applied:
         return self._applied(planner.plan(what), dry_run=dry_run)
@@ -233,13 +233,13 @@ class Servers:
         done = None if dry_run else self.journal.apply(plan.writes, plan.what)
         return Applied(plan, done, dry_run)
 
-    def _as_before(self, planned: Planned, homes: Sequence[Home], name: str) -> Planned:
+    def _as_before(self, planned: Planned, tables: Sequence[ServerTable], name: str) -> Planned:
         """A file that is exactly as our own `add` left it becomes exactly what it was before that.
 
         Clients leave an empty `mcpServers` behind; where `add` had to make it, `remove` takes it out again.
         """
         change = planned.change
-        paths = [(*home.keys, name) for home in homes if home.target == change.target]
+        paths = [(*table.keys, name) for table in tables if table.target == change.target]
 
         def rewrite(data: bytes | None) -> bytes | None:
             after = whole(change.rewrite(data))
@@ -258,11 +258,11 @@ class Servers:
             hint=f"Name one with --agent: {', '.join(WITH_SERVERS)}.",
         )
 
-    def _homes(self, agents: Collection[str], scope: str) -> list[Home]:
+    def _homes(self, agents: Collection[str], scope: str) -> list[ServerTable]:
         _known(agents, scope)
-        found: list[Home] = []
+        found: list[ServerTable] = []
         for agent in dict.fromkeys(agents):
-            held = [one for one in homes(format_of(agent), self.place) if one.scope == scope]
+            held = [one for one in tables(format_of(agent), self.workspace) if one.scope == scope]
             if not held:
                 raise self._no_such_scope(agent, scope)
             found += held
@@ -272,16 +272,18 @@ class Servers:
         label, scopes = AGENTS[agent].label, AGENTS[agent].scopes
         if scope in scopes:
             return InvalidArgument(
-                f"In {self.place.project} the scope {scope!r} of {label} is the user's own file.",
+                f"In {self.workspace.project} the scope {scope!r} of {label} is the user's own file.",
                 hint="Use --scope user, or another folder with --project.",
             )
         return InvalidArgument(
             f"{label} has no scope {scope!r} that can be written.", hint=f"It has: {', '.join(scopes)}."
         )
 
-    def _find(self, reader: Reader, name: str, agents: Collection[str], scope: str | None) -> list[Found]:
+    def _find(
+        self, reader: Reader, name: str, agents: Collection[str], scope: str | None
+    ) -> list[ListedServer]:
         _known(agents, scope)
-        seen = list_servers(self.place, reader, agents, scope)
+        seen = list_servers(self.workspace, reader, agents, scope)
         found = [one for one in seen.servers if one.server.name == name]
         if found:
             return found
@@ -295,11 +297,11 @@ class Servers:
         name: str,
         agents: Sequence[str] | None,
         scope: str | None,
-        changeable: Callable[[Home], bool] = lambda home: home.writable,
-    ) -> list[Found]:
+        changeable: Callable[[ServerTable], bool] = lambda table: table.writable,
+    ) -> list[ListedServer]:
         """The places that are meant: the named agents', or the only one there is."""
         seen = self._find(reader, name, WITH_SERVERS if agents is None else agents, scope)
-        found = [one for one in seen if changeable(one.home)]
+        found = [one for one in seen if changeable(one.table)]
         if not found:
             raise not_ours(seen[0])
         if agents is None and len(found) > 1:
@@ -314,42 +316,42 @@ class Servers:
         self, planner: Planner, name: str, agents: Sequence[str] | None, scope: str | None
     ) -> None:
         """Whoever names agents means all their places: a file that cannot be read may have the server, too."""
-        kept = [home for agent in agents or () for home in homes(format_of(agent), self.place)]
-        files = {home.target.path: home for home in kept if scope in (None, home.scope)}
-        for home in files.values():
+        kept = [table for agent in agents or () for table in tables(format_of(agent), self.workspace)]
+        files = {table.target.path: table for table in kept if scope in (None, table.scope)}
+        for table in files.values():
             try:
-                planner.reader.read(home.target)
+                planner.reader.read(table.target)
             except CounselError as error:
-                planner.refuse(home, name, error)
+                planner.refuse(table, name, error)
 
-    def _switchable(self, home: Home) -> bool:
+    def _switchable(self, table: ServerTable) -> bool:
         """A server that somebody else keeps can be switched where the agent notes that in the user's own files."""
-        switches = format_of(home.agent).switches(self.place, home)
-        return home.writable or (bool(switches) and all(one.target != home.target for one in switches))
+        switches = format_of(table.agent).switches(self.workspace, table)
+        return table.writable or (bool(switches) and all(one.target != table.target for one in switches))
 
     def _removable(
         self, reader: Reader, name: str, agents: Sequence[str] | None, scope: str | None
-    ) -> list[Home]:
+    ) -> list[ServerTable]:
         """Entries that the agent could not read can be removed, too."""
         among = WITH_SERVERS if agents is None else agents
         _known(among, scope)
-        seen = list_servers(self.place, reader, among, scope)
+        seen = list_servers(self.workspace, reader, among, scope)
         broken = {
             (one["agent"], one["scope"], one["path"]) for one in seen.problems if one.get("name") == name
         }
         unreadable = [
-            home
+            table
             for agent in among
-            for home in homes(format_of(agent), self.place)
-            if (home.agent, home.scope, str(home.target.path)) in broken
-            if scope in (None, home.scope)
+            for table in tables(format_of(agent), self.workspace)
+            if (table.agent, table.scope, str(table.target.path)) in broken
+            if scope in (None, table.scope)
         ]
         if unreadable and agents is not None:
-            held = [one for one in seen.servers if one.server.name == name and one.home.writable]
-            return unreadable + [one.home for one in held]
-        return unreadable or [one.home for one in self._chosen(reader, name, agents, scope)]
+            held = [one for one in seen.servers if one.server.name == name and one.table.writable]
+            return unreadable + [one.table for one in held]
+        return unreadable or [one.table for one in self._chosen(reader, name, agents, scope)]
 
-    def _one(self, reader: Reader, name: str, agent: str, scope: str | None) -> Found:
+    def _one(self, reader: Reader, name: str, agent: str, scope: str | None) -> ListedServer:
         found = self._find(reader, name, [agent], scope)
         used = [one for one in found if one.shadowed_by is None]
         return (used or found)[0]
@@ -373,13 +375,13 @@ def _known(agents: Collection[str], scope: str | None) -> None:
         )
 
 
-def not_ours(found: Found) -> InvalidArgument:
+def not_ours(found: ListedServer) -> InvalidArgument:
     """Why a server that is listed cannot be changed."""
     return InvalidArgument(
-        f"{found.server.name!r} ({AGENTS[found.agent].label}, {found.scope}) is kept by {found.home.kept_by} in "
-        f"{found.home.target.path}; it is not changed here.",
+        f"{found.server.name!r} ({AGENTS[found.agent].label}, {found.scope}) is kept by {found.table.kept_by} in "
+        f"{found.table.target.path}; it is not changed here.",
         hint=_ELSEWHERE[found.scope],
-        file=str(found.home.target.path),
+        file=str(found.table.target.path),
     )
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from counsel import untrusted
 from counsel.agents import trust
-from counsel.agents.definitions import AGENTS, Place
+from counsel.agents.definitions import AGENTS, Workspace
 from counsel.agents.references import REFERENCE, plain
 from counsel.agents.server_format import Server, translated
 from counsel.errors import InvalidArgument
 from counsel.records import Record
 from counsel.servers import secrets
-from counsel.servers.listing import Found
+from counsel.servers.listing import ListedServer
 
 HOW_TO_TRUST = "start Claude Code, Codex or Gemini CLI there once and answer its question"
 
@@ -38,39 +38,47 @@ class Start(Record):
         return f"Start({self.server}, {self.folder})"
 
 
-def start(found: Found, place: Place, *, trust_folder: bool = False) -> Start:
+def start(found: ListedServer, workspace: Workspace, *, trust_folder: bool = False) -> Start:
     """Raises `InvalidArgument` for an entry that means a file of a folder that nobody trusts."""
     if found.server.transport != "stdio":
-        return Start(*expanded(found.server, place.env), found.agent, place.project, place.env, trusted=True)
-    if trust_folder or trust.trusted(place):
-        env = untrusted.absolute_paths(place.env)
+        return Start(
+            *expanded(found.server, workspace.env),
+            found.agent,
+            workspace.project,
+            workspace.env,
+            trusted=True,
+        )
+    if trust_folder or trust.trusted(workspace):
+        env = untrusted.absolute_paths(workspace.env)
         server, unset = expanded(found.server, env)
-        return Start(server, unset, found.agent, place.project / _folder(server, place), env, trusted=True)
-    empty = untrusted.empty_folder(place.env)
-    env = untrusted.elsewhere(place.env, empty)
+        return Start(
+            server, unset, found.agent, workspace.project / _folder(server, workspace), env, trusted=True
+        )
+    empty = untrusted.empty_folder(workspace.env)
+    env = untrusted.elsewhere(workspace.env, empty)
     known = found.server
     if found.scope == "plugin":  # the listing has filled in ${CLAUDE_PROJECT_DIR}
-        known = translated(known, lambda text: text.replace(str(place.project), empty))
+        known = translated(known, lambda text: text.replace(str(workspace.project), empty))
     server, unset = expanded(known, env)
-    _refuse_relative(server, found, place)
-    return Start(server, unset, found.agent, Path(empty) / _folder(server, place), env, trusted=False)
+    _refuse_relative(server, found, workspace)
+    return Start(server, unset, found.agent, Path(empty) / _folder(server, workspace), env, trusted=False)
 
 
-def _folder(server: Server, place: Place) -> str:
+def _folder(server: Server, workspace: Workspace) -> str:
     """The entry's own working folder. `~` is the caller's, not the daemon's."""
     cwd = server.cwd or ""
-    return str(place.home / cwd[2:]) if cwd == "~" or cwd.startswith("~/") else cwd
+    return str(workspace.home / cwd[2:]) if cwd == "~" or cwd.startswith("~/") else cwd
 
 
-def _refuse_relative(server: Server, found: Found, place: Place) -> None:
+def _refuse_relative(server: Server, found: ListedServer, workspace: Workspace) -> None:
     """Its agent would take such a path for one of the folder's: it is not looked for elsewhere instead."""
     command = server.command if "/" in server.command else ""
     for field, value in (("command", command), ("cwd", server.cwd or "")):
         if value and not value.startswith(("/", "~/")) and value != "~":
             raise InvalidArgument(
                 f"{server.name} ({AGENTS[found.agent].label}, {found.scope}) was not started: its {field} {value!r} "
-                f"means something in {place.project}, which no agent was told to trust.",
-                hint=f"Write an absolute path in {found.home.target.path}, or trust the folder: {HOW_TO_TRUST}.",
+                f"means something in {workspace.project}, which no agent was told to trust.",
+                hint=f"Write an absolute path in {found.table.target.path}, or trust the folder: {HOW_TO_TRUST}.",
                 server=server.name,
             )
 
@@ -101,27 +109,27 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
     return filled, list(unset)
 
 
-def brought(found: Found, place: Place) -> bool:
+def brought(found: ListedServer, workspace: Workspace) -> bool:
     """Whether a server stands in a file of the folder, which comes with a repository, and not in the user's own."""
-    if found.scope == "project" or found.home.by_project:
+    if found.scope == "project" or found.table.by_project:
         return True
-    return trust.moved_inside(found.agent, place)
+    return trust.moved_inside(found.agent, workspace)
 
 
-def may_start(found: Found, place: Place) -> bool:
+def may_start(found: ListedServer, workspace: Workspace) -> bool:
     """A server that a folder brought: whether the user trusts that folder, and the one that it would work in."""
-    file = found.home.target.path
+    file = found.table.target.path
     above = file.parent if file.name == ".mcp.json" else file.parent.parent
-    return trust.trusted(place) and (found.scope != "project" or trust.trusted(place, above))
+    return trust.trusted(workspace) and (found.scope != "project" or trust.trusted(workspace, above))
 
 
-def not_trusted(rows: list[Found], place: Place) -> InvalidArgument:
+def not_trusted(rows: list[ListedServer], workspace: Workspace) -> InvalidArgument:
     """What would be started, where it is written, and how to allow it."""
     first = rows[0]
     would = "; ".join(f"{row.server.name} ({AGENTS[row.agent].label}): {_runs(row.server)}" for row in rows)
-    files = ", ".join(dict.fromkeys(str(row.home.target.path) for row in rows))
+    files = ", ".join(dict.fromkeys(str(row.table.target.path) for row in rows))
     return InvalidArgument(
-        f"{place.project} brought this server and no agent was told to trust that folder, so nothing was started. "
+        f"{workspace.project} brought this server and no agent was told to trust that folder, so nothing was started. "
         f"It would be {would}.",
         hint=f"Read {files} first. --trust-folder starts it this once; to allow it for good, {HOW_TO_TRUST}.",
         server=first.server.name,

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from counsel import reach
-from counsel.agents.definitions import WITH_SKILLS, Place, place
+from counsel.agents.definitions import WITH_SKILLS, Workspace, workspace_of
 from counsel.agents.skill_format import SCOPES, Skill, SkillFormat
-from counsel.agents.skill_scanner import Shelf
+from counsel.agents.skill_scanner import SkillScanner
 from counsel.errors import InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.skills.drift import with_drift
@@ -26,7 +26,7 @@ class Listing:
         return {"skills": [skill.as_dict() for skill in self.skills], "problems": list(self.problems)}
 
 
-def room(agent: str) -> SkillFormat:
+def skill_format(agent: str) -> SkillFormat:
     if agent not in WITH_SKILLS:
         raise InvalidArgument(
             f"unknown agent {agent!r}.", hint=f"Agents: {', '.join(WITH_SKILLS)}.", agent=agent
@@ -48,19 +48,21 @@ def list_skills(
             raise InvalidArgument(
                 f"unknown scope {scope!r}.", hint=f"Scopes: {', '.join(SCOPES)}.", scope=scope
             )
-    where = standing(project, env)
-    shelf = Shelf()
+    where = current_workspace(project, env)
+    scanner = SkillScanner()
     wanted = list(dict.fromkeys(agents or WITH_SKILLS))
-    found = [skill for agent in wanted for skill in _of_one(agent, where, shelf)]
-    problems = tuple(dict.fromkeys(shelf.problems))
+    found = [skill for agent in wanted for skill in _of_one(agent, where, scanner)]
+    problems = tuple(dict.fromkeys(scanner.problems))
     # a copy that differs may be another agent's
-    others = [skill for agent in WITH_SKILLS if agent not in wanted for skill in _of_one(agent, where, shelf)]
+    others = [
+        skill for agent in WITH_SKILLS if agent not in wanted for skill in _of_one(agent, where, scanner)
+    ]
     marked = with_drift((*found, *others))[: len(found)]
     kept = (skill for skill in marked if not scopes or skill.scope in scopes)
     return Listing(tuple(matching(kept, text)), problems)
 
 
-def standing(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Place:
+def current_workspace(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Workspace:
     """Whose home, which environment, which folder: the caller's own unless said otherwise."""
     try:
         folder = Path(project).expanduser() if project else reach.current_folder()
@@ -71,11 +73,11 @@ def standing(project: Path | str | None = None, env: Mapping[str, str] | None = 
         raise InvalidArgument(
             f"{folder} is not a folder.", hint="Give the project's folder.", file=str(folder)
         )
-    return place(os.environ if env is None else env, Path(os.path.abspath(folder)))  # noqa: PTH100 - links stay as said
+    return workspace_of(os.environ if env is None else env, Path(os.path.abspath(folder)))  # noqa: PTH100 - links stay as said
 
 
-def _of_one(agent: str, where: Place, shelf: Shelf) -> list[Skill]:
-    found = room(agent).skills(where, shelf)
+def _of_one(agent: str, where: Workspace, scanner: SkillScanner) -> list[Skill]:
+    found = skill_format(agent).skills(where, scanner)
     return sorted(found, key=lambda skill: (SCOPES.index(skill.scope), skill.name.lower(), str(skill.path)))
 
 

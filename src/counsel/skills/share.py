@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from counsel.agents.definitions import AGENTS, WITH_SKILLS, Place
+from counsel.agents.definitions import AGENTS, WITH_SKILLS, Workspace
 from counsel.agents.skill_format import Skill
 from counsel.errors import Conflict, InvalidArgument
 from counsel.lazy_dataclass import dataclass
-from counsel.skills.discover import Listing, list_skills, room, standing
+from counsel.skills.discover import Listing, current_workspace, list_skills, skill_format
 from counsel.skills.drift import drifted, folder_digest
 from counsel.skills.show import named
-from counsel.skills.undo_log import Deed, Journal, new_id, restore
+from counsel.skills.undo_log import UndoEntry, UndoLog, new_id, restore
 
 Kind: TypeAlias = Literal["link", "copy"]
 # `beside`: nothing is in the place, but an agent has another skill of that name elsewhere
@@ -92,7 +92,7 @@ def share_skill(
     """Let the agents `to` (none: all) see the skill. Refuses with `Conflict` where something else is in the way,
     unless `replace_existing`; a dry run tells instead (`fate` is `replace` or `beside`)."""
     _known_scope(scope)
-    where = standing(project, env)
+    where = current_workspace(project, env)
     listing = list_skills(project=where.project, env=where.env)
     found = named(listing, name)
     skill = found[0]
@@ -119,12 +119,12 @@ def _refuse_loose(skill: Skill) -> None:
 
 def known_agents(to: Collection[str]) -> list[str]:
     for agent in to:
-        room(agent)  # refuses unknown names
+        skill_format(agent)  # refuses unknown names
     return list(dict.fromkeys(to or WITH_SKILLS))
 
 
 def _plan(
-    skill: Skill, listing: Listing, agents: list[str], *, scope: str, kind: Kind, where: Place
+    skill: Skill, listing: Listing, agents: list[str], *, scope: str, kind: Kind, where: Workspace
 ) -> list[Step]:
     source = skill.real.parent if skill.real.name == skill.path.name else skill.folder
     targets: dict[Path, list[str]] = {}
@@ -161,8 +161,8 @@ def _has(agent: str, source: Path, enough: frozenset[str], listing: Listing) -> 
     )
 
 
-def _target(agent: str, skill: Skill, scope: str, where: Place) -> Path:
-    at = room(agent)
+def _target(agent: str, skill: Skill, scope: str, where: Workspace) -> Path:
+    at = skill_format(agent)
     folder = at.user_folder(where) if scope == "user" else at.project_folder(where)
     return folder / (skill.name.rpartition(":")[2] if skill.agent == "claude" else skill.folder.name)
 
@@ -185,7 +185,7 @@ def _step(path: Path, agents: list[str], source: Path, kind: Kind, listing: List
     return step
 
 
-def _warnings(skills: list[Skill], steps: list[Step], scope: str, where: Place) -> list[str]:
+def _warnings(skills: list[Skill], steps: list[Step], scope: str, where: Workspace) -> list[str]:
     skill = skills[0]
     found: list[str] = []
     if drifted(skills):
@@ -211,24 +211,24 @@ def _refuse_replacing(steps: list[Step], *, replace_existing: bool) -> None:
         raise Conflict(f"{words}.", hint=hint, file=str(blocked[0].path))
 
 
-def _carry_out(sharing: Sharing, where: Place) -> Sharing:
-    journal = Journal(where.env)
+def _carry_out(sharing: Sharing, where: Workspace) -> Sharing:
+    undo_log = UndoLog(where.env)
     identity = new_id()
-    with journal.held():
+    with undo_log.locked():
         done = [
-            step if step.fate == "already" else _put(step, sharing, identity, journal, where)
+            step if step.fate == "already" else _put(step, sharing, identity, undo_log, where)
             for step in sharing.steps
         ]
     return replace(sharing, steps=tuple(done), id=identity)
 
 
-def _put(step: Step, sharing: Sharing, identity: str, journal: Journal, where: Place) -> Step:
+def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, where: Workspace) -> Step:
     occupied = os.path.lexists(step.path)
     if occupied and step.fate != "replace":
         words = f"{step.path} has come into being meanwhile."
         raise Conflict(words, hint="Try again.", file=str(step.path))
-    backup = journal.backup_place(identity, step.path.name) if occupied else None
-    deed = Deed(
+    backup = undo_log.backup_path(identity, step.path.name) if occupied else None
+    entry = UndoEntry(
         identity,
         sharing.skill,
         step.agents,
@@ -241,15 +241,15 @@ def _put(step: Step, sharing: Sharing, identity: str, journal: Journal, where: P
         made=tuple(str(folder) for folder in _missing(step.path.parent)),
         backup=str(backup or ""),
     )
-    journal.note(deed)
+    undo_log.append(entry)
     try:
         step.path.parent.mkdir(parents=True, exist_ok=True)
         if backup:
             shutil.move(step.path, backup)
-        _make(step, deed)
+        _make(step, entry)
     except OSError as error:
-        restore(deed)
-        journal.took_back(deed)
+        restore(entry)
+        undo_log.mark_undone(entry)
         words = f"{step.path} could not be made ({error.strerror or error})."
         raise Conflict(
             words, hint="What was shared before it stays: `counsel skills undo`.", file=str(step.path)
@@ -257,7 +257,7 @@ def _put(step: Step, sharing: Sharing, identity: str, journal: Journal, where: P
     return replace(step, fate="replaced" if step.fate == "replace" else "shared", backup=backup)
 
 
-def _not_taken(done: Sharing, where: Place) -> list[str]:
+def _not_taken(done: Sharing, where: Workspace) -> list[str]:
     """What the agents make of it, looked at again: a link helps nobody who refuses what it shows."""
     fresh = {step.path: step.agents for step in done.steps if step.fate in {"shared", "replaced"}}
     return [
@@ -267,7 +267,7 @@ def _not_taken(done: Sharing, where: Place) -> list[str]:
     ]
 
 
-def _link_text(step: Step, where: Place) -> str:
+def _link_text(step: Step, where: Workspace) -> str:
     """Relative inside the project, so that the project can be moved; absolute elsewhere."""
     project = os.path.realpath(where.project)
     parent = os.path.realpath(step.path.parent)
@@ -280,11 +280,11 @@ def _missing(folder: Path) -> list[Path]:
     return [one for one in reversed([folder, *folder.parents]) if not one.exists()]
 
 
-def _make(step: Step, deed: Deed) -> None:
+def _make(step: Step, entry: UndoEntry) -> None:
     if step.kind == "link":
-        step.path.symlink_to(deed.points_to, target_is_directory=True)
+        step.path.symlink_to(entry.points_to, target_is_directory=True)
         return
-    beside = step.path.with_name(f".{step.path.name}.{deed.id}")
+    beside = step.path.with_name(f".{step.path.name}.{entry.id}")
     try:
         shutil.copytree(step.source, beside, symlinks=True, ignore=_special)
         beside.rename(step.path)

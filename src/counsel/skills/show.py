@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents.skill_format import Skill
-from counsel.agents.skill_scanner import Shelf
+from counsel.agents.skill_scanner import SkillScanner
 from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.skills.check import Finding, check_skill
@@ -52,7 +52,7 @@ def show_skill(
     """The skill of that name, command, folder or path; of several, the one that an agent loads."""
     found = named(list_skills(agents=agents, scopes=scopes, project=project, env=env), name)
     skill = found[0]
-    file = Shelf().file(str(skill.real))
+    file = SkillScanner().file(str(skill.real))
     header = read(file.text)
     return Shown(
         skill,

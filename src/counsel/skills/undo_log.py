@@ -24,7 +24,7 @@ from counsel.settings import default_home
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class UndoEntry:
     """One link or copy that was put somewhere."""
 
     id: str  # of the command that did it; several deeds may share it
@@ -42,13 +42,13 @@ class Deed:
     taken_back: bool = False
 
 
-class Journal:
+class UndoLog:
     def __init__(self, env: Mapping[str, str]) -> None:
         self.folder = default_home(env) / "backups" / "skills"
         self.path = self.folder / "journal.jsonl"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """One sharer at a time on this machine."""
         try:
             private.folder(self.folder)
@@ -60,9 +60,9 @@ class Journal:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def deeds(self) -> list[Deed]:
+    def entries(self) -> list[UndoEntry]:
         """All deeds, later lines over earlier ones about the same path and command."""
-        found: dict[tuple[str, str], Deed] = {}
+        found: dict[tuple[str, str], UndoEntry] = {}
         try:
             lines = self.path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         except (FileNotFoundError, NotADirectoryError):
@@ -70,35 +70,35 @@ class Journal:
         except OSError as error:
             raise Conflict(f"{self.path} cannot be read ({error.strerror}).") from None
         for line in lines:
-            deed = _deed(line)
-            if deed:
-                found[deed.id, deed.path] = deed
+            entry = _entry(line)
+            if entry:
+                found[entry.id, entry.path] = entry
         return list(found.values())
 
-    def standing(self) -> list[Deed]:
-        return [deed for deed in self.deeds() if not deed.taken_back]
+    def active(self) -> list[UndoEntry]:
+        return [entry for entry in self.entries() if not entry.taken_back]
 
-    def note(self, deed: Deed) -> None:
+    def append(self, entry: UndoEntry) -> None:
         """The line begins anew, whatever a crash or a full disk left before it."""
-        line = "\n" + json.dumps(asdict(deed), ensure_ascii=True) + "\n"
-        with open(self.path, "ab", opener=_private) as journal:
-            journal.write(line.encode())
-            journal.flush()
-            os.fsync(journal.fileno())
+        line = "\n" + json.dumps(asdict(entry), ensure_ascii=True) + "\n"
+        with open(self.path, "ab", opener=_private) as undo_log:
+            undo_log.write(line.encode())
+            undo_log.flush()
+            os.fsync(undo_log.fileno())
 
-    def took_back(self, deed: Deed) -> None:
-        self.note(replace(deed, taken_back=True))
+    def mark_undone(self, entry: UndoEntry) -> None:
+        self.append(replace(entry, taken_back=True))
 
-    def backup_place(self, identity: str, name: str) -> Path:
+    def backup_path(self, identity: str, name: str) -> Path:
         """A fresh place for what has to make room."""
         folder = self.folder / identity
         private.folder(folder)
-        place = folder / name
+        path = folder / name
         number = 1
-        while os.path.lexists(place):
+        while os.path.lexists(path):
             number += 1
-            place = folder / f"{name}.{number}"
-        return place
+            path = folder / f"{name}.{number}"
+        return path
 
 
 def _private(path: str, flags: int) -> int:
@@ -109,22 +109,22 @@ def new_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
 
 
-def _deed(line: str) -> Deed | None:
+def _entry(line: str) -> UndoEntry | None:
     """A line, or None for one that a crash cut short."""
     try:
         fields: dict[str, Any] = json.loads(line)
-        return Deed(**{**fields, "agents": tuple(fields["agents"]), "made": tuple(fields["made"])})
+        return UndoEntry(**{**fields, "agents": tuple(fields["agents"]), "made": tuple(fields["made"])})
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def restore(deed: Deed) -> None:
+def restore(entry: UndoEntry) -> None:
     """What was there before, and none of the folders that had to be made."""
-    path = Path(deed.path)
-    if deed.backup and os.path.lexists(deed.backup) and not os.path.lexists(path):
+    path = Path(entry.path)
+    if entry.backup and os.path.lexists(entry.backup) and not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(deed.backup, path)
-    for folder in reversed(deed.made):
+        shutil.move(entry.backup, path)
+    for folder in reversed(entry.made):
         try:
             Path(folder).rmdir()
         except OSError:  # not empty, or gone: it is not ours to remove

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from counsel.errors import Conflict, NotFound
-from counsel.skills.discover import standing
+from counsel.skills.discover import current_workspace
 from counsel.skills.drift import folder_digest
 from counsel.skills.share import Sharing, Step, known_agents
-from counsel.skills.undo_log import Deed, Journal, restore
+from counsel.skills.undo_log import UndoEntry, UndoLog, restore
 
 
 def unshare_skill(
@@ -25,28 +25,28 @@ def unshare_skill(
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
     """Take back what was shared of this skill (for these agents), for the user and in this project: nothing else."""
-    where = standing(project, env)
-    journal = Journal(where.env)
+    where = current_workspace(project, env)
+    undo_log = UndoLog(where.env)
     agents = set(known_agents(to))
     shared = [
-        deed
-        for deed in journal.standing()
-        if name in {deed.skill, Path(deed.path).name, deed.path}
-        and agents & set(deed.agents)
-        and scope in {None, deed.scope}
+        entry
+        for entry in undo_log.active()
+        if name in {entry.skill, Path(entry.path).name, entry.path}
+        and agents & set(entry.agents)
+        and scope in {None, entry.scope}
     ]
-    deeds = [deed for deed in shared if deed.scope == "user" or _lies_in(where.project, deed)]
-    if not deeds:
-        raise _nothing_here(name, shared)
-    _refuse_taking_from_others(deeds, agents)
-    return _take_back(deeds, journal, dry_run=dry_run)
+    entries = [entry for entry in shared if entry.scope == "user" or _is_in(where.project, entry)]
+    if not entries:
+        raise _nothing_shared(name, shared)
+    _refuse_taking_from_others(entries, agents)
+    return _take_back(entries, undo_log, dry_run=dry_run)
 
 
-def _lies_in(project: Path, deed: Deed) -> bool:
-    return Path(os.path.realpath(Path(deed.path).parent)).is_relative_to(os.path.realpath(project))
+def _is_in(project: Path, entry: UndoEntry) -> bool:
+    return Path(os.path.realpath(Path(entry.path).parent)).is_relative_to(os.path.realpath(project))
 
 
-def _nothing_here(name: str, elsewhere: list[Deed]) -> NotFound:
+def _nothing_shared(name: str, elsewhere: list[UndoEntry]) -> NotFound:
     if elsewhere:
         words = f"{name!r} is not shared in this project, but as {elsewhere[0].path}."
         return NotFound(words, hint="Say that with --project DIR, or `counsel skills undo ID`.")
@@ -54,62 +54,64 @@ def _nothing_here(name: str, elsewhere: list[Deed]) -> NotFound:
     return NotFound(f"nothing of {name!r} was shared by counsel.", hint=hint)
 
 
-def _refuse_taking_from_others(deeds: list[Deed], agents: set[str]) -> None:
+def _refuse_taking_from_others(entries: list[UndoEntry], agents: set[str]) -> None:
     """One link may serve several agents: it is not taken from those who were not named."""
-    for deed in deeds:
-        if others := [agent for agent in deed.agents if agent not in agents]:
-            words = f"{deed.path} also serves {', '.join(others)}."
-            hint = f"Name them, too (--to {','.join(deed.agents)}), or leave --to out."
-            raise Conflict(words, hint=hint, file=deed.path)
+    for entry in entries:
+        if others := [agent for agent in entry.agents if agent not in agents]:
+            words = f"{entry.path} also serves {', '.join(others)}."
+            hint = f"Name them, too (--to {','.join(entry.agents)}), or leave --to out."
+            raise Conflict(words, hint=hint, file=entry.path)
 
 
 def undo_sharing(
     identity: str | None = None, *, dry_run: bool = False, env: Mapping[str, str] | None = None
 ) -> Sharing:
     """Take back one `share` command, the last unless its id is given."""
-    journal = Journal(os.environ if env is None else env)
-    standing_deeds = journal.standing()
-    wanted = identity or (standing_deeds[-1].id if standing_deeds else "")
-    deeds = [deed for deed in standing_deeds if deed.id == wanted]
-    if not deeds:
+    undo_log = UndoLog(os.environ if env is None else env)
+    active = undo_log.active()
+    wanted = identity or (active[-1].id if active else "")
+    entries = [entry for entry in active if entry.id == wanted]
+    if not entries:
         words = f"nothing to undo under {identity!r}." if identity else "nothing to undo: no skill is shared."
         raise NotFound(words, hint="`counsel skills share` prints the id of what it did.")
-    return _take_back(deeds, journal, dry_run=dry_run)
+    return _take_back(entries, undo_log, dry_run=dry_run)
 
 
-def _take_back(deeds: list[Deed], journal: Journal, *, dry_run: bool) -> Sharing:
-    with journal.held():
-        steps = [_kept_or_removed(deed) if dry_run else _undone(deed, journal) for deed in reversed(deeds)]
-    return Sharing(deeds[0].skill, deeds[0].scope, tuple(steps), id="" if dry_run else deeds[0].id)
+def _take_back(entries: list[UndoEntry], undo_log: UndoLog, *, dry_run: bool) -> Sharing:
+    with undo_log.locked():
+        steps = [
+            _kept_or_removed(entry) if dry_run else _undone(entry, undo_log) for entry in reversed(entries)
+        ]
+    return Sharing(entries[0].skill, entries[0].scope, tuple(steps), id="" if dry_run else entries[0].id)
 
 
-def _kept_or_removed(deed: Deed) -> Step:
+def _kept_or_removed(entry: UndoEntry) -> Step:
     """What taking back would do, looking only."""
-    path = Path(deed.path)
-    step = Step(deed.agents, path, "removed", deed.kind, Path(deed.source))
+    path = Path(entry.path)
+    step = Step(entry.agents, path, "removed", entry.kind, Path(entry.source))
     if not os.path.lexists(path):
         return replace(step, words="it is gone already")
-    if deed.kind == "link":
-        ours = path.is_symlink() and str(path.readlink()) == deed.points_to
+    if entry.kind == "link":
+        ours = path.is_symlink() and str(path.readlink()) == entry.points_to
         return step if ours else replace(step, fate="kept", words="it is no longer the link that was made")
     if not path.is_dir() or path.is_symlink():
         return replace(step, fate="kept", words="it is no longer the copy that was made")
-    changed = folder_digest(path) != deed.digest
+    changed = folder_digest(path) != entry.digest
     return replace(step, words="it was changed since: it is moved into the backups") if changed else step
 
 
-def _undone(deed: Deed, journal: Journal) -> Step:
-    step = _kept_or_removed(deed)
-    path = Path(deed.path)
+def _undone(entry: UndoEntry, undo_log: UndoLog) -> Step:
+    step = _kept_or_removed(entry)
+    path = Path(entry.path)
     if step.fate == "removed" and os.path.lexists(path):
-        if deed.kind == "link":
+        if entry.kind == "link":
             path.unlink()
         elif step.words:
-            step = replace(step, backup=journal.backup_place(deed.id, f"{path.name}.changed"))
+            step = replace(step, backup=undo_log.backup_path(entry.id, f"{path.name}.changed"))
             assert step.backup  # noqa: S101
             shutil.move(path, step.backup)
         else:
             shutil.rmtree(path)
-    restore(deed)
-    journal.took_back(deed)
+    restore(entry)
+    undo_log.mark_undone(entry)
     return step

@@ -16,7 +16,7 @@ import pytest
 
 from agents import rigs
 from counsel import settings
-from counsel.agents.definitions import AGENTS, place
+from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.cli import setup_plan, setup_verify
 from counsel.mcp import client_timeouts
 from counsel.servers import Server, Servers
@@ -99,7 +99,9 @@ def test_setup_in_a_hostile_folder_lets_no_other_server_import_from_it(desk: Des
     for name in ("trap.py", "sitecustomize.py"):
         (desk.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
     mine = Server("mine", command=sys.executable, args=("-m", "trap"))
-    Servers(place(desk.env, desk.project), tmp_path / "backups").add([mine], ["claude", "codex", "gemini"])
+    Servers(workspace_of(desk.env, desk.project), tmp_path / "backups").add(
+        [mine], ["claude", "codex", "gemini"]
+    )
     rows = json.loads(desk.counsel("setup", "--yes", "--json"))["agents"]
     assert {row["agent"]: row["connected"] for row in rows} == CONNECTED
     assert not canary.exists()
@@ -122,7 +124,7 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
     }
     entry = setup_plan.server(AGENTS[agent], settings.load(env))
     entry = entry.replaced(command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
-    Servers(place(env, desk.project), tmp_path / "backups").add([entry], [agent])
+    Servers(workspace_of(env, desk.project), tmp_path / "backups").add([entry], [agent])
     if agent == "codex":
         step = setup_plan.Step(AGENTS["codex"], Path(desk.env["PATH"].split(os.pathsep)[1], "codex"), "added")
         asyncio.run(setup_verify.check([step], env))
@@ -344,7 +346,7 @@ def test_clients_read_what_the_table_says(
 ) -> None:
     (program := tmp_path / "teller.py").write_text(TELLER.replace("FAILS", str(fails)))
     server = Server("teller", command=sys.executable, args=(str(program),))
-    Servers(place(desk.env, desk.project), tmp_path / "backups").add([server], [agent])
+    Servers(workspace_of(desk.env, desk.project), tmp_path / "backups").add([server], [agent])
     if agent == "codex":
         config = Path(desk.env["HOME"], ".codex", "config.toml")
         approved = '\n[mcp_servers.teller.tools.tell]\napproval_mode = "approve"\n'

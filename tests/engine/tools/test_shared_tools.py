@@ -212,7 +212,7 @@ async def test_an_agent_keeps_its_own_servers(world: World, monkeypatch: pytest.
         yield Text("done")
         yield Finished()
 
-    monkeypatch.setattr(registry.Driver, "answer", answer)
+    monkeypatch.setattr(registry.AskableAgent, "answer", answer)
     result = await world.ask(world.caller(shared=""), model="codex")
     assert result["content"] == "done"
     assert result["metadata"]["settings_left_out"] == ["tools"]

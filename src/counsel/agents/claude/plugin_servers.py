@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
-from counsel.agents.definitions import Place
-from counsel.agents.server_format import Home, filled, there
-from counsel.agents.skill_scanner import Shelf
+from counsel.agents.definitions import Workspace
+from counsel.agents.server_format import ServerTable, filled, there
+from counsel.agents.skill_scanner import SkillScanner
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 
@@ -27,17 +27,22 @@ class _Source(NamedTuple):
     entries: Mapping[str, Any] | None  # None: the file has to be read
 
 
-def homes(place: Place, reader: Reader, settings: list[dict[str, Any]], project: Path) -> Iterator[Home]:
+def tables(
+    workspace: Workspace, reader: Reader, settings: list[dict[str, Any]], project: Path
+) -> Iterator[ServerTable]:
     """A repository's settings can enable plugins, too, and name a marketplace in its own folder."""
-    shelf = Shelf()
-    own = {(plugin.identity, plugin.folder) for plugin in enabled_plugins(place, Shelf(), settings[:1])}
-    for plugin in enabled_plugins(place, shelf, settings):
-        manifest = manifest_of(plugin, shelf)
+    scanner = SkillScanner()
+    own = {
+        (plugin.identity, plugin.folder)
+        for plugin in enabled_plugins(workspace, SkillScanner(), settings[:1])
+    }
+    for plugin in enabled_plugins(workspace, scanner, settings):
+        manifest = manifest_of(plugin, scanner)
         if manifest is not None:
-            words = {**_folders(plugin, place), "CLAUDE_PROJECT_DIR": str(project)}
+            words = {**_folders(plugin, workspace), "CLAUDE_PROJECT_DIR": str(project)}
             theirs = (plugin.identity, plugin.folder) not in own
-            for home in _of(plugin, manifest, words, reader):
-                yield home.replaced(by_project=True) if theirs else home
+            for table in _of(plugin, manifest, words, reader):
+                yield table.replaced(by_project=True) if theirs else table
 
 
 def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:
@@ -57,10 +62,12 @@ def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:
             yield _Source(Path(os.path.normpath(plugin.folder / one)), None)
 
 
-def _of(plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], reader: Reader) -> Iterator[Home]:
+def _of(
+    plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], reader: Reader
+) -> Iterator[ServerTable]:
     known: set[str] = set()
     for source in reversed(list(_sources(plugin, manifest))):
-        home = Home(
+        table = ServerTable(
             "claude",
             "plugin",
             Target(source.file, "json"),
@@ -68,9 +75,9 @@ def _of(plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], read
             kept_by=f"the plugin {plugin.identity}",
         )
         try:
-            entries = source.entries if source.entries is not None else _read(home.target, reader)
+            entries = source.entries if source.entries is not None else _read(table.target, reader)
         except CounselError:
-            yield home  # the list says what is wrong with it
+            yield table  # the list says what is wrong with it
             continue
         shown = {
             f"plugin:{manifest['name']}:{name}": _with_env(filled(entry, words), words)
@@ -78,7 +85,7 @@ def _of(plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], read
             if name not in known
         }
         known |= entries.keys()
-        yield home.replaced(entries=shown)
+        yield table.replaced(entries=shown)
 
 
 def _read(target: Target, reader: Reader) -> Mapping[str, Any]:
@@ -89,8 +96,8 @@ def _read(target: Target, reader: Reader) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else {}
 
 
-def _folders(plugin: Plugin, place: Place) -> dict[str, str]:
-    data = place.claude_dir() / "plugins" / "data" / re.sub(r"[^A-Za-z0-9_-]", "-", plugin.identity)
+def _folders(plugin: Plugin, workspace: Workspace) -> dict[str, str]:
+    data = workspace.claude_dir() / "plugins" / "data" / re.sub(r"[^A-Za-z0-9_-]", "-", plugin.identity)
     return dict(zip(_HANDED, (str(plugin.folder), str(data)), strict=True))
 
 

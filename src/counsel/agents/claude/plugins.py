@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root
-from counsel.agents.skill_scanner import SKILL_FILE, Shelf, real_path
+from counsel.agents.skill_scanner import SKILL_FILE, SkillScanner, real_path
 
 _FOLDER_SOURCES = ("directory", "file")  # no set: what is looked up may be any JSON
 
@@ -28,22 +28,26 @@ class Plugin(NamedTuple):
     marketplace: Path
 
 
-def plugin_roots(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Root]:
-    for plugin in enabled_plugins(place, shelf, settings):
-        yield from _skill_folders(plugin, shelf)
+def plugin_roots(
+    workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
+) -> Iterator[Root]:
+    for plugin in enabled_plugins(workspace, scanner, settings):
+        yield from _skill_folders(plugin, scanner)
 
 
-def enabled_plugins(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Plugin]:
+def enabled_plugins(
+    workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
+) -> Iterator[Plugin]:
     for identity, enabled in _enabled(settings).items():
         if enabled is not True or identity.endswith("@builtin"):
             continue
         name, _, market = identity.rpartition("@")
-        marketplace = _marketplace(market, place, shelf, settings)
-        offer = _offer(marketplace, name, shelf) if marketplace else None
-        folder, version = _home(identity, place, shelf, marketplace, offer) if offer else (None, None)
+        marketplace = _marketplace(market, workspace, scanner, settings)
+        offer = _offer(marketplace, name, scanner) if marketplace else None
+        folder, version = _home(identity, workspace, scanner, marketplace, offer) if offer else (None, None)
         if not marketplace or offer is None or folder is None:
             why = _why_not(market, marketplace is not None, offer is not None)
-            shelf.problems.append(f"Claude plugin {identity}: {why}: its skills are not loaded.")
+            scanner.problems.append(f"Claude plugin {identity}: {why}: its skills are not loaded.")
             continue
         yield Plugin(identity, folder, version, offer, marketplace[0])
 
@@ -67,10 +71,10 @@ def _enabled(settings: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _marketplace(
-    name: str, place: Place, shelf: Shelf, settings: list[dict[str, Any]]
+    name: str, workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
 ) -> tuple[Path, bool] | None:
     """Its folder, and whether plugins are read from there in place."""
-    known = shelf.json(place.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
+    known = scanner.json(workspace.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
     if not isinstance(known, dict):
         for layer in settings:  # declared in settings and not fetched yet: a local folder needs no fetching
             declared = layer.get("extraKnownMarketplaces")
@@ -82,14 +86,18 @@ def _marketplace(
     return (Path(where), local) if isinstance(where, str) and where else None
 
 
-def _offer(marketplace: tuple[Path, bool], plugin: str, shelf: Shelf) -> dict[str, Any] | None:
-    listed = shelf.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
+def _offer(marketplace: tuple[Path, bool], plugin: str, scanner: SkillScanner) -> dict[str, Any] | None:
+    listed = scanner.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
     offers = listed if isinstance(listed, list) else []
     return next((one for one in offers if isinstance(one, dict) and one.get("name") == plugin), None)
 
 
 def _home(
-    identity: str, place: Place, shelf: Shelf, marketplace: tuple[Path, bool] | None, offer: dict[str, Any]
+    identity: str,
+    workspace: Workspace,
+    scanner: SkillScanner,
+    marketplace: tuple[Path, bool] | None,
+    offer: dict[str, Any],
 ) -> tuple[Path | None, str | None]:
     assert marketplace  # noqa: S101
     folder, local = marketplace
@@ -98,39 +106,39 @@ def _home(
         version = offer.get("version")
         inside = folder / source
         return (inside if inside.is_dir() else None), version if isinstance(version, str) else None
-    for entry in _installed(identity, place, shelf):
+    for entry in _installed(identity, workspace, scanner):
         path = Path(str(entry.get("installPath") or "/nowhere"))
-        if _applies(entry, place) and path.is_dir():
+        if _applies(entry, workspace) and path.is_dir():
             version = entry.get("version")
             return path, version if isinstance(version, str) else None
     return None, None
 
 
-def _installed(identity: str, place: Place, shelf: Shelf) -> list[dict[str, Any]]:
+def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> list[dict[str, Any]]:
     """Version 2 holds a list per plugin, version 1 held one entry."""
-    plugins = shelf.json(place.claude_dir() / "plugins" / "installed_plugins.json").get("plugins")
+    plugins = scanner.json(workspace.claude_dir() / "plugins" / "installed_plugins.json").get("plugins")
     entry = plugins.get(identity) if isinstance(plugins, dict) else None
     entries = entry if isinstance(entry, list) else [entry]
     return [one for one in entries if isinstance(one, dict)]
 
 
-def _applies(entry: dict[str, Any], place: Place) -> bool:
+def _applies(entry: dict[str, Any], workspace: Workspace) -> bool:
     """An installation for one project counts in that project only."""
     project = entry.get("projectPath")
     if entry.get("scope") not in ("project", "local") or not isinstance(project, str):
         return True
-    return Path(os.path.realpath(place.project)).is_relative_to(real_path(project))
+    return Path(os.path.realpath(workspace.project)).is_relative_to(real_path(project))
 
 
 # ── inside a plugin ──────────────────────────────────────────────────────────────────────────────────
 
 
-def manifest_of(plugin: Plugin, shelf: Shelf) -> dict[str, Any] | None:
+def manifest_of(plugin: Plugin, scanner: SkillScanner) -> dict[str, Any] | None:
     """None when Claude does not load the plugin because of it; `problems` says so."""
     path = manifest_file(plugin)
-    manifest = shelf.json(path) if path.exists() else {"name": plugin.identity.rpartition("@")[0]}
+    manifest = scanner.json(path) if path.exists() else {"name": plugin.identity.rpartition("@")[0]}
     if _paths(manifest.get("skills")) is None or not _valid(manifest):
-        shelf.problems.append(f"{path}: not a valid manifest: Claude does not load {plugin.identity}.")
+        scanner.problems.append(f"{path}: not a valid manifest: Claude does not load {plugin.identity}.")
         return None
     return manifest
 
@@ -139,8 +147,8 @@ def manifest_file(plugin: Plugin) -> Path:
     return plugin.folder / ".claude-plugin" / "plugin.json"
 
 
-def _skill_folders(plugin: Plugin, shelf: Shelf) -> Iterator[Root]:
-    manifest = manifest_of(plugin, shelf)
+def _skill_folders(plugin: Plugin, scanner: SkillScanner) -> Iterator[Root]:
+    manifest = manifest_of(plugin, scanner)
     if manifest is None:
         return
     identity, folder, version, offer, _ = plugin

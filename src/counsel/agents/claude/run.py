@@ -25,7 +25,7 @@ from typing import Any
 
 from counsel.agents import driver, failures, images, local_servers, trust
 from counsel.agents.claude.servers import FORMAT
-from counsel.agents.definitions import AGENTS, place
+from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import Installed, first_set, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
@@ -104,12 +104,12 @@ def command(ask: Ask) -> Command:
 
 
 def _trusts(ask: Ask, folder: Path) -> bool:
-    return not trust.moved_inside("claude", ask.place) and bool(trust.by_claude(ask.place, folder))
+    return not trust.moved_inside("claude", ask.workspace) and bool(trust.by_claude(ask.workspace, folder))
 
 
 def _brought(folder: Path, ask: Ask) -> Path | None:
     """Something that Claude Code would have taken from the folder or one above it. The home folder's is the user's own."""
-    home = Path(os.path.realpath(ask.place.home))
+    home = Path(os.path.realpath(ask.workspace.home))
     folders = [each for each in (folder, *folder.parents) if each != home]
     found = (each / name for each in folders for name in BROUGHT)
     return next((path for path in found if os.path.lexists(path)), None)
@@ -122,7 +122,7 @@ def _note(folder: Path, found: Path) -> str:
 
 def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
     """No server but counsel: there is no way to leave out only those that Claude Code starts. And what is said of it."""
-    at = place(ask.env, ask.cwd)
+    at = workspace_of(ask.env, ask.cwd)
     kept = local_servers.kept_of_ours(FORMAT, at)
     names = [name for _, name, _ in local_servers.entries(FORMAT, at) if name not in kept]
     options = ["--mcp-config", json.dumps({"mcpServers": kept})] if kept else []
@@ -308,14 +308,14 @@ def login(caller: Caller) -> tuple[bool | None, str]:
         return True, own
     if name := first_set(env, *_KEYS, *_CLOUDS):
         return True, name
-    where = place(env, caller.cwd)
+    where = workspace_of(env, caller.cwd)
     if read_json(where.claude_dir() / "settings.json").get("apiKeyHelper"):
         return True, "apiKeyHelper"
     return False, ""
 
 
 def _own_login(caller: Caller) -> str | None:
-    where = place(caller.env, caller.cwd)
+    where = workspace_of(caller.env, caller.cwd)
     if read_json(where.claude_dir() / ".credentials.json").get("claudeAiOauth"):
         return "its own login"
     if sys.platform == "darwin" and _mentions(where.claude_json(), b'"oauthAccount"'):
@@ -343,7 +343,7 @@ def environment(caller: Caller) -> Mapping[str, str | None]:
     return added
 
 
-ROOM = driver.Room(
+DRIVER = driver.AgentDriver(
     agent=AGENTS["claude"],
     command=command,
     reader=Reader,
@@ -354,8 +354,8 @@ ROOM = driver.Room(
 
 
 def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(ROOM, call, caller, limits, model)
+    return driver.answer(DRIVER, call, caller, limits, model)
 
 
 def probe(caller: Caller) -> Installed:
-    return ROOM.probe(caller)
+    return DRIVER.probe(caller)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import TYPES, read_entry, write_entry
-from counsel.agents.server_format import Entry, Format, Home, Server, Switch, Unreadable, there
+from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, Switch, Unreadable, there
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
 from counsel.configfiles.write.safewrite import Reader, Target
@@ -66,36 +66,42 @@ def _layout(server: Server) -> dict[str, Any]:
     return {**entry, "headers": dict(server.headers)} if server.headers else entry
 
 
-def homes(place: Place) -> list[Home]:
-    user = _user_file(place)
-    local = ("projects", str(project_key(place.project)), "mcpServers")
+def tables(workspace: Workspace) -> list[ServerTable]:
+    user = _user_file(workspace)
+    local = ("projects", str(project_key(workspace.project)), "mcpServers")
     return [
-        Home("claude", "user", user, ("mcpServers",)),
-        Home("claude", "local", user, local, frame=_PROJECT),
-        Home("claude", "project", Target(place.project / ".mcp.json", "json", 0o644), ("mcpServers",)),
+        ServerTable("claude", "user", user, ("mcpServers",)),
+        ServerTable("claude", "local", user, local, frame=_PROJECT),
+        ServerTable(
+            "claude", "project", Target(workspace.project / ".mcp.json", "json", 0o644), ("mcpServers",)
+        ),
     ]
 
 
-def _others(place: Place, reader: Reader) -> Iterator[Home]:
-    managed = place.claude_managed()
+def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
+    managed = workspace.claude_managed()
     if os.path.lexists(managed):
         kept_by = "this machine's administrator"
-        yield Home("claude", "managed", Target(managed, "json"), ("mcpServers",), kept_by=kept_by, alone=True)
-    for folder in place.project.parents:
+        yield ServerTable(
+            "claude", "managed", Target(managed, "json"), ("mcpServers",), kept_by=kept_by, alone=True
+        )
+    for folder in workspace.project.parents:
         if there(file := folder / ".mcp.json"):
-            yield Home("claude", "project", Target(file, "json"), ("mcpServers",), kept_by="a folder above")
+            yield ServerTable(
+                "claude", "project", Target(file, "json"), ("mcpServers",), kept_by="a folder above"
+            )
     settings = [
         dict(document.value) if (document := reader.quiet(Target(path, "json"))) else {}
-        for path in place.claude_settings()
+        for path in workspace.claude_settings()
     ]
     if any(one.get("enabledPlugins") for one in settings):
         from counsel.agents.claude import plugin_servers  # noqa: PLC0415 - most people have no plugin
 
-        yield from plugin_servers.homes(place, reader, settings, project_key(place.project))
+        yield from plugin_servers.tables(workspace, reader, settings, project_key(workspace.project))
 
 
-def _user_file(place: Place) -> Target:
-    return Target(place.claude_json(), "json", 0o600, claude_lock=True)
+def _user_file(workspace: Workspace) -> Target:
+    return Target(workspace.claude_json(), "json", 0o600, claude_lock=True)
 
 
 def project_key(folder: Path) -> Path:
@@ -132,21 +138,21 @@ def _followed(start: Path, text: str) -> Path:
 # ── on and off: by lists of names, always for one project ────────────────────────────────────────────
 
 
-def _switches(place: Place, home: Home) -> list[Switch]:
-    key = str(project_key(place.project))
-    lists = ("disabledMcpServers", "disabledMcpjsonServers")[: 2 if home.scope == "project" else 1]
+def _switches(workspace: Workspace, table: ServerTable) -> list[Switch]:
+    key = str(project_key(workspace.project))
+    lists = ("disabledMcpServers", "disabledMcpjsonServers")[: 2 if table.scope == "project" else 1]
 
     def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
         project = ("projects", key)
         return _on(document, name, project, lists) if enabled else _off(document, name, project)
 
     note = f"Claude Code switches servers per project: this is about {key}."
-    found = [Switch(_user_file(place), edits, note)]
+    found = [Switch(_user_file(workspace), edits, note)]
     settings = [
         Switch(target, _switch_settings, f"{target.path} switched it off, too, and no longer does.")
-        for target in _settings(place)
+        for target in _settings(workspace)
     ]
-    return [*found, *settings] if home.scope == "project" else found
+    return [*found, *settings] if table.scope == "project" else found
 
 
 def _on(document: Meaning, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
@@ -168,19 +174,19 @@ def _switch_settings(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []
 
 
-def _settings(place: Place) -> list[Target]:
+def _settings(workspace: Workspace) -> list[Target]:
     """The user's, the project's and the local settings: what one of them switches off is off."""
-    return [Target(path, "json", 0o644) for path in place.claude_settings()]
+    return [Target(path, "json", 0o644) for path in workspace.claude_settings()]
 
 
-def _off_here(place: Place, home: Home, reader: Reader) -> Callable[[str], bool]:
+def _off_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
     found: set[str] = set()
-    project = ("projects", str(project_key(place.project)))
-    if document := reader.quiet(_user_file(place)):
+    project = ("projects", str(project_key(workspace.project)))
+    if document := reader.quiet(_user_file(workspace)):
         found |= _names(document.get((*project, "disabledMcpServers")))
-        if home.scope == "project":
+        if table.scope == "project":
             found |= _names(document.get((*project, "disabledMcpjsonServers")))
-    for target in _settings(place) if home.scope == "project" else ():
+    for target in _settings(workspace) if table.scope == "project" else ():
         if settings := reader.quiet(target):
             found |= _names(settings.get(("disabledMcpjsonServers",)))
     return found.__contains__
@@ -190,19 +196,19 @@ def _names(value: Any) -> set[str]:
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
 
 
-def _notes(place: Place, home: Home, _reader: Reader) -> list[str]:
+def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
     notes = []
-    if os.path.lexists(managed := place.claude_managed()):
+    if os.path.lexists(managed := workspace.claude_managed()):
         notes.append(
             f"Claude Code uses no other servers than those of {managed} as long as that file is there."
         )
-    if home.scope == "project":
+    if table.scope == "project":
         notes.append("Claude Code asks for approval before it uses a project's servers.")
     return notes
 
 
-def _refuses(home: Home, document: Document) -> str:
-    if home.scope == "project" and document.get(home.keys) is MISSING:
+def _refuses(table: ServerTable, document: Document) -> str:
+    if table.scope == "project" and document.get(table.keys) is MISSING:
         return "Claude Code refuses this file: it has no mcpServers"
     return ""
 
@@ -217,11 +223,11 @@ def _warns(server: Server) -> list[str]:
     return [f"Claude Code uses the name {server.name!r}, but its own `claude mcp` commands do not take it"]
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="claude",
     read=read,
     write=write,
-    homes=homes,
+    tables=tables,
     syntax=references.CLAUDE,
     names=_OF_ITS_COMMANDS,
     names_words="letters, digits, - and _",
@@ -239,6 +245,6 @@ FORMAT = Format(
     notes=_notes,
     warns=_warns,
     refuses=_refuses,
-    signs=lambda place: [place.claude_dir()],
+    signs=lambda workspace: [workspace.claude_dir()],
     tries_sse=lambda _entry: True,
 )

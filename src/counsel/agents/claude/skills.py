@@ -14,16 +14,16 @@ from typing import Any
 
 from counsel import reach
 from counsel.agents.claude.plugins import plugin_roots
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root, Skill
-from counsel.agents.skill_scanner import SKILL_FILE, Found, Shape, Shelf, SkillFile
+from counsel.agents.skill_scanner import SKILL_FILE, SearchRules, SkillFile, SkillPath, SkillScanner
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError, node_text
 from counsel.configfiles.yaml.read import parse
 
 AGENT = "claude"
 LARGEST = 1_000_000  # bytes; a larger SKILL.md is not loaded
 MANAGED = Path("/etc/claude-code/.claude/skills")
-ONE_LEVEL = Shape(depth=1, hidden=True, stop_at_loops=False)
+ONE_LEVEL = SearchRules(depth=1, hidden=True, stop_at_loops=False)
 DIALECT = Dialect(tabs=True, controls=True, comma_starts=True, empty_keys=True)
 
 # The header ends at the first `---` after it begins, wherever in a line that is.
@@ -33,20 +33,20 @@ _SPECIAL = re.compile(r"[{}\[\]*&#!|>%@`]|: ")
 _TRUE = {"true", "1", "yes", "on"}
 
 
-def user_folder(place: Place) -> Path:
-    return place.claude_dir() / "skills"
+def user_folder(workspace: Workspace) -> Path:
+    return workspace.claude_dir() / "skills"
 
 
-def project_folder(place: Place) -> Path:
-    return place.project / ".claude" / "skills"
+def project_folder(workspace: Workspace) -> Path:
+    return workspace.project / ".claude" / "skills"
 
 
-def skills(place: Place, shelf: Shelf) -> list[Skill]:
-    settings = _settings(place, shelf)
+def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
+    settings = _settings(workspace, scanner)
     found = [
-        _skill(root, one, shelf, direct=_direct(root, one))
-        for root in _roots(place, shelf, settings)
-        for one in _search(root, shelf)
+        _skill(root, one, scanner, direct=_direct(root, one))
+        for root in _roots(workspace, scanner, settings)
+        for one in _search(root, scanner)
     ]
     return _settled(found, _switched_off(settings))
 
@@ -54,19 +54,19 @@ def skills(place: Place, shelf: Shelf) -> list[Skill]:
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roots(place: Place, shelf: Shelf, settings: list[dict[str, Any]]) -> Iterator[Root]:
+def _roots(workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]) -> Iterator[Root]:
     """In order of precedence: of two skills with one name, the earlier is used."""
     yield Root(MANAGED, "admin")
-    yield Root(user_folder(place), "user")
-    for folder in _upwards(place):
+    yield Root(user_folder(workspace), "user")
+    for folder in _upwards(workspace):
         yield Root(folder / ".claude" / "skills", "project")
-    yield from plugin_roots(place, shelf, settings)
+    yield from plugin_roots(workspace, scanner, settings)
 
 
-def _upwards(place: Place) -> Iterator[Path]:
+def _upwards(workspace: Workspace) -> Iterator[Path]:
     """From the project's folder up to the git root; without one up to the home folder, or to the top."""
-    home = Path(os.path.realpath(place.home))
-    for folder in (place.project, *place.project.parents):
+    home = Path(os.path.realpath(workspace.home))
+    for folder in (workspace.project, *workspace.project.parents):
         if Path(os.path.realpath(folder)) == home:
             return
         yield folder
@@ -74,28 +74,28 @@ def _upwards(place: Place) -> Iterator[Path]:
             return
 
 
-def _settings(place: Place, shelf: Shelf) -> list[dict[str, Any]]:
-    return [shelf.json(path) for path in place.claude_settings()]
+def _settings(workspace: Workspace, scanner: SkillScanner) -> list[dict[str, Any]]:
+    return [scanner.json(path) for path in workspace.claude_settings()]
 
 
-def _search(root: Root, shelf: Shelf) -> Iterator[Found]:
+def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
     """A plugin's folder with a SKILL.md of its own is one skill; every other folder holds one per subfolder."""
     own = root.path / SKILL_FILE
     if root.plugin and own.is_file():
-        yield Found(str(own), os.path.realpath(own))
+        yield SkillPath(str(own), os.path.realpath(own))
     else:
-        yield from shelf.search(root.path, ONE_LEVEL)
+        yield from scanner.search(root.path, ONE_LEVEL)
 
 
-def _direct(root: Root, one: Found) -> bool:
+def _direct(root: Root, one: SkillPath) -> bool:
     return bool(root.plugin) and Path(one.path).parent == root.path
 
 
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill(root: Root, one: Found, shelf: Shelf, *, direct: bool) -> Skill:
-    file = shelf.file(one.real)
+def _skill(root: Root, one: SkillPath, scanner: SkillScanner, *, direct: bool) -> Skill:
+    file = scanner.file(one.real)
     fields = header(file.text)
     folder = os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
     name = (_text(fields.get("name")) or folder) if direct else folder
@@ -107,8 +107,8 @@ def _skill(root: Root, one: Found, shelf: Shelf, *, direct: bool) -> Skill:
         root.scope,
         name,
         description,
-        shelf.path(one.path),
-        shelf.path(one.real),
+        scanner.path(one.path),
+        scanner.path(one.real),
         f"/{name}" if _said_yes(fields.get("user-invocable")) else None,
         model=bool(description) and not _said_no_model(fields.get("disable-model-invocation")),
         plugin=root.plugin,

@@ -11,7 +11,7 @@ import json
 
 from counsel.agents import failures, images, local_servers, trust
 from counsel.agents.codex.servers import FORMAT
-from counsel.agents.driver import Ask, Reader, Road, Step, finished_or_fail
+from counsel.agents.driver import Ask, AskMethod, Reader, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.types import Finished, Json, Notice, Text, Usage, UsageReport
@@ -52,14 +52,14 @@ def without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
 
     Inline tables: in a dotted key (`mcp_servers.NAME.enabled`) a name with a dot is taken apart (measured).
     """
-    if trust.by("codex", ask.place) is True:
+    if trust.by("codex", ask.workspace) is True:
         return [], ()
-    known = local_servers.entries(FORMAT, ask.place)
-    held = [(home, name) for home, name, entry in known if local_servers.starts(entry)]
+    known = local_servers.entries(FORMAT, ask.workspace)
+    held = [(table, name) for table, name, entry in known if local_servers.starts(entry)]
     if not held:
         return [], ()
-    servers = [name for home, name in held if home.scope != "plugin"]
-    plugins = [home.kept_by.removeprefix("the plugin ") for home, _ in held if home.scope == "plugin"]
+    servers = [name for table, name in held if table.scope != "plugin"]
+    plugins = [table.kept_by.removeprefix("the plugin ") for table, _ in held if table.scope == "plugin"]
     options = [
         word
         for key, names in (("mcp_servers", servers), ("plugins", plugins))
@@ -122,4 +122,4 @@ def _usage(used: Json) -> Usage:
     )
 
 
-road = Road(command, ExecReader)
+method = AskMethod(command, ExecReader)

@@ -7,31 +7,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from counsel.agents.codex.plugins import Plugin, enabled_plugins, manifest_file
-from counsel.agents.definitions import Place
-from counsel.agents.server_format import Home
-from counsel.agents.skill_scanner import Shelf
+from counsel.agents.definitions import Workspace
+from counsel.agents.server_format import ServerTable
+from counsel.agents.skill_scanner import SkillScanner
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 
 
-def homes(place: Place, reader: Reader, config: dict[str, Any]) -> Iterator[Home]:
-    for plugin in enabled_plugins(place, Shelf(), config):
+def tables(workspace: Workspace, reader: Reader, config: dict[str, Any]) -> Iterator[ServerTable]:
+    for plugin in enabled_plugins(workspace, SkillScanner(), config):
         said = plugin.manifest.get("mcpServers")
         kept_by = f"the plugin {plugin.identity}"
         if isinstance(said, Mapping):
             target = Target(manifest_file(plugin.folder) or plugin.folder, "json")
-            yield Home("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(said, plugin))
+            yield ServerTable("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(said, plugin))
             continue
         target = Target(plugin.folder / (said if isinstance(said, str) else ".mcp.json"), "json")
         try:
             document = reader.read(target)
         except CounselError:
-            yield Home("codex", "plugin", target, (), kept_by=kept_by)  # the list says what is wrong
+            yield ServerTable("codex", "plugin", target, (), kept_by=kept_by)  # the list says what is wrong
             continue
         value = {} if document is None else document.value
         inner = value.get("mcpServers", value)
         if isinstance(inner, Mapping):
-            yield Home("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(inner, plugin))
+            yield ServerTable("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(inner, plugin))
 
 
 def _placed(entries: Mapping[str, Any], plugin: Plugin) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root
-from counsel.agents.skill_scanner import Shelf
+from counsel.agents.skill_scanner import SkillScanner
 
 MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 
@@ -21,23 +21,23 @@ class Plugin(NamedTuple):
     manifest: dict[str, Any]
 
 
-def plugin_roots(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator[Root]:
-    for identity, folder, version, manifest in enabled_plugins(place, shelf, config):
+def plugin_roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) -> Iterator[Root]:
+    for identity, folder, version, manifest in enabled_plugins(workspace, scanner, config):
         for path in _paths(manifest.get("skills")):
             yield Root(folder / path, "plugin", plugin=identity, version=version)
 
 
-def enabled_plugins(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator[Plugin]:
+def enabled_plugins(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) -> Iterator[Plugin]:
     plugins = config.get("plugins")
     for identity, settings in plugins.items() if isinstance(plugins, dict) else ():
         name, _, market = identity.rpartition("@")
         if not isinstance(settings, dict) or settings.get("enabled") is not True or not name:
             continue
-        cache = place.codex_dir() / "plugins" / "cache" / market / name
-        versions = [entry.name for entry in shelf.entries(str(cache)) if entry.folder]
-        manifest = _manifest(cache / (version := _newest(versions)), shelf) if versions else None
+        cache = workspace.codex_dir() / "plugins" / "cache" / market / name
+        versions = [entry.name for entry in scanner.entries(str(cache)) if entry.folder]
+        manifest = _manifest(cache / (version := _newest(versions)), scanner) if versions else None
         if manifest is None:
-            shelf.problems.append(
+            scanner.problems.append(
                 f"Codex plugin {identity}: it is not installed in {cache}: its skills are not loaded."
             )
             continue
@@ -55,9 +55,9 @@ def manifest_file(folder: Path) -> Path | None:
     return next((folder / path for path in MANIFESTS if (folder / path).is_file()), None)
 
 
-def _manifest(folder: Path, shelf: Shelf) -> dict[str, Any] | None:
+def _manifest(folder: Path, scanner: SkillScanner) -> dict[str, Any] | None:
     found = manifest_file(folder)
-    return shelf.json(found) if found else None
+    return scanner.json(found) if found else None
 
 
 def _paths(value: Any) -> list[str]:

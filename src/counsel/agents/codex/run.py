@@ -24,9 +24,9 @@ from typing import Any
 from counsel import __version__, reach
 from counsel.agents import driver, failures, images
 from counsel.agents.codex import exec as exec_
-from counsel.agents.definitions import AGENTS, place
+from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import Installed, first_set, inside, read_json
-from counsel.agents.driver import Ask, Busy, NotSpoken, Send, Step, finished_or_fail
+from counsel.agents.driver import Ask, Busy, MethodUnsupported, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.caller import Caller
@@ -138,7 +138,7 @@ class Reader(driver.Reader):
 
     def finish(self, ended: Exit) -> list[Step]:
         if not self._greeted and ended.code == 2:  # what a command line gets wrong, as in `no such command`
-            raise NotSpoken
+            raise MethodUnsupported
         if not self._greeted and "state runtime" in ended.stderr:
             raise Busy
         return finished_or_fail(self.ask, self._finished, ended)
@@ -166,7 +166,7 @@ class Reader(driver.Reader):
     def _refused(self, line: Json) -> Exception:
         error = line.get("error") or {}
         if line.get("id") == _HELLO or error.get("code") == -32601:
-            return NotSpoken()
+            return MethodUnsupported()
         if line.get("id") == _THREAD and self.ask.session:
             return LostSession()
         return self.ask.fail(str(error.get("message", "")))
@@ -340,7 +340,7 @@ def _status(error: Json) -> int | None:
 def login(caller: Caller) -> tuple[bool | None, str]:
     if caller.settings.codex_api_key:
         return True, "CODEX_API_KEY"
-    home = place(caller.env, caller.cwd).codex_dir()
+    home = workspace_of(caller.env, caller.cwd).codex_dir()
     held = read_json(home / "auth.json")
     if held.get("tokens") or held.get("OPENAI_API_KEY"):
         return True, "its own login"
@@ -371,19 +371,19 @@ def _config(path: Path) -> Json:
     return held
 
 
-ROOM = driver.Room(
+DRIVER = driver.AgentDriver(
     agent=AGENTS["codex"],
     command=command,
     reader=Reader,
     login=login,
     takes=frozenset({"effort", "verbosity", "web_search"}),
-    fallback=exec_.road,
+    fallback=exec_.method,
 )
 
 
 def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(ROOM, call, caller, limits, model)
+    return driver.answer(DRIVER, call, caller, limits, model)
 
 
 def probe(caller: Caller) -> Installed:
-    return ROOM.probe(caller)
+    return DRIVER.probe(caller)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.definitions import Place, Scope
+from counsel.agents.definitions import Scope, Workspace
 from counsel.agents.references import Untranslatable
 from counsel.agents.server_format import (
     Entry,
-    Format,
-    Home,
     Server,
+    ServerFormat,
+    ServerTable,
     Switch,
     Unreadable,
     has_key,
@@ -189,32 +189,39 @@ def _remote(server: Server) -> dict[str, Any]:
     return entry
 
 
-def homes(place: Place) -> list[Home]:
+def tables(workspace: Workspace) -> list[ServerTable]:
     keys = ("mcp_servers",)
-    project = Target(place.project / ".codex" / "config.toml", "toml", 0o644)
-    return [Home("codex", "user", _user_file(place), keys), Home("codex", "project", project, keys)]
+    project = Target(workspace.project / ".codex" / "config.toml", "toml", 0o644)
+    return [
+        ServerTable("codex", "user", _user_file(workspace), keys),
+        ServerTable("codex", "project", project, keys),
+    ]
 
 
-def _user_file(place: Place) -> Target:
-    return Target(place.codex_dir() / "config.toml", "toml", 0o600)
+def _user_file(workspace: Workspace) -> Target:
+    return Target(workspace.codex_dir() / "config.toml", "toml", 0o600)
 
 
-def _others(place: Place, reader: Reader) -> Iterator[Home]:
+def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
     """Codex reads `.codex/config.toml` of every folder from the repository's root down to this one."""
     keys = ("mcp_servers",)
-    own = os.path.realpath(_user_file(place).path)  # in a home folder that is a repository it lies above, too
-    for folder in _above(place.project):
+    own = os.path.realpath(
+        _user_file(workspace).path
+    )  # in a home folder that is a repository it lies above, too
+    for folder in _above(workspace.project):
         if there(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != own:
-            yield Home("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
+            yield ServerTable("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
     files: tuple[tuple[Scope, str], ...] = (("managed", "managed_config.toml"), ("system", "config.toml"))
     for scope, name in files:
-        if there(file := place.codex_system() / name):
-            yield Home("codex", scope, Target(file, "toml"), keys, kept_by="this machine's administrator")
-    config = reader.quiet(_user_file(place))
+        if there(file := workspace.codex_system() / name):
+            yield ServerTable(
+                "codex", scope, Target(file, "toml"), keys, kept_by="this machine's administrator"
+            )
+    config = reader.quiet(_user_file(workspace))
     if config is not None and config.get(("plugins",)):
         from counsel.agents.codex import plugin_servers  # noqa: PLC0415 - most people have no plugin
 
-        yield from plugin_servers.homes(place, reader, config.value)
+        yield from plugin_servers.tables(workspace, reader, config.value)
 
 
 def _above(project: Path) -> list[Path]:
@@ -224,30 +231,32 @@ def _above(project: Path) -> list[Path]:
     return folders[1 : root + 1]
 
 
-def _switches(_place: Place, home: Home) -> list[Switch]:
+def _switches(_workspace: Workspace, table: ServerTable) -> list[Switch]:
     def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-        path = (*home.keys, name, "enabled")
+        path = (*table.keys, name, "enabled")
         if not enabled:
             return [Put(path, value=False)]
         return [Put(path, value=True)] if lookup(document.value, path) is False else []
 
-    return [Switch(home.target, edits)]
+    return [Switch(table.target, edits)]
 
 
-def _notes(place: Place, home: Home, _reader: Reader) -> list[str]:
+def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
     from counsel.agents import trust  # noqa: PLC0415 - only a project's servers need it
 
-    if home.scope != "project" or trust.by_codex(place, Path(os.path.realpath(place.project))):
+    if table.scope != "project" or trust.by_codex(workspace, Path(os.path.realpath(workspace.project))):
         return []
-    table = f'[projects."{place.project}"] trust_level = "trusted"'
-    return [f"Codex reads a project's servers only when {place.codex_dir() / 'config.toml'} has {table}."]
+    trust_table = f'[projects."{workspace.project}"] trust_level = "trusted"'
+    return [
+        f"Codex reads a project's servers only when {workspace.codex_dir() / 'config.toml'} has {trust_table}."
+    ]
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="codex",
     read=read,
     write=write,
-    homes=homes,
+    tables=tables,
     syntax=references.CODEX,
     names=re.compile(r"[A-Za-z0-9_:@/.-]+"),
     names_words="letters, digits and - _ : @ / .",

@@ -10,9 +10,16 @@ from typing import Any
 
 from counsel import reach
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root, Skill
-from counsel.agents.skill_scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
+from counsel.agents.skill_scanner import (
+    SearchRules,
+    SkillFile,
+    SkillPath,
+    SkillScanner,
+    real_path,
+    settings_text,
+)
 from counsel.configfiles import document
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
@@ -22,7 +29,7 @@ AGENT = "codex"
 ADMIN = Path("/etc/codex/skills")
 LONGEST_NAME = 64
 DIALECT = Dialect(breaks="\x85\u2028\u2029", blank_tabs=False, loose_quotes=True, tight_comments=True)
-DEEP = Shape(depth=6, at_root=True, linked_files=False, most_folders=2000)
+DEEP = SearchRules(depth=6, at_root=True, linked_files=False, most_folders=2000)
 _FENCE = re.compile(r"^[^\S\n]*---[^\S\n]*$", re.MULTILINE)
 
 
@@ -30,21 +37,21 @@ class Refused(ValueError):
     """Codex's own words for why it does not take a skill."""
 
 
-def user_folder(place: Place) -> Path:
-    return place.home / ".agents" / "skills"
+def user_folder(workspace: Workspace) -> Path:
+    return workspace.home / ".agents" / "skills"
 
 
-def project_folder(place: Place) -> Path:
-    return place.project / ".agents" / "skills"
+def project_folder(workspace: Workspace) -> Path:
+    return workspace.project / ".agents" / "skills"
 
 
-def skills(place: Place, shelf: Shelf) -> list[Skill]:
-    config = _config(place, shelf)
+def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
+    config = _config(workspace, scanner)
     namespaces: dict[str, str] = {}
     found = [
-        _skill(root, one, shelf, namespaces)
-        for root in _roots(place, shelf, config)
-        for one in shelf.search(root.path, DEEP)
+        _skill(root, one, scanner, namespaces)
+        for root in _roots(workspace, scanner, config)
+        for one in scanner.search(root.path, DEEP)
     ]
     return _settled(found, config)
 
@@ -52,17 +59,17 @@ def skills(place: Place, shelf: Shelf) -> list[Skill]:
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roots(place: Place, shelf: Shelf, config: dict[str, Any]) -> Iterator[Root]:
+def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) -> Iterator[Root]:
     """In the order in which Codex keeps one of several paths to the same file."""
-    upwards = list(_upwards(place.project, config))
+    upwards = list(_upwards(workspace.project, config))
     for folder in upwards:
-        if folder / ".codex" != place.codex_dir():
+        if folder / ".codex" != workspace.codex_dir():
             yield Root(folder / ".codex" / "skills", "project")
-    yield Root(place.codex_dir() / "skills", "user")
-    yield Root(user_folder(place), "user", shared=True)
-    yield Root(place.codex_dir() / "skills" / ".system", "system")
+    yield Root(workspace.codex_dir() / "skills", "user")
+    yield Root(user_folder(workspace), "user", shared=True)
+    yield Root(workspace.codex_dir() / "skills" / ".system", "system")
     yield Root(ADMIN, "admin")
-    yield from plugin_roots(place, shelf, config)
+    yield from plugin_roots(workspace, scanner, config)
     for folder in reversed(upwards):
         yield Root(folder / ".agents" / "skills", "project", shared=True)
 
@@ -78,14 +85,14 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
     return iter([project])
 
 
-def _config(place: Place, shelf: Shelf) -> dict[str, Any]:
-    path = place.codex_dir() / "config.toml"
+def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, Any]:
+    path = workspace.codex_dir() / "config.toml"
     try:
         held: dict[str, Any] = document.parse(settings_text(path), "toml").value
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, ConfigInvalid) as error:
-        shelf.problems.append(f"{path}: cannot be read ({error}): Codex does not start with it.")
+        scanner.problems.append(f"{path}: cannot be read ({error}): Codex does not start with it.")
         return {}
     return held
 
@@ -93,8 +100,8 @@ def _config(place: Place, shelf: Shelf) -> dict[str, Any]:
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill(root: Root, one: Found, shelf: Shelf, namespaces: dict[str, str]) -> Skill:
-    file = shelf.file(one.real)
+def _skill(root: Root, one: SkillPath, scanner: SkillScanner, namespaces: dict[str, str]) -> Skill:
+    file = scanner.file(one.real)
     folder = os.path.basename(os.path.dirname(one.real))  # noqa: PTH119, PTH120
     name, description, refusal = _one_line(folder) or "skill", "", ""
     try:
@@ -104,15 +111,15 @@ def _skill(root: Root, one: Found, shelf: Shelf, namespaces: dict[str, str]) -> 
         _checked(name, description)
     except Refused as error:
         refusal = str(error)
-    if prefix := _namespace(os.path.dirname(one.real), shelf, namespaces):  # noqa: PTH120
+    if prefix := _namespace(os.path.dirname(one.real), scanner, namespaces):  # noqa: PTH120
         name = f"{prefix}:{name}"
     skill = Skill(
         AGENT,
         root.scope,
         name,
         description,
-        shelf.path(one.path),
-        shelf.path(one.real),
+        scanner.path(one.path),
+        scanner.path(one.real),
         f"${name}",
         shared=root.shared,
         plugin=root.plugin or prefix or None,
@@ -257,20 +264,20 @@ def _doubtful(scalar: str) -> bool:
 # ── a plugin's folder gives its skills a prefix ──────────────────────────────────────────────────────
 
 
-def _namespace(folder: str, shelf: Shelf, known: dict[str, str]) -> str:
+def _namespace(folder: str, scanner: SkillScanner, known: dict[str, str]) -> str:
     """The name in the nearest plugin manifest in a skill's folder or above it."""
     if folder not in known:
         above = os.path.dirname(folder)  # noqa: PTH120
-        name = _manifest_name(folder, shelf)
-        known[folder] = name if name or above == folder else _namespace(above, shelf, known)
+        name = _manifest_name(folder, scanner)
+        known[folder] = name if name or above == folder else _namespace(above, scanner, known)
     return known[folder]
 
 
-def _manifest_name(folder: str, shelf: Shelf) -> str:
+def _manifest_name(folder: str, scanner: SkillScanner) -> str:
     for manifest in MANIFESTS:
         path = f"{folder}/{manifest}"
-        if shelf.may_hold(folder, manifest.partition("/")[0]) and os.path.isfile(path):  # noqa: PTH113
-            name = shelf.json(Path(path)).get("name")
+        if scanner.may_hold(folder, manifest.partition("/")[0]) and os.path.isfile(path):  # noqa: PTH113
+            name = scanner.json(Path(path)).get("name")
             return (name.strip() if isinstance(name, str) else "") or os.path.basename(folder)  # noqa: PTH119
     return ""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from counsel import reach
 from counsel.agents import driver, failures, images, prompt
-from counsel.agents.definitions import AGENTS, place
+from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import Installed, first_set, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
@@ -150,7 +150,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
     env = caller.own_env
     if name := first_set(env, "CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"):
         return True, name
-    where = place(env, caller.cwd)
+    where = workspace_of(env, caller.cwd)
     config = Path(env.get("XDG_CONFIG_HOME") or where.home / ".config") / "cursor"
     if reach.exists(config / "auth.json"):
         return True, "its own login"
@@ -166,12 +166,14 @@ def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
     return {"NO_OPEN_BROWSER": "1"}
 
 
-ROOM = driver.Room(agent=AGENTS["cursor"], command=command, reader=Reader, login=login, env=environment)
+DRIVER = driver.AgentDriver(
+    agent=AGENTS["cursor"], command=command, reader=Reader, login=login, env=environment
+)
 
 
 def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(ROOM, call, caller, limits, model)
+    return driver.answer(DRIVER, call, caller, limits, model)
 
 
 def probe(caller: Caller) -> Installed:
-    return ROOM.probe(caller)
+    return DRIVER.probe(caller)

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import read_entry, write_entry
-from counsel.agents.server_format import Entry, Format, Home, Server, has_key
+from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, has_key
 from counsel.configfiles.write.safewrite import Target
 
 _OWN = {"include_tools": "enabledTools"}
@@ -33,20 +33,20 @@ def _layout(server: Server) -> dict[str, Any]:
     return {**entry, "headers": dict(server.headers)} if server.headers else entry
 
 
-def homes(place: Place) -> list[Home]:
-    user = Target(place.cursor_dir() / "mcp.json", "jsonc", 0o600)
-    project = Target(place.project / ".cursor" / "mcp.json", "jsonc", 0o644)
+def tables(workspace: Workspace) -> list[ServerTable]:
+    user = Target(workspace.cursor_dir() / "mcp.json", "jsonc", 0o600)
+    project = Target(workspace.project / ".cursor" / "mcp.json", "jsonc", 0o644)
     return [
-        Home("cursor", "user", user, ("mcpServers",)),
-        Home("cursor", "project", project, ("mcpServers",)),
+        ServerTable("cursor", "user", user, ("mcpServers",)),
+        ServerTable("cursor", "project", project, ("mcpServers",)),
     ]
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="cursor",
     read=read,
     write=write,
-    homes=homes,
+    tables=tables,
     syntax=references.CURSOR,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
     names_words="any letters",

@@ -10,59 +10,59 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root, Scope, Skill
-from counsel.agents.skill_scanner import Found, Shape, Shelf
+from counsel.agents.skill_scanner import SearchRules, SkillPath, SkillScanner
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
 
 AGENT = "cursor"
 FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in several, the first is used
-DEEP = Shape(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
+DEEP = SearchRules(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
 # Codex puts these there itself; Cursor leaves them to Codex.
 OF_CODEX = {"imagegen", "openai-docs", "opneai-docs", "plugin-creator", "skill-creator", "skill-installer"}
 DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
 
-def user_folder(place: Place) -> Path:
-    return place.home / ".agents" / "skills"
+def user_folder(workspace: Workspace) -> Path:
+    return workspace.home / ".agents" / "skills"
 
 
-def project_folder(place: Place) -> Path:
-    return place.project / ".agents" / "skills"
+def project_folder(workspace: Workspace) -> Path:
+    return workspace.project / ".agents" / "skills"
 
 
-def skills(place: Place, shelf: Shelf) -> list[Skill]:
+def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     first: dict[tuple[Path, str], Path] = {}
     found: list[Skill] = []
-    for root in _roots(place):
+    for root in _roots(workspace):
         base, top = root.path.parents[1], len(str(root.path))
-        for one in _search(root, shelf):
-            skill = _skill(root, one, shelf)
+        for one in _search(root, scanner):
+            skill = _skill(root, one, scanner)
             # the same path below two of the folders is one skill
             used = first.setdefault((base, one.path[top:]), skill.path)
             found.append(skill if used is skill.path else _shadowed(skill, used))
     return found
 
 
-def _roots(place: Place) -> Iterator[Root]:
-    homes: list[tuple[Path, Scope]] = [(place.project, "project"), (place.home, "user")]
-    if os.path.realpath(place.project) == os.path.realpath(place.home):
+def _roots(workspace: Workspace) -> Iterator[Root]:
+    homes: list[tuple[Path, Scope]] = [(workspace.project, "project"), (workspace.home, "user")]
+    if os.path.realpath(workspace.project) == os.path.realpath(workspace.home):
         homes = homes[1:]
     for base, scope in homes:
         for folder in FOLDERS:
             yield Root(base / folder / "skills", scope, shared=folder != ".cursor")
 
 
-def _search(root: Root, shelf: Shelf) -> Iterator[Found]:
+def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
     of_codex = root.path.parent.name == ".codex"
-    for one in shelf.search(root.path, DEEP):
+    for one in scanner.search(root.path, DEEP):
         if not of_codex or Path(one.path).parent.name not in OF_CODEX:
             yield one
 
 
-def _skill(root: Root, one: Found, shelf: Shelf) -> Skill:
-    file = shelf.file(one.real)
+def _skill(root: Root, one: SkillPath, scanner: SkillScanner) -> Skill:
+    file = scanner.file(one.real)
     name = os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
     fields, problem = header(file.text)
     description = fields.get("description")
@@ -73,8 +73,8 @@ def _skill(root: Root, one: Found, shelf: Shelf) -> Skill:
         root.scope,
         name,
         words.strip(),
-        shelf.path(one.path),
-        shelf.path(one.real),
+        scanner.path(one.path),
+        scanner.path(one.real),
         f"/{name}",
         model=by_model,
         shared=root.shared,

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.definitions import Place
-from counsel.agents.server_format import Home, filled
+from counsel.agents.definitions import Workspace
+from counsel.agents.server_format import ServerTable, filled
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 
 
-def homes(place: Place, reader: Reader, extensions: Path) -> Iterator[Home]:
+def tables(workspace: Workspace, reader: Reader, extensions: Path) -> Iterator[ServerTable]:
     switches = _value(reader, extensions / "extension-enablement.json")
     for link in sorted(path for path in extensions.iterdir() if path.is_dir()):
         folder = _installed(link, reader)
@@ -22,14 +22,16 @@ def homes(place: Place, reader: Reader, extensions: Path) -> Iterator[Home]:
         try:
             document = reader.read(target)
         except CounselError:
-            yield Home("gemini", "plugin", target, ("mcpServers",), kept_by=f"the extension {link.name}")
+            yield ServerTable(
+                "gemini", "plugin", target, ("mcpServers",), kept_by=f"the extension {link.name}"
+            )
             continue
         about = document.value if document is not None else {}
         name, servers = about.get("name"), about.get("mcpServers")
-        if isinstance(name, str) and isinstance(servers, Mapping) and _active(switches.get(name), place):
-            entries = filled(servers, _words(folder, place))
+        if isinstance(name, str) and isinstance(servers, Mapping) and _active(switches.get(name), workspace):
+            entries = filled(servers, _words(folder, workspace))
             kept_by = f"the extension {name}"
-            yield Home("gemini", "plugin", target, ("mcpServers",), kept_by=kept_by, entries=entries)
+            yield ServerTable("gemini", "plugin", target, ("mcpServers",), kept_by=kept_by, entries=entries)
 
 
 def _value(reader: Reader, path: Path) -> Mapping[str, Any]:
@@ -44,19 +46,19 @@ def _installed(folder: Path, reader: Reader) -> Path:
     return Path(source) if about.get("type") == "link" and isinstance(source, str) else folder
 
 
-def _words(folder: Path, place: Place) -> dict[str, str]:
+def _words(folder: Path, workspace: Workspace) -> dict[str, str]:
     return {
         "extensionPath": str(folder),
-        "workspacePath": str(place.project),
+        "workspacePath": str(workspace.project),
         "/": os.sep,
         "pathSeparator": os.sep,
     }
 
 
-def _active(switch: Any, place: Place) -> bool:
+def _active(switch: Any, workspace: Workspace) -> bool:
     """The last rule that is about this folder counts: `!` switches off, a final `*` is for all folders below."""
     rules = switch.get("overrides") if isinstance(switch, Mapping) else None
-    here = f"{place.project}/"
+    here = f"{workspace.project}/"
     active = True
     for rule in rules if isinstance(rules, list) else []:
         if isinstance(rule, str) and _matches(rule.removeprefix("!"), here):

@@ -24,7 +24,7 @@ from typing import Any
 
 from counsel import reach
 from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
-from counsel.agents.definitions import AGENTS, place
+from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import Installed, first_set, inside, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
@@ -85,7 +85,7 @@ def command(ask: Ask) -> Command:
     if ask.session:
         argv += ["--resume", ask.session]
     for folder in ask.other_folders:
-        argv += ["--include-directories", str(start_folder.link(ask.place, folder))]
+        argv += ["--include-directories", str(start_folder.link(ask.workspace, folder))]
     words = ask.prompt
     if pictures := images.paths(ask):
         words = f"{words}\n\n{prompt.images_block(pictures)}"
@@ -101,12 +101,12 @@ def _as_text(words: str) -> str:
 
 
 def _trusts(ask: Ask) -> bool:
-    return trust.by("gemini", ask.place) is True
+    return trust.by("gemini", ask.workspace) is True
 
 
 def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
     """Options that allow only the servers which are not started here, and what is said of the others."""
-    held = list(local_servers.entries(FORMAT, ask.place))
+    held = list(local_servers.entries(FORMAT, ask.workspace))
     started = [name for _, name, entry in held if local_servers.starts(entry)]
     remote = [name for _, name, _ in held if name not in started]
     if not started:
@@ -117,7 +117,7 @@ def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
 
 def _variables_of(ask: Ask) -> list[str]:
     """Names that a `.env` of the folder, or of one above it, would set. The home folder's is the user's own."""
-    home = Path(os.path.realpath(ask.place.home))
+    home = Path(os.path.realpath(ask.workspace.home))
     folders = [each for each in (ask.cwd, *ask.cwd.parents) if each != home]
     texts = [_text(folder / name) for folder in folders for name in (".gemini/.env", ".env")]
     return [name for text in texts for name in _ASSIGNED(text)]
@@ -206,7 +206,7 @@ class Reader(driver.Reader):
         """All of the answer once more, from where Gemini had its model begin again without a sign."""
         if not (self._began and self._session and self._said):
             return []
-        home = place(self.ask.env, self.ask.cwd).gemini_dir()
+        home = workspace_of(self.ask.env, self.ask.cwd).gemini_dir()
         said = ["".join(pieces) for pieces in self._said]
         void = session_file.voids(said, session_file.messages(home, self._session, self._began))
         if void is None:
@@ -243,7 +243,7 @@ def _status(code: int) -> int | None:
 
 def login(caller: Caller) -> tuple[bool | None, str]:
     env = caller.own_env
-    home = place(env, caller.cwd).gemini_dir()
+    home = workspace_of(env, caller.cwd).gemini_dir()
     settings = read_json(home / "settings.json")
     chosen = inside(settings, "security", "auth", "selectedType")
     if chosen == "oauth-personal" or (chosen is None and env.get("GOOGLE_GENAI_USE_GCA") == "true"):
@@ -260,7 +260,7 @@ def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
     return {"NO_BROWSER": "true"}  # a login that wants a browser fails at once instead of waiting
 
 
-ROOM = driver.Room(
+DRIVER = driver.AgentDriver(
     agent=AGENTS["gemini"],
     command=command,
     reader=Reader,
@@ -271,8 +271,8 @@ ROOM = driver.Room(
 
 
 def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(ROOM, call, caller, limits, model)
+    return driver.answer(DRIVER, call, caller, limits, model)
 
 
 def probe(caller: Caller) -> Installed:
-    return ROOM.probe(caller)
+    return DRIVER.probe(caller)

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.definitions import Place, Scope
+from counsel.agents.definitions import Scope, Workspace
 from counsel.agents.json_server_format import read_entry, write_entry
-from counsel.agents.server_format import Entry, Format, Home, Server, Switch, has_key, there, with_script
+from counsel.agents.server_format import (
+    Entry,
+    Server,
+    ServerFormat,
+    ServerTable,
+    Switch,
+    has_key,
+    there,
+    with_script,
+)
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.write.safewrite import Reader, Target
@@ -40,39 +49,39 @@ def _layout(server: Server) -> dict[str, Any]:
     return {**entry, "headers": dict(server.headers)} if server.headers else entry
 
 
-def homes(place: Place) -> list[Home]:
-    user = Target(place.gemini_dir() / "settings.json", "jsonc", 0o600)
-    project = Target(place.project / ".gemini" / "settings.json", "jsonc", 0o644)
+def tables(workspace: Workspace) -> list[ServerTable]:
+    user = Target(workspace.gemini_dir() / "settings.json", "jsonc", 0o600)
+    project = Target(workspace.project / ".gemini" / "settings.json", "jsonc", 0o644)
     return [
-        Home("gemini", "user", user, ("mcpServers",)),
-        Home("gemini", "project", project, ("mcpServers",)),
+        ServerTable("gemini", "user", user, ("mcpServers",)),
+        ServerTable("gemini", "project", project, ("mcpServers",)),
     ]
 
 
-def _others(place: Place, reader: Reader) -> Iterator[Home]:
+def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
     kept_by = "this machine's administrator"
-    for scope, file in _machine_files(place):
+    for scope, file in _machine_files(workspace):
         if there(file):
-            yield Home("gemini", scope, Target(file, "jsonc"), ("mcpServers",), kept_by=kept_by)
-    if os.access(extensions := place.gemini_dir() / "extensions", os.R_OK | os.X_OK):
+            yield ServerTable("gemini", scope, Target(file, "jsonc"), ("mcpServers",), kept_by=kept_by)
+    if os.access(extensions := workspace.gemini_dir() / "extensions", os.R_OK | os.X_OK):
         from counsel.agents.gemini import extension_servers  # noqa: PLC0415 - most people have none
 
-        yield from extension_servers.homes(place, reader, extensions)
+        yield from extension_servers.tables(workspace, reader, extensions)
 
 
-def _machine_files(place: Place) -> list[tuple[Scope, Path]]:
+def _machine_files(workspace: Workspace) -> list[tuple[Scope, Path]]:
     """The client calls the first its system settings, the second their defaults."""
-    return [("managed", place.gemini_managed()), ("system", place.gemini_system())]
+    return [("managed", workspace.gemini_managed()), ("system", workspace.gemini_system())]
 
 
-def _switch_file(place: Place) -> Target:
-    return Target(place.gemini_dir() / "mcp-server-enablement.json", "json", 0o600)
+def _switch_file(workspace: Workspace) -> Target:
+    return Target(workspace.gemini_dir() / "mcp-server-enablement.json", "json", 0o600)
 
 
-def _switches(place: Place, _home: Home) -> list[Switch]:
+def _switches(workspace: Workspace, _table: ServerTable) -> list[Switch]:
     note = "Gemini CLI switches a server by its name, in every scope."
-    excluding = [Switch(home.target, _no_longer_excluded) for home in homes(place)]
-    return [Switch(_switch_file(place), _switch, note), *excluding]
+    excluding = [Switch(table.target, _no_longer_excluded) for table in tables(workspace)]
+    return [Switch(_switch_file(workspace), _switch, note), *excluding]
 
 
 def _no_longer_excluded(document: Meaning, name: str, enabled: bool) -> list[Edit]:
@@ -94,12 +103,12 @@ def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     return [Put((*path, "enabled"), value=False)]
 
 
-def _off(place: Place, _home: Home, reader: Reader) -> Callable[[str], bool]:
+def _off(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[[str], bool]:
     """What one settings file excludes is off everywhere; where some say what is allowed, each of them must."""
-    switches = reader.quiet(_switch_file(place))
+    switches = reader.quiet(_switch_file(workspace))
     off = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
-    files = [home.target for home in homes(place)] + [
-        Target(file, "jsonc") for _, file in _machine_files(place)
+    files = [table.target for table in tables(workspace)] + [
+        Target(file, "jsonc") for _, file in _machine_files(workspace)
     ]
     settings = [document for file in files if (document := reader.quiet(file))]
     for one in settings:
@@ -121,8 +130,8 @@ def _is_off(state: Any) -> bool:
     return isinstance(state, dict) and state.get("enabled") is False
 
 
-def _notes(_place: Place, home: Home, _reader: Reader) -> list[str]:
-    if home.scope != "project":
+def _notes(_workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
+    if table.scope != "project":
         return []
     return ["Gemini CLI uses a project's servers only in a folder that it trusts."]
 
@@ -131,17 +140,17 @@ def _warns(server: Server) -> list[str]:
     return [f"Gemini CLI does not pass {name} on to the server" for name in _BLOCKED if name in server.env]
 
 
-def _refuses(_home: Home, document: Document) -> str:
+def _refuses(_table: ServerTable, document: Document) -> str:
     if not document.liberties:
         return ""
     return f"Gemini CLI does not start: the file has {' and '.join(document.liberties)}"
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="gemini",
     read=read,
     write=write,
-    homes=homes,
+    tables=tables,
     syntax=references.GEMINI,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
     names_words="any letters",

@@ -9,15 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counsel.agents.definitions import AGENTS, Place, locate
+from counsel.agents.definitions import AGENTS, Workspace, locate
 from counsel.agents.detect import inside
 from counsel.agents.skill_format import Root, Skill
-from counsel.agents.skill_scanner import Found, Shape, Shelf, SkillFile, real_path, settings_text
+from counsel.agents.skill_scanner import (
+    SearchRules,
+    SkillFile,
+    SkillPath,
+    SkillScanner,
+    real_path,
+    settings_text,
+)
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
 
 AGENT = "gemini"
-TWO_LEVELS = Shape(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)
+TWO_LEVELS = SearchRules(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)
 DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
 _HEADER = re.compile(r"---\r?\n([\s\S]*?)\r?\n---")
@@ -33,24 +40,24 @@ _NOT_TEXT = re.compile(
 )
 
 
-def user_folder(place: Place) -> Path:
-    return _home(place) / ".agents" / "skills"
+def user_folder(workspace: Workspace) -> Path:
+    return _home(workspace) / ".agents" / "skills"
 
 
-def project_folder(place: Place) -> Path:
-    return place.project / ".agents" / "skills"
+def project_folder(workspace: Workspace) -> Path:
+    return workspace.project / ".agents" / "skills"
 
 
-def skills(place: Place, shelf: Shelf) -> list[Skill]:
+def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     settings = [
-        _settings(folder / "settings.json", shelf)
-        for folder in (place.gemini_dir(), place.project / ".gemini")
+        _settings(folder / "settings.json", scanner)
+        for folder in (workspace.gemini_dir(), workspace.project / ".gemini")
     ]
-    trusted = _trusted(place, settings[0], shelf)
+    trusted = _trusted(workspace, settings[0], scanner)
     found = [
-        _skill(root, one, shelf, trusted=trusted or root.scope != "project")
-        for root in _roots(place, shelf)
-        for one in _in_order(root, shelf)
+        _skill(root, one, scanner, trusted=trusted or root.scope != "project")
+        for root in _roots(workspace, scanner)
+        for one in _in_order(root, scanner)
     ]
     return _settled(found, settings)
 
@@ -58,18 +65,18 @@ def skills(place: Place, shelf: Shelf) -> list[Skill]:
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _home(place: Place) -> Path:
-    return place.gemini_dir().parent  # GEMINI_CLI_HOME moves `.agents`, too
+def _home(workspace: Workspace) -> Path:
+    return workspace.gemini_dir().parent  # GEMINI_CLI_HOME moves `.agents`, too
 
 
-def _roots(place: Place, shelf: Shelf) -> Iterator[Root]:
+def _roots(workspace: Workspace, scanner: SkillScanner) -> Iterator[Root]:
     """Later ones win."""
-    if program := locate(AGENTS[AGENT], place.env):
+    if program := locate(AGENTS[AGENT], workspace.env):
         yield Root(Path(os.path.realpath(program)).parent / "builtin", "system")
-    extensions = place.gemini_dir() / "extensions"
-    for entry in shelf.entries(str(extensions)):
+    extensions = workspace.gemini_dir() / "extensions"
+    for entry in scanner.entries(str(extensions)):
         folder = extensions / entry.name
-        about = _settings(folder / "gemini-extension.json", shelf) if entry.folder else {}
+        about = _settings(folder / "gemini-extension.json", scanner) if entry.folder else {}
         if isinstance(name := about.get("name"), str):
             version = about.get("version")
             yield Root(
@@ -78,51 +85,51 @@ def _roots(place: Place, shelf: Shelf) -> Iterator[Root]:
                 plugin=name,
                 version=version if isinstance(version, str) else None,
             )
-    yield Root(place.gemini_dir() / "skills", "user")
-    yield Root(user_folder(place), "user", shared=True)
-    if Path(os.path.realpath(place.project)) != Path(os.path.realpath(_home(place))):
-        yield Root(place.project / ".gemini" / "skills", "project")
-        yield Root(project_folder(place), "project", shared=True)
+    yield Root(workspace.gemini_dir() / "skills", "user")
+    yield Root(user_folder(workspace), "user", shared=True)
+    if Path(os.path.realpath(workspace.project)) != Path(os.path.realpath(_home(workspace))):
+        yield Root(workspace.project / ".gemini" / "skills", "project")
+        yield Root(project_folder(workspace), "project", shared=True)
 
 
-def _in_order(root: Root, shelf: Shelf) -> Iterator[Found]:
+def _in_order(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
     """As Gemini usually meets them: the folder's own SKILL.md first, then the subfolders from last to first.
 
     Its search runs in parallel, so which of two equal names in one folder wins can differ from start to start.
     """
-    found = list(shelf.search(root.path, TWO_LEVELS))
+    found = list(scanner.search(root.path, TWO_LEVELS))
     own = [one for one in found if os.path.dirname(one.path) == str(root.path)]  # noqa: PTH120
     yield from own
     yield from reversed([one for one in found if one not in own])
 
 
-def _settings(path: Path, shelf: Shelf) -> dict[str, Any]:
+def _settings(path: Path, scanner: SkillScanner) -> dict[str, Any]:
     """Gemini's files may hold comments."""
     try:
         text = settings_text(path)
         if "//" not in text and "/*" not in text:
-            return shelf.json(path)
+            return scanner.json(path)
         from counsel.agents.detect import without_comments  # noqa: PLC0415 - rare
 
         found = json.loads(without_comments(text))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        shelf.problems.append(f"{path}: cannot be read ({error}): it is ignored.")
+        scanner.problems.append(f"{path}: cannot be read ({error}): it is ignored.")
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _trusted(place: Place, settings: dict[str, Any], shelf: Shelf) -> bool:
+def _trusted(workspace: Workspace, settings: dict[str, Any], scanner: SkillScanner) -> bool:
     """Whether Gemini reads the project's skills at all."""
-    asked = place.env.get("GEMINI_CLI_TRUST_WORKSPACE")
-    if place.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
+    asked = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
         return False
     if asked == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
         return True
-    moved = place.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
-    rules = _settings(Path(moved) if moved else place.gemini_dir() / "trustedFolders.json", shelf)
-    here = Path(os.path.realpath(place.project))
+    moved = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    rules = _settings(Path(moved) if moved else workspace.gemini_dir() / "trustedFolders.json", scanner)
+    here = Path(os.path.realpath(workspace.project))
     best = ""
     for path, level in rules.items():
         effective = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
@@ -134,8 +141,8 @@ def _trusted(place: Place, settings: dict[str, Any], shelf: Shelf) -> bool:
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill(root: Root, one: Found, shelf: Shelf, *, trusted: bool) -> Skill:
-    file = shelf.file(one.real)
+def _skill(root: Root, one: SkillPath, scanner: SkillScanner, *, trusted: bool) -> Skill:
+    file = scanner.file(one.real)
     read = header(file.text)
     name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
     skill = Skill(
@@ -143,8 +150,8 @@ def _skill(root: Root, one: Found, shelf: Shelf, *, trusted: bool) -> Skill:
         root.scope,
         name,
         read[1].strip() if read else "",
-        shelf.path(one.path),
-        shelf.path(one.real),
+        scanner.path(one.path),
+        scanner.path(one.real),
         f"/{name}",
         shared=root.shared,
         plugin=root.plugin,

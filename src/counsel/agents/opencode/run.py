@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from counsel.agents import acp, driver, failures, images, local_servers
-from counsel.agents.definitions import AGENTS, Place, place
+from counsel.agents.definitions import AGENTS, Workspace, workspace_of
 from counsel.agents.detect import Installed, first_set, read_json
 from counsel.agents.driver import Ask
 from counsel.agents.opencode.servers import FORMAT, folder
@@ -63,7 +63,7 @@ def command(ask: Ask) -> Command:
 
 
 def _started_servers(ask: Ask) -> list[str]:
-    held = local_servers.entries(FORMAT, ask.place)
+    held = local_servers.entries(FORMAT, ask.workspace)
     return [name for _, name, entry in held if local_servers.starts(_as_others_write_it(entry))]
 
 
@@ -142,10 +142,10 @@ class Reader(acp.Reader):
 
 def login(caller: Caller) -> tuple[bool | None, str]:
     env = caller.own_env
-    where = place(env, caller.cwd)
+    where = workspace_of(env, caller.cwd)
     if read_json(_data(where) / "auth.json"):
         return True, "its own login"
-    for home in FORMAT.homes(where):
+    for home in FORMAT.tables(where):
         held = read_json(home.target.path) if home.scope == "user" else {}
         if held.get("provider") and held.get("model"):
             return True, f"a provider in {folder(where)}"
@@ -153,12 +153,12 @@ def login(caller: Caller) -> tuple[bool | None, str]:
     return (True, name) if name else (False, "")
 
 
-def _data(where: Place) -> Path:
+def _data(where: Workspace) -> Path:
     moved = where.env.get("XDG_DATA_HOME", "")
     return (Path(moved) if moved.startswith("/") else where.home / ".local" / "share") / "opencode"
 
 
-ROOM = driver.Room(
+DRIVER = driver.AgentDriver(
     agent=AGENTS["opencode"],
     command=command,
     reader=Reader,
@@ -168,8 +168,8 @@ ROOM = driver.Room(
 
 
 def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(ROOM, call, caller, limits, model)
+    return driver.answer(DRIVER, call, caller, limits, model)
 
 
 def probe(caller: Caller) -> Installed:
-    return ROOM.probe(caller)
+    return DRIVER.probe(caller)

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.definitions import Place, Scope
+from counsel.agents.definitions import Scope, Workspace
 from counsel.agents.json_server_format import with_token
 from counsel.agents.references import REFERENCE, Syntax, Untranslatable
 from counsel.agents.server_format import (
     Entry,
-    Format,
-    Home,
     Server,
+    ServerFormat,
+    ServerTable,
     Switch,
     Unreadable,
     number,
@@ -130,15 +130,15 @@ def write(server: Server) -> dict[str, Any]:
 # ── its files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def folder(place: Place) -> Path:
-    return place.config_dir() / "opencode"
+def folder(workspace: Workspace) -> Path:
+    return workspace.config_dir() / "opencode"
 
 
-def homes(place: Place) -> list[Home]:
-    user, project = _written(folder(place)), _written(place.project)
+def tables(workspace: Workspace) -> list[ServerTable]:
+    user, project = _written(folder(workspace)), _written(workspace.project)
     return [
-        Home("opencode", "user", Target(user, "jsonc", 0o600), _KEYS),
-        Home("opencode", "project", Target(project, "jsonc", 0o644), _KEYS),
+        ServerTable("opencode", "user", Target(user, "jsonc", 0o600), _KEYS),
+        ServerTable("opencode", "project", Target(project, "jsonc", 0o644), _KEYS),
     ]
 
 
@@ -147,24 +147,28 @@ def _written(where: Path) -> Path:
     return next((where / name for name in _NAMES if there(where / name)), where / "opencode.json")
 
 
-def _others(place: Place, _reader: Reader) -> Iterator[Home]:
+def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
     """Of one scope the stronger first (layers.py); none of these is for us to write."""
-    for path in _project_files(place):
-        yield Home("opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project")
-    named = place.env.get("OPENCODE_CONFIG")
-    if named and there(place.project / named):  # a relative one names a file of the project's
-        target = Target(place.project / named, "jsonc")
+    for path in _project_files(workspace):
+        yield ServerTable(
+            "opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project"
+        )
+    named = workspace.env.get("OPENCODE_CONFIG")
+    if named and there(workspace.project / named):  # a relative one names a file of the project's
+        target = Target(workspace.project / named, "jsonc")
         scope: Scope = "managed" if named.startswith("/") else "project"
-        yield Home("opencode", scope, target, _KEYS, kept_by="whoever set OPENCODE_CONFIG")
-    own = _written(folder(place))
+        yield ServerTable("opencode", scope, target, _KEYS, kept_by="whoever set OPENCODE_CONFIG")
+    own = _written(folder(workspace))
     for name in (*_NAMES, "config.json"):
-        if there(path := folder(place) / name) and path != own:
-            yield Home("opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {own.name}")
+        if there(path := folder(workspace) / name) and path != own:
+            yield ServerTable(
+                "opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {own.name}"
+            )
 
 
-def _project_files(place: Place) -> Iterator[Path]:
-    own = {_written(place.project), _written(folder(place))}
-    folders = [place.project, *place.project.parents]
+def _project_files(workspace: Workspace) -> Iterator[Path]:
+    own = {_written(workspace.project), _written(folder(workspace))}
+    folders = [workspace.project, *workspace.project.parents]
     root = next((at for at, one in enumerate(folders) if there(one / ".git")), 0)
     for at in folders[: root + 1]:
         for path in (at / name for name in _NAMES):
@@ -172,21 +176,21 @@ def _project_files(place: Place) -> Iterator[Path]:
                 yield path
 
 
-def _switches(_place: Place, home: Home) -> list[Switch]:
+def _switches(_workspace: Workspace, table: ServerTable) -> list[Switch]:
     def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-        path = (*home.keys, name, "enabled")
+        path = (*table.keys, name, "enabled")
         if not enabled:
             return [Put(path, value=False)]
         return [Put(path, value=True)] if lookup(document.value, path) is False else []
 
-    return [Switch(home.target, edits)]
+    return [Switch(table.target, edits)]
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="opencode",
     read=read,
     write=write,
-    homes=homes,
+    tables=tables,
     syntax=SYNTAX,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff{}]+"),
     names_words="any letters but braces",

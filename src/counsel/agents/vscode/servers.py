@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import read_entry, write_entry
-from counsel.agents.server_format import Entry, Format, Home, Server
+from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Target
 
 
@@ -49,24 +49,27 @@ def _layout(server: Server) -> dict[str, Any]:
     return {**entry, "cwd": server.cwd} if server.cwd else entry
 
 
-def homes(place: Place) -> list[Home]:
-    user = Target(_profile(place) / "mcp.json", "jsonc", 0o600)
-    project = Target(place.project / ".vscode" / "mcp.json", "jsonc", 0o644)
-    return [Home("vscode", "user", user, ("servers",)), Home("vscode", "project", project, ("servers",))]
+def tables(workspace: Workspace) -> list[ServerTable]:
+    user = Target(_profile(workspace) / "mcp.json", "jsonc", 0o600)
+    project = Target(workspace.project / ".vscode" / "mcp.json", "jsonc", 0o644)
+    return [
+        ServerTable("vscode", "user", user, ("servers",)),
+        ServerTable("vscode", "project", project, ("servers",)),
+    ]
 
 
-def _profile(place: Place) -> Path:
+def _profile(workspace: Workspace) -> Path:
     """Of the default profile: named profiles and Insiders keep files of their own."""
     if sys.platform == "darwin":
-        return place.home / "Library" / "Application Support" / "Code" / "User"
-    return place.config_dir() / "Code" / "User"
+        return workspace.home / "Library" / "Application Support" / "Code" / "User"
+    return workspace.config_dir() / "Code" / "User"
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="vscode",
     read=read,
     write=write,
-    homes=homes,
+    tables=tables,
     syntax=SYNTAX,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
     names_words="any letters",

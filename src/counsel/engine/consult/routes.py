@@ -138,7 +138,7 @@ def _account(endpoint: Endpoint) -> str:
     return hashlib.sha256(f"{endpoint.base_url} {endpoint.key}".encode()).hexdigest()
 
 
-def _to_agent(driver: registry.Driver, caller: Caller) -> Route:
+def _to_agent(driver: registry.AskableAgent, caller: Caller) -> Route:
     limits = limits_of(caller.settings)
     return Route(
         driver.name, driver.agent.name, lambda call: driver.answer(call, caller, limits), lambda _: None

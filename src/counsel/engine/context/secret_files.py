@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 
-from counsel.agents.definitions import place
+from counsel.agents.definitions import workspace_of
 from counsel.caller import Caller
 from counsel.engine.context import secret_content
 from counsel.lazy_dataclass import dataclass
@@ -208,7 +208,7 @@ def _ends_with(parts: tuple[frozenset[str], ...], pattern: str) -> bool:
 
 def _logins(caller: Caller) -> tuple[Path, ...]:
     """The agents' login files where the caller's own variables have moved them."""
-    at = place(caller.env, caller.cwd)
+    at = workspace_of(caller.env, caller.cwd)
     return (
         at.claude_dir() / ".credentials.json",
         at.claude_json(),

@@ -10,14 +10,14 @@ import difflib
 from pathlib import PurePath
 
 from counsel.agents import environment, trust
-from counsel.agents.definitions import AGENTS, Place, place
+from counsel.agents.definitions import AGENTS, Workspace, workspace_of
 from counsel.agents.server_format import Server
 from counsel.caller import Caller
 from counsel.configfiles.write.safewrite import Reader
 from counsel.errors import InvalidArgument, NotFound, Refused, SelfConsultation
 from counsel.lazy_dataclass import dataclass
 from counsel.servers import starting
-from counsel.servers.listing import Found, listing
+from counsel.servers.listing import ListedServer, listing
 from counsel.settings import Settings
 
 MOST_SERVERS = 16  # in one call
@@ -28,7 +28,7 @@ _SCOPES = ("local", "user")  # the strongest first
 class Shared:
     """A server that a model may use, as one agent defines it."""
 
-    found: Found
+    found: ListedServer
     others: tuple[str, ...] = ()  # agents whose server of this name is another one
 
     @property
@@ -36,9 +36,9 @@ class Shared:
         return self.found.server.name
 
 
-def where(caller: Caller, model: str) -> Place:
+def where(caller: Caller, model: str) -> Workspace:
     """The caller's place. A counsel that a server starts in its turn finds out who asked whom."""
-    seen = place(caller.env, caller.cwd)
+    seen = workspace_of(caller.env, caller.cwd)
     return seen.replaced(env=environment.of(caller, model))
 
 
@@ -49,7 +49,7 @@ def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:
         raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(wanted)}.")
     for name in wanted:
         _check_allowed(name, caller.settings)
-    here = place(caller.env, caller.cwd)
+    here = workspace_of(caller.env, caller.cwd)
     rows = tuple(
         row for row in listing(here, Reader()).servers if not trust.moved_inside(row.agent, here)
     )  # what a relative variable finds in the folder is not the user's own file
@@ -71,7 +71,7 @@ def _check_allowed(name: str, settings: Settings) -> None:
     )
 
 
-def _chosen(name: str, rows: tuple[Found, ...], caller: Caller) -> Shared:
+def _chosen(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> Shared:
     """The caller's agent's own definition, else the first agent's that has one."""
     usable = [row for row in rows if row.server.name == name and row.scope in _SCOPES and row.server.enabled]
     if not usable:
@@ -88,8 +88,8 @@ def _chosen(name: str, rows: tuple[Found, ...], caller: Caller) -> Shared:
     return Shared(best, _others(best, usable))
 
 
-def _others(best: Found, usable: list[Found]) -> tuple[str, ...]:
-    strongest: dict[str, Found] = {}
+def _others(best: ListedServer, usable: list[ListedServer]) -> tuple[str, ...]:
+    strongest: dict[str, ListedServer] = {}
     for row in usable:
         strongest.setdefault(row.agent, row)
     meant = best.server.means()
@@ -102,7 +102,7 @@ def is_counsel(server: Server) -> bool:
     return server.transport == "stdio" and "counsel" in words and "stdio" in words
 
 
-def _missing(name: str, rows: tuple[Found, ...]) -> Refused:
+def _missing(name: str, rows: tuple[ListedServer, ...]) -> Refused:
     same = [row for row in rows if row.server.name == name]
     if any(row.scope == "project" for row in same) and not any(row.scope in _SCOPES for row in same):
         return InvalidArgument(

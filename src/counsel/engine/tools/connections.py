@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from counsel.agents.definitions import Place
+from counsel.agents.definitions import Workspace
 from counsel.engine.tools.choose import Shared
 from counsel.errors import UpstreamError
 from counsel.lazy_dataclass import dataclass
@@ -43,9 +43,9 @@ class Said:
 class Link:
     """One server. A task of its own holds the connection: anyio wants to be left by the task that entered."""
 
-    def __init__(self, shared: Shared, place: Place) -> None:
+    def __init__(self, shared: Shared, workspace: Workspace) -> None:
         self.shared = shared
-        self._start = starting.start(shared.found, place)
+        self._start = starting.start(shared.found, workspace)
         self.server, self.unset = self._start.server, self._start.unset
         self.tools: list[Tool] = []
         self._client: Client | None = None
@@ -123,9 +123,9 @@ class Link:
 
 
 @contextlib.asynccontextmanager
-async def links(servers: Sequence[Shared], place: Place) -> AsyncIterator[list[Link]]:
+async def links(servers: Sequence[Shared], workspace: Workspace) -> AsyncIterator[list[Link]]:
     """All of them, connected; or `UpstreamError` about the first that cannot be. No process is left behind."""
-    opened = [Link(shared, place) for shared in servers]
+    opened = [Link(shared, workspace) for shared in servers]
     try:
         await asyncio.gather(*(link.opened() for link in opened))
         yield opened

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.agents.definitions import WITH_SERVERS, place
+from counsel.agents.definitions import WITH_SERVERS, workspace_of
 from counsel.errors import InvalidArgument
 from counsel.front.json_messages import quoted
 from counsel.http.api import routes as api
@@ -80,7 +80,7 @@ def _servers(given: Mapping[str, Any], settings: Settings) -> Servers:
     if project is not None and (not isinstance(project, str) or not Path(project).is_dir()):
         raise InvalidArgument("project must be a folder on this machine.")
     folder = Path(project).absolute() if project else Path.cwd()
-    return Servers(place(settings.env, folder), settings.home)
+    return Servers(workspace_of(settings.env, folder), settings.home)
 
 
 def _only(given: Mapping[str, Any], *allowed: str) -> None:
@@ -255,7 +255,7 @@ async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
     rows, skipped = await asyncio.to_thread(chosen, servers, name, agents, scope, trust_folder=trusted)
-    results = [*await check(rows, servers.place, timeout, trust_folder=trusted), *skipped]
+    results = [*await check(rows, servers.workspace, timeout, trust_folder=trusted), *skipped]
     return {"checks": [result.as_dict() for result in results]}
 
 
