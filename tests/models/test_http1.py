@@ -177,6 +177,7 @@ class _Nowhere(asyncio.Transport):
 @pytest.mark.parametrize(
     "answer",
     [
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 2500 + CHUNKED,
         b"SSH-2.0-OpenSSH\r\n\r\n",
         b"HTTP/2 200\r\n\r\n",
         b"HTTP/1.1 2000 OK\r\n\r\n",

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
 MOST_HEAD = 64 * 1024  # bytes of a response's status line and headers
+MOST_INTERIM = 16  # responses with a status of 100 to 199 before the final one
 MOST_UNREAD = 128 * 1024  # bytes of a body that wait for their reader; beyond it the socket is not read
 KEEP = 15.0  # seconds that a connection is kept for the next request
 MOST_KEPT = 100  # connections to one server that wait for the next request
@@ -204,6 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         )  # of the class: a connection that named its own method would hold itself
         self._left = 0  # bytes of the chunk or of the body, or one of the two marks
         self._keeps = True
+        self._interim = 0
         self._is_paused = False
         self.expires = 0.0
 
@@ -213,6 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None  # noqa: S101 - it is connected
         response = self._response = Response(self)
         self._parse = Connection._head
+        self._interim = 0
         if body is None:
             self._transport.write(head)
         elif len(body) <= _JOINED:
@@ -281,9 +284,12 @@ class Connection(asyncio.BufferedProtocol):
         status = _STATUS.match(lines[0])
         if not status:
             raise NotHttp("a status line that is none")
-        if status[2][0:1] == b"1":  # only a note: the answer follows
+        if status[2][0:1] == b"1":  # an interim response: the final one follows
             if status[2] == b"101":
                 raise NotHttp("a change of protocol that nobody asked for")
+            self._interim += 1
+            if self._interim > MOST_INTERIM:
+                raise NotHttp(f"more than {MOST_INTERIM} interim responses")
             if self._buffer:
                 self._head()
             return
