@@ -284,14 +284,8 @@ class Connection(asyncio.BufferedProtocol):
         status = _STATUS.match(lines[0])
         if not status:
             raise NotHttp("a status line that is none")
-        if status[2][0:1] == b"1":  # an interim response: the final one follows
-            if status[2] == b"101":
-                raise NotHttp("a change of protocol that nobody asked for")
-            self._interim += 1
-            if self._interim > MOST_INTERIM:
-                raise NotHttp(f"more than {MOST_INTERIM} interim responses")
-            if self._buffer:
-                self._head()
+        if status[2][0:1] == b"1":
+            self._interim_response(status[2])
             return
         assert self._response is not None  # noqa: S101 - `data_received` looked
         headers = self._response.headers = _headers(lines[1:])
@@ -303,6 +297,16 @@ class Connection(asyncio.BufferedProtocol):
             self._response.wake()
             if self._buffer:
                 self._parse(self)
+
+    def _interim_response(self, status: bytes) -> None:
+        """100 Continue and the like: the final response follows."""
+        if status == b"101":
+            raise NotHttp("a change of protocol that nobody asked for")
+        self._interim += 1
+        if self._interim > MOST_INTERIM:
+            raise NotHttp(f"more than {MOST_INTERIM} interim responses")
+        if self._buffer:
+            self._head()
 
     def _begin_body(self, headers: dict[str, str], status: int) -> None:
         coding, length = headers.get("transfer-encoding", "").strip().lower(), headers.get("content-length")
