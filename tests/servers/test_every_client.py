@@ -115,7 +115,7 @@ import re
 
 from counsel.agents import references
 from counsel.agents.json_server_format import read_entry, write_entry
-from counsel.agents.server_format import Format, Home
+from counsel.agents.server_format import ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Target
 
 
@@ -125,11 +125,11 @@ def layout(server):
     return {"type": server.transport, "url": server.url, "headers": dict(server.headers)}
 
 
-FORMAT = Format(
+FORMAT = ServerFormat(
     agent="fictional",
     read=lambda name, entry: read_entry(name, entry, references.CLAUDE, {}),
     write=lambda server: write_entry(server, references.CLAUDE, {}, layout),
-    homes=lambda place: [Home("fictional", "user", Target(place.home / ".fictional" / "mcp.json", "jsonc"), ("tools",))],
+    tables=lambda workspace: [ServerTable("fictional", "user", Target(workspace.home / ".fictional" / "mcp.json", "jsonc"), ("tools",))],
     syntax=references.CLAUDE,
     names=re.compile(".+"),
     names_words="any letters",

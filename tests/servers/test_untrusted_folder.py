@@ -222,7 +222,7 @@ def test_a_file_above_the_trusted_folder_is_not_trusted_with_it(world: World, ca
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("place", ["claude project", "gemini project", "codex project", "cursor project"])
+@pytest.mark.parametrize("workspace", ["claude project", "gemini project", "codex project", "cursor project"])
 def test_the_users_own_server_is_meant_before_the_folders(world: World, canary: Path, workspace: str) -> None:
     agent = workspace.split(maxsplit=1)[0]
     world.counsel("add", "x", "-a", agent, "--", sys.executable, str(QUICK))
