@@ -1,4 +1,4 @@
-"""`counsel doctor`: what is set up, what is wrong, what to do."""
+"""`counsel doctor`: what is set up, what is wrong, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,50 +10,49 @@ import click
 
 from counsel import caller
 from counsel.caller import Caller
-from counsel.cli import doctor_checks as doctor_
-from counsel.cli import json_option, output
+from counsel.cli import doctor_checks, json_option, output
 from counsel.cli.doctor_checks import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "problem": "red"}
 
 
 @click.command()
-@click.option("--online", is_flag=True, help="Also reach the providers and see whether they take the keys.")
+@click.option("--online", is_flag=True, help="Also connect to the providers and test the keys.")
 @click.option(
-    "--repair", is_flag=True, help="Mend the database, its backups and the files' modes; deletes nothing."
+    "--repair", is_flag=True, help="Repair the database, its backups and file modes; deletes nothing."
 )
-@click.option("--yes", is_flag=True, help="With --repair: replace a damaged database without asking.")
+@click.option("--yes", is_flag=True, help="With --repair: replace a damaged database without confirmation.")
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json: bool) -> None:
-    """Check keys, providers, files and versions. Shows no key, and changes nothing unless it is told to.
+    """Check keys, providers, files and versions. Never shows a key; changes nothing without --repair.
 
-    Exits with 1 when there is a problem; warnings are none.
+    Exits with 1 if there is a problem; warnings do not affect the exit code.
     """
     who = caller.here("cli")
     findings = _repaired(who, yes=yes, as_json=as_json) if repair else []
-    findings += doctor_.examine(who, online=online)
+    findings += doctor_checks.examine(who, online=online)
     if as_json:
         output.document(document(findings))
     else:
         _print(findings)
-    if doctor_.worst(findings) == "problem":
+    if doctor_checks.worst(findings) == "problem":
         ctx.exit(1)
 
 
 def _repaired(who: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
     from counsel.cli.doctor_repair import repair
 
-    def ask(words: str) -> bool:
-        return yes or (not as_json and sys.stdin.isatty() and click.confirm(words, err=True))
+    def confirm(question: str) -> bool:
+        return yes or (not as_json and sys.stdin.isatty() and click.confirm(question, err=True))
 
-    return repair(who, ask)
+    return repair(who, confirm)
 
 
 def document(findings: list[Finding]) -> dict[str, object]:
     counts = Counter[str](finding.level for finding in findings)
     return {
-        "level": doctor_.worst(findings),
+        "level": doctor_checks.worst(findings),
         "counts": {level: counts[level] for level in _COLOURS},
         "findings": [finding.as_dict() for finding in findings],
     }

@@ -1,7 +1,7 @@
-"""What is set up, what is wrong, and what to do about it. Looks only: nothing is changed, no key is shown.
+"""What is set up, what is wrong, and how to fix it. Reads only: changes nothing and shows no key.
 
-A check is a function in `CHECKS`: it takes the caller and yields findings. A check that breaks becomes a finding
-itself, so one bad thing never hides the others.
+A check is a function in `CHECKS`: it takes the caller and yields findings. A check that fails becomes a finding
+itself, so that one failure never hides the others.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OLDEST_PYTHON = (3, 11)
 DATABASE = "counsel.db"
 DATABASE_SECONDS = 10.0
 ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
-# Where a key is proved when the list of models is open to everybody.
+# Where a key is tested, if the list of models needs none.
 KEY_PATHS = {"openrouter": "/key"}
 
 
@@ -62,8 +62,8 @@ class Finding:
 def examine(caller: Caller, *, online: bool = False) -> list[Finding]:
     """Every finding, in the order of the checks."""
     logs.protect(caller.settings)
-    found = [finding for name, check in CHECKS.items() for finding in _careful(name, check, caller)]
-    return found + (asyncio.run(reach(caller)) if online else [])
+    findings = [finding for name, check in CHECKS.items() for finding in _run(name, check, caller)]
+    return findings + (asyncio.run(reach(caller)) if online else [])
 
 
 def worst(findings: list[Finding]) -> Level:
@@ -71,12 +71,12 @@ def worst(findings: list[Finding]) -> Level:
     return "problem" if "problem" in levels else "warn" if "warn" in levels else "ok"
 
 
-def _careful(name: str, check: Callable[[Caller], Iterator[Finding]], caller: Caller) -> Iterator[Finding]:
+def _run(name: str, check: Callable[[Caller], Iterator[Finding]], caller: Caller) -> Iterator[Finding]:
     try:
         yield from check(caller)
     except Exception as error:  # noqa: BLE001 — see the module's first lines
-        words = logs.redact(f"the check failed: {type(error).__name__}: {error}")
-        yield Finding(name, "problem", words, "Please report this.")
+        what = logs.redact(f"the check failed: {type(error).__name__}: {error}")
+        yield Finding(name, "problem", what, "Please report this.")
 
 
 # ── the program and its folder ───────────────────────────────────────────────────────────────────────
@@ -91,13 +91,13 @@ def versions(_caller: Caller) -> Iterator[Finding]:
     )
     if sys.version_info < OLDEST_PYTHON:
         yield Finding("versions", "problem", f"Python {python} is too old", "Install Python 3.11 or newer.")
-    known, missing = [], []
+    installed, missing = [], []
     for name in DEPENDENCIES:
         try:
-            known.append(f"{name} {metadata.version(name)}")
+            installed.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             missing.append(name)
-    yield Finding("versions", "ok", ", ".join(known))
+    yield Finding("versions", "ok", ", ".join(installed))
     if missing:
         yield Finding("versions", "problem", f"missing: {', '.join(missing)}", "Install counsel again.")
 
@@ -110,7 +110,7 @@ def settings(caller: Caller) -> Iterator[Finding]:
             value = "set" if row.metadata["secret"] else _value(getattr(loaded, row.name))
             yield Finding("settings", "ok", f"{row.name} = {value} ({source})")
     for problem in loaded.problems:
-        yield Finding("settings", "problem", problem, "Mend it; docs/settings.md lists what can be set.")
+        yield Finding("settings", "problem", problem, "Correct it; docs/settings.md lists the settings.")
 
 
 def _value(value: object) -> str:
@@ -121,29 +121,29 @@ def _value(value: object) -> str:
 def home(caller: Caller) -> Iterator[Finding]:
     folder = caller.settings.home
     if not exists(folder):
-        parent = next(above for above in folder.parents if exists(above))
+        parent = next(parent for parent in folder.parents if exists(parent))
         if os.access(parent, os.W_OK):
-            yield Finding("home", "ok", f"{folder} (made at first use)")
+            yield Finding("home", "ok", f"{folder} (created at first use)")
         else:
             yield Finding(
                 "home",
                 "problem",
-                f"{folder} cannot be made",
-                "Set COUNSEL_HOME to a folder that can be written.",
+                f"{folder} cannot be created",
+                "Set COUNSEL_HOME to a writable folder.",
             )
         return
     if not isdir(folder):
-        yield Finding("home", "problem", f"{folder} is not a folder", "Move it away, or set COUNSEL_HOME.")
+        yield Finding("home", "problem", f"{folder} is not a folder", "Move it, or set COUNSEL_HOME.")
     elif not os.access(folder, os.W_OK | os.X_OK):
-        todo = "Nothing is kept: no conversations, no jobs, no logs. Set COUNSEL_HOME to a folder that can be written."
-        yield Finding("home", "problem", f"{folder} cannot be written", todo)
+        todo = "No conversations, jobs or logs are kept. Set COUNSEL_HOME to a writable folder."
+        yield Finding("home", "problem", f"{folder} is not writable", todo)
     else:
         yield Finding("home", "ok", str(folder))
     yield from _modes(folder)
 
 
 def _modes(folder: Path) -> Iterator[Finding]:
-    """Behind a private folder nobody sees how open its files are; behind an open one each counts."""
+    """In a private folder the modes of files do not matter; in an open one each does."""
     entries = list(home_entries(folder))
     foreign = next((path for path, about in entries if about.st_uid != os.geteuid()), None)
     if foreign:
@@ -154,11 +154,13 @@ def _modes(folder: Path) -> Iterator[Finding]:
         return
     for path, mode in loose[:20]:
         todo = f"chmod {'700' if stat.S_ISDIR(mode) else '600'} '{path}'"
-        yield Finding("home", "problem", f"{path} is open to others (mode {stat.S_IMODE(mode):o})", todo)
+        yield Finding(
+            "home", "problem", f"{path} is accessible to other users (mode {stat.S_IMODE(mode):o})", todo
+        )
 
 
 def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The folder, then all inside; what a running daemon takes away meanwhile is left out."""
+    """The folder, then everything in it, without what a running daemon deletes meanwhile."""
     for path in (folder, *sorted(folder.rglob("*"))):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISLNK((about := path.lstat()).st_mode):
@@ -166,37 +168,41 @@ def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def database(caller: Caller) -> Iterator[Finding]:
-    from counsel.cli.doctor_repair import journal_facts  # noqa: PLC0415 — which uses this module
+    from counsel.cli.doctor_repair import size_and_copies  # noqa: PLC0415 — which uses this module
 
     path = caller.settings.home / DATABASE
     if not exists(path):
-        yield Finding("database", "ok", "none yet (made at the first question)")
+        yield Finding("database", "ok", "none yet (created with the first question)")
         if copies := backups.listed(path):
             todo = "`counsel doctor --repair` restores it."
-            yield Finding("database", "warn", f"there is a backup, though: {copies[0]}", todo)
+            yield Finding(
+                "database", "warn", f"the database is missing, but there is a backup: {copies[0]}", todo
+            )
     else:
-        yield _soundness(path)
-    yield from journal_facts(path, caller.settings.max_database_bytes)
+        yield _integrity(path)
+    yield from size_and_copies(path, caller.settings.max_database_bytes)
 
 
-def _soundness(path: Path) -> Finding:
-    todo = "`counsel doctor --repair` moves it aside and makes a new one from what can be read and the newest backup."
+def _integrity(path: Path) -> Finding:
+    todo = "`counsel doctor --repair` moves it aside and builds a new one from its readable rows and the newest backup."
     try:
         with _connected(path) as connection:
             version = schema.climbed(connection, path)
             damage = recovery.tables(connection, version) if files.size(path) else "it is empty"
-            sound = connection.execute("PRAGMA quick_check(5)").fetchall()
+            quick_check = connection.execute("PRAGMA quick_check(5)").fetchall()
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
-            return Finding("database", "warn", f"{path} was not checked within {DATABASE_SECONDS:.0f} s")
+            return Finding(
+                "database", "warn", f"{path}: the check did not finish within {DATABASE_SECONDS:.0f} s"
+            )
         return Finding("database", "problem", f"{path}: {error}", "Check the disk and the file's mode.")
     except sqlite3.DatabaseError as error:
         return Finding("database", "problem", f"{path} is damaged: {error}", todo)
     except CounselError as error:
         return Finding("database", "problem", error.message, error.hint or "")
-    if damage or sound != [("ok",)]:
-        return Finding("database", "problem", f"{path} is damaged: {damage or sound[0][0]}", todo)
-    return Finding("database", "ok", f"{path} is sound: schema {version}")
+    if damage or quick_check != [("ok",)]:
+        return Finding("database", "problem", f"{path} is damaged: {damage or quick_check[0][0]}", todo)
+    return Finding("database", "ok", f"{path} is intact: schema {version}")
 
 
 @contextlib.contextmanager
@@ -209,25 +215,25 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _socket(folder: Path) -> Path:
-    """Asking `place` makes the run folder where there is none: then there is no daemon either."""
-    made = exists(folder / "run") or (exists(folder) and not os.access(folder, os.W_OK))
-    return Path(run_paths.socket(str(folder))) if made else folder / "run" / "daemon.sock"
+    """`run_paths` creates the run folder if it is missing: in that case no daemon runs either."""
+    has_run_folder = exists(folder / "run") or (exists(folder) and not os.access(folder, os.W_OK))
+    return Path(run_paths.socket(str(folder))) if has_run_folder else folder / "run" / "daemon.sock"
 
 
 def daemon(caller: Caller) -> Iterator[Finding]:
-    """A socket that answers is a daemon; one that refuses is what a killed one left behind, and harmless."""
+    """A socket that accepts belongs to a daemon; one that refuses was left behind by a killed daemon and is harmless."""
     path = _socket(caller.settings.home)
     if not exists(path):
-        yield Finding("daemon", "ok", "not running (it starts with the first agent window)")
+        yield Finding("daemon", "ok", "not running (it starts on demand)")
         return
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2.0)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
-            yield Finding("daemon", "ok", "not running (the last one was ended from outside)")
+            yield Finding("daemon", "ok", "not running (the last one was killed)")
         except OSError as error:
-            todo = "`counsel daemon stop` ends it; the next window starts another."
+            todo = "`counsel daemon stop` stops it; the next client starts another."
             yield Finding("daemon", "problem", f"{path} does not answer: {error.strerror or error}", todo)
         else:
             yield Finding("daemon", "ok", f"running ({path})")
@@ -237,7 +243,7 @@ def daemon_runs(caller: Caller) -> bool:
     return any(finding.what.startswith("running (") for finding in daemon(caller))
 
 
-# ── who can be asked ─────────────────────────────────────────────────────────────────────────────────
+# ── models and agents ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _catalog(caller: Caller) -> Catalog:
@@ -246,26 +252,28 @@ def _catalog(caller: Caller) -> Catalog:
     return Catalog.load(caller.settings)
 
 
-def catalog(caller: Caller) -> Iterator[Finding]:
-    found = _catalog(caller)
-    models = found.models()
-    available = sum(row.available for row in models)
-    yield Finding("models", "ok", f"{len(models)} known, {available} can be asked now")
-    for problem in found.problems:
-        todo = f"Correct it in {caller.settings.home / 'config.toml'} or the environment; the rest works."
+def models(caller: Caller) -> Iterator[Finding]:
+    catalog = _catalog(caller)
+    rows = catalog.models()
+    available = sum(row.available for row in rows)
+    yield Finding("models", "ok", f"{len(rows)} known, {available} available now")
+    for problem in catalog.problems:
+        todo = (
+            f"Correct it in {caller.settings.home / 'config.toml'} or the environment; everything else works."
+        )
         yield Finding("models", "problem", logs.redact(problem), todo)
-    yield from _order(found, caller)
+    yield from _order(catalog, caller)
 
 
-def _order(found: Catalog, caller: Caller) -> Iterator[Finding]:
-    """Entries of the user's order for `auto` that mean nobody."""
+def _order(catalog: Catalog, caller: Caller) -> Iterator[Finding]:
+    """Entries of the user's order for `auto` that match no model."""
     from counsel.models import auto  # noqa: PLC0415 — see above
 
     order = caller.settings.auto_order
-    for entry in auto.explain(found, auto.Needs(), order) if order else ():
+    for entry in auto.explain(catalog, auto.Needs(), order) if order else ():
         if entry.model is None:
             where = caller.settings.source("auto_order")
-            todo = "`counsel models` lists the names; auto passes it over."
+            todo = "`counsel models` lists the names; auto skips this entry."
             yield Finding("models", "warn", f"auto_order has {entry.name}: {entry.reason} ({where})", todo)
 
 
@@ -273,7 +281,7 @@ def providers(caller: Caller) -> Iterator[Finding]:
     rows = _catalog(caller).providers()
     yield from map(_provider, rows)
     if not any(row.available and row.provider.key_required for row in rows):
-        todo = "Set one of the variables above, e.g. OPENAI_API_KEY; `counsel demo` works without."
+        todo = "Set one of the variables above, for example OPENAI_API_KEY; `counsel demo` needs none."
         yield Finding("providers", "warn", "no provider has a key", todo)
 
 
@@ -288,10 +296,15 @@ def _provider(row: ProviderRow) -> Finding:
     )
     if not row.key_well_formed:
         todo = (
-            f"Compare it with the one at {row.provider.key_url}." if row.provider.key_url else "Compare it."
+            f"Compare it with the key at {row.provider.key_url}."
+            if row.provider.key_url
+            else "Check the key."
         )
         return Finding(
-            "providers", "warn", f"{label}: {row.key_source} does not look like one of its keys{where}", todo
+            "providers",
+            "warn",
+            f"{label}: {row.key_source} does not look like a key of this provider{where}",
+            todo,
         )
     key = f"key from {row.key_source}" if row.key_source else "no key needed"
     return Finding("providers", "ok", f"{label}: {key}{where}")
@@ -299,40 +312,44 @@ def _provider(row: ProviderRow) -> Finding:
 
 def agents(caller: Caller) -> Iterator[Finding]:
     for driver in registry.askable_agents().values():
-        label, found = driver.agent.label, driver.probe(caller)
-        if found.path is None:
-            yield Finding("agents", "ok", f"{label}: no `{driver.agent.command}` on the PATH", found.reason)
-        elif found.logged_in is False:
-            yield Finding("agents", "warn", f"{label}: {_program(found)}", found.reason)
+        label, program = driver.agent.label, driver.probe(caller)
+        if program.path is None:
+            yield Finding(
+                "agents", "ok", f"{label}: `{driver.agent.command}` is not on the PATH", program.reason
+            )
+        elif program.logged_in is False:
+            yield Finding("agents", "warn", f"{label}: {_program(program)}", program.reason)
         else:
-            yield Finding("agents", "ok", f"{label}: {_program(found)} ({found.reason})")
+            yield Finding("agents", "ok", f"{label}: {_program(program)} ({program.reason})")
 
 
 def registered(caller: Caller) -> Iterator[Finding]:
-    """counsel in the agents' own files, and what of those cannot be read."""
+    """counsel's entries in the agents' files, and files that cannot be read."""
     from counsel.agents.self_entry import is_ours  # noqa: PLC0415
     from counsel.servers import Servers  # noqa: PLC0415 — the other checks work without it
     from counsel.servers.listing import problem_words  # noqa: PLC0415
 
     seen = Servers.here(caller.cwd, caller.env).listing()
-    ours = [found for found in seen.servers if is_ours(found.server) and found.shadowed_by is None]
-    labels = dict.fromkeys(AGENTS[found.agent].label for found in ours)
+    ours = [entry for entry in seen.servers if is_ours(entry.server) and entry.shadowed_by is None]
+    labels = dict.fromkeys(AGENTS[entry.agent].label for entry in ours)
     if labels:
         yield Finding("setup", "ok", f"counsel is registered with {', '.join(labels)}")
     else:
-        yield Finding("setup", "ok", "counsel is registered with no agent", "`counsel setup` registers it.")
-    for found in ours:
-        program = Path(found.server.command)
+        yield Finding(
+            "setup", "ok", "counsel is not registered with any agent", "`counsel setup` registers it."
+        )
+    for entry in ours:
+        program = Path(entry.server.command)
         if program.is_absolute() and not exists(program):
-            what = f"{AGENTS[found.agent].label} cannot start counsel: {program} is not there"
-            yield Finding("setup", "problem", what, "`counsel setup` renews the entry.")
+            what = f"{AGENTS[entry.agent].label} cannot start counsel: {program} does not exist"
+            yield Finding("setup", "problem", what, "`counsel setup` updates the entry.")
     for problem in seen.problems:
-        todo = "Correct it by hand; its agent may refuse to start with it."
+        todo = "Correct it by hand; the agent may refuse to start otherwise."
         yield Finding("setup", "warn", logs.redact(problem_words(problem)), todo)
 
 
-def _program(found: Installed) -> str:
-    return f"{found.path} {found.version or ''}".strip()
+def _program(program: Installed) -> str:
+    return f"{program.path} {program.version or ''}".strip()
 
 
 CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
@@ -341,7 +358,7 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
     "home": home,
     "database": database,
     "daemon": daemon,
-    "models": catalog,
+    "models": models,
     "providers": providers,
     "agents": agents,
     "setup": registered,
@@ -352,13 +369,13 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
 
 
 async def reach(caller: Caller) -> list[Finding]:
-    """Ask every provider that is set up for its models, all at once: is it there, does it take the key?"""
+    """Request the models of every provider that is set up, concurrently: can it be reached, does it accept the key?"""
     from counsel.models.transport import Transport  # noqa: PLC0415 — aiohttp is for --online only
 
-    found = _catalog(caller)
-    ready = [found.endpoint(row.provider.name) for row in found.providers() if row.available]
+    catalog = _catalog(caller)
+    ready = [catalog.endpoint(row.provider.name) for row in catalog.providers() if row.available]
     if not ready:
-        return [Finding("online", "ok", "nobody to reach: no provider is set up")]
+        return [Finding("online", "ok", "no provider is set up")]
     transport = Transport()
     try:
         return list(await asyncio.gather(*(_reach(transport, endpoint) for endpoint in ready)))
@@ -378,13 +395,16 @@ async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
         return Finding("online", "problem", f"{provider.label}: the key is not accepted", todo)
     except RateLimited:
         return Finding(
-            "online", "warn", f"{provider.label}: reached, and it limits this key now", "Wait a while."
+            "online",
+            "warn",
+            f"{provider.label}: reached, but this key is rate-limited at the moment",
+            "Try again later.",
         )
     except CounselError as error:
         todo = error.hint or "Check the network and the provider's address."
         return Finding("online", "problem", f"{provider.label}: {logs.redact(error.message)}", todo)
-    taken = ", key accepted" if endpoint.key else ""
-    return Finding("online", "ok", f"{provider.label}: reached in {time.monotonic() - began:.1f} s{taken}")
+    accepted = ", key accepted" if endpoint.key else ""
+    return Finding("online", "ok", f"{provider.label}: reached in {time.monotonic() - began:.1f} s{accepted}")
 
 
 def _path(endpoint: Endpoint) -> str:

@@ -1,6 +1,6 @@
-"""`counsel doctor --repair`: what can be mended in COUNSEL_HOME without losing anything, step by step, and said.
+"""`counsel doctor --repair`: fixes what it can in COUNSEL_HOME, step by step, and reports each step.
 
-Nothing is deleted: a damaged database is moved aside. What replaces or restores a database is asked for first.
+Nothing is deleted: a damaged database is moved aside. Replacing or restoring a database needs confirmation.
 """
 
 from __future__ import annotations
@@ -21,34 +21,36 @@ from counsel.engine.store.sqlite.connections import connect
 from counsel.errors import CounselError
 from counsel.reach import isdir
 
-Ask = Callable[[str], bool]  # whether the user wants what the words say
-_WASTE = 0.1  # of the file's pages that are free, above which it is rewritten
+Confirm = Callable[[str], bool]  # asks the user a question
+_MAX_FREE_PAGES = 0.1  # of all pages; a file with more is rewritten
 
 
-def repair(caller: Caller, ask: Ask) -> list[Finding]:
-    """What was done, and what was not and why."""
+def repair(caller: Caller, confirm: Confirm) -> list[Finding]:
+    """What was done, and what was not done and why."""
     home = caller.settings.home
     if not isdir(home):
-        return [Finding("repair", "ok", f"{home} is not there: nothing to mend")]
+        return [Finding("repair", "ok", f"{home} does not exist: nothing to repair")]
     if daemon_runs(caller):
-        todo = "`counsel daemon stop`, then again. A running daemon mends its database itself."
+        todo = "Run `counsel daemon stop`, then try again. A running daemon repairs its database itself."
         return [Finding("repair", "problem", "a daemon is running: nothing was done", todo)]
     try:
-        return list(_steps(home, ask))
+        return list(_steps(home, confirm))
     except (OSError, sqlite3.Error, CounselError) as error:
-        words = error.message if isinstance(error, CounselError) else opening.reason(error)
-        return [Finding("repair", "problem", f"it failed: {words}", "Check the disk, then try again.")]
+        reason = error.message if isinstance(error, CounselError) else opening.reason(error)
+        return [
+            Finding("repair", "problem", f"the repair failed: {reason}", "Check the disk, then try again.")
+        ]
 
 
-def _steps(home: Path, ask: Ask) -> Iterator[Finding]:
+def _steps(home: Path, confirm: Confirm) -> Iterator[Finding]:
     yield from _modes(home)
     if not (secret := Secret(home)).kept:
         yield Finding("repair", "problem", f"{home / 'secret'} cannot be written", "Free some disk space.")
     del secret
     path = home / DATABASE
-    mended = list(_database(path, ask))
-    yield from mended
-    if files.identity(path) is not None and all(finding.level == "ok" for finding in mended):
+    findings = list(_database(path, confirm))
+    yield from findings
+    if files.identity(path) is not None and all(finding.level == "ok" for finding in findings):
         yield from _compact(path)
         yield from _backup(path)
 
@@ -58,50 +60,50 @@ def _modes(home: Path) -> Iterator[Finding]:
         wanted = 0o700 if stat.S_ISDIR(about.st_mode) else 0o600
         if about.st_uid == os.geteuid() and stat.S_IMODE(about.st_mode) & 0o077:
             path.chmod(stat.S_IMODE(about.st_mode) & wanted)
-            yield Finding("repair", "ok", f"{path} is its owner's alone now")
+            yield Finding("repair", "ok", f"{path} is now private to its owner")
 
 
-def _database(path: Path, ask: Ask) -> Iterator[Finding]:
+def _database(path: Path, confirm: Confirm) -> Iterator[Finding]:
     if files.identity(path) is None:
         newest = backups.newest_sound(path)
         if newest is None:
             yield Finding("repair", "ok", "there is no database yet")
-        elif not ask(f"{path} is missing. Restore the backup {newest.name}?"):
+        elif not confirm(f"{path} is missing. Restore the backup {newest.name}?"):
             yield Finding("repair", "warn", f"{path} is missing", f"`--yes` restores {newest.name}.")
         else:
             yield _replaced(path, "it was missing")
         return
     with closing(files.Opened(path)) as opened:
-        words = recovery.examine(opened, thorough=True)
-    if words is None:
-        yield Finding("repair", "ok", f"{path} is sound")
-    elif ask(f"{path} is damaged ({words}). Move it aside and make a new one from what can be read?"):
-        yield _replaced(path, words)
+        damage = recovery.examine(opened, thorough=True)
+    if damage is None:
+        yield Finding("repair", "ok", f"{path} is intact")
+    elif confirm(f"{path} is damaged ({damage}). Move it aside and build a new one from its readable rows?"):
+        yield _replaced(path, damage)
     else:
-        todo = "`--yes` moves it aside and makes a new one from what can be read and the newest backup."
-        yield Finding("repair", "problem", f"{path} is damaged: {words}", todo)
+        todo = "`--yes` moves it aside and builds a new one from its readable rows and the newest backup."
+        yield Finding("repair", "problem", f"{path} is damaged: {damage}", todo)
 
 
 def _replaced(path: Path, why: str) -> Finding:
     with closing(opening.on_disk(path, why=why)) as place:
-        return Finding("repair", "ok", place.problem or f"another process has replaced {path} meanwhile")
+        return Finding("repair", "ok", place.problem or f"another process has already replaced {path}")
 
 
 def _compact(path: Path) -> Iterator[Finding]:
-    """Free pages and the write-ahead log go back to the disk."""
+    """Return free pages and the write-ahead log to the file system."""
     before = files.size(path) + files.size(files.beside(path)[0])
     with closing(opening.on_disk(path)) as place, closing(connect(place.target)) as db:
         pages, free, mode = (
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "auto_vacuum")
         )
-        if mode != 2 or free > pages * _WASTE:  # 2: incremental
+        if mode != 2 or free > pages * _MAX_FREE_PAGES:  # 2: incremental
             db.execute("PRAGMA auto_vacuum=INCREMENTAL")
             db.execute("VACUUM")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     saved = before - files.size(path) - files.size(files.beside(path)[0])
     if saved > 0:
-        yield Finding("repair", "ok", f"{saved:,} bytes were given back to the disk")
+        yield Finding("repair", "ok", f"freed {saved:,} bytes on disk")
 
 
 def _backup(path: Path) -> Iterator[Finding]:
@@ -109,8 +111,8 @@ def _backup(path: Path) -> Iterator[Finding]:
         yield Finding("repair", "ok", f"backed up to {made}")
 
 
-def journal_facts(path: Path, limit: int) -> Iterator[Finding]:
-    """For `counsel doctor`: how large, what was moved aside, what can be restored."""
+def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
+    """For `counsel doctor`: the database's size, its backups, and damaged files that were moved aside."""
     log = files.size(files.beside(path)[0])
     bound = f"at most {limit:,}" if limit else "no limit"
     yield Finding(
@@ -121,7 +123,7 @@ def journal_facts(path: Path, limit: int) -> Iterator[Finding]:
     copies = backups.listed(path)
     if copies:
         made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(files.changed(copies[0])))
-        yield Finding("database", "ok", f"{len(copies)} backups, the newest of {made}: {copies[0].parent}")
-    for aside in recovery.asides(path):
-        todo = "What could be read was taken over. Remove it when you miss nothing."
-        yield Finding("database", "warn", f"{aside} is a damaged database that was moved aside", todo)
+        yield Finding("database", "ok", f"{len(copies)} backups, the newest from {made}: {copies[0].parent}")
+    for moved in recovery.asides(path):
+        todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."
+        yield Finding("database", "warn", f"{moved} is a damaged database that was moved aside", todo)
