@@ -112,7 +112,8 @@ def daemon_pid(peer: Peer) -> int | None:
     command = [sys.executable, "-m", "counsel", "daemon", "status", "--json"]
     done = subprocess.run(command, env=peer.env, capture_output=True, text=True, check=False)
     with contextlib.suppress(ValueError):
-        return json.loads(done.stdout).get("pid")
+        pid: int | None = json.loads(done.stdout).get("pid")
+        return pid
     return None
 
 

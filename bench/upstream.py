@@ -12,10 +12,12 @@ import json
 import re
 import time
 from functools import cache
+from typing import Any
 
 
 class Upstream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.buffer = b""
 
@@ -71,7 +73,7 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def _response(text: str) -> dict:
+def _response(text: str) -> dict[str, Any]:
     return {
         "id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "status": "completed", "error": None,
         "output": [{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
@@ -95,7 +97,7 @@ def plain(size: int) -> bytes:
 @cache
 def streamed(size: int) -> bytes:
     pieces = ["word "] * 20 if not size else ["x" * 1000] * (size // 1000)
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "response.created", "response": _response("") | {"status": "in_progress", "output": []}}
     ]
     events += [

@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import re
+from typing import Any
 
 import pytest
 
@@ -36,18 +37,18 @@ CODES = [
 ]
 
 
-def test_the_codes_are_those_of_the_design():
+def test_the_codes_are_those_of_the_design() -> None:
     assert sorted(BY_CODE) == sorted(CODES)
 
 
-def test_the_drawn_tree_is_the_real_one():
+def test_the_drawn_tree_is_the_real_one() -> None:
     drawn = re.findall(r"^[ │├└─]*([A-Z]\w+) {2,}(?:([A-Z_]{5,})\b)?", errors.__doc__ or "", re.MULTILINE)
     leaves = {name: code for name, code in drawn if code}
     assert leaves == {kind.__name__: code for code, kind in BY_CODE.items()}
 
 
 @pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
-def test_an_error_survives_the_journal_and_the_socket(kind):
+def test_an_error_survives_the_journal_and_the_socket(kind: Any) -> None:
     error = kind("It broke.", hint="Mend it.", file="a", retry_after=3, partial=None)
     shown = json.loads(json.dumps(error.as_dict()))
     assert shown == {
@@ -63,13 +64,13 @@ def test_an_error_survives_the_journal_and_the_socket(kind):
     assert str(back) == "It broke. Mend it."
 
 
-def test_fields_are_attributes():
+def test_fields_are_attributes() -> None:
     error = RateLimited("slow", provider="openai", retry_after=2.5)
     assert (error.provider, error.retry_after) == ("openai", 2.5)
     assert not hasattr(error, "status")
 
 
-def test_errors_can_be_copied_and_pickled():
+def test_errors_can_be_copied_and_pickled() -> None:
     """`__getattr__` over a half-made object would recurse."""
     error = RateLimited("slow", provider="openai")
     for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
@@ -77,11 +78,11 @@ def test_errors_can_be_copied_and_pickled():
 
 
 @pytest.mark.parametrize("shown", [{}, {"code": "NEW_CODE", "error": "x"}, {"code": None}])
-def test_what_is_not_known_becomes_internal(shown):
+def test_what_is_not_known_becomes_internal(shown: Any) -> None:
     assert type(errors.from_dict(shown)) is Internal
 
 
-def test_auto_may_go_on_only_after_unavailable():
+def test_auto_may_go_on_only_after_unavailable() -> None:
     assert {kind.__name__ for kind in LEAVES if issubclass(kind, Unavailable)} == {
         "ProviderUnavailable",
         "AgentUnavailable",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import urllib.request
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -41,14 +42,16 @@ def ask(fake: FakeAPI, vendor: str, text: str = "hello", *, stream: bool = False
 
 
 @pytest.fixture
-async def http():
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
 
 
 @pytest.mark.parametrize("vendor", ASK)
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_echo_and_record(fake_api: FakeAPI, http, vendor: str, stream: bool) -> None:
+async def test_echo_and_record(
+    fake_api: FakeAPI, http: aiohttp.ClientSession, vendor: str, stream: bool
+) -> None:
     fake_api.script(deltas=1)
     url, body = ask(fake_api, vendor, stream=stream)
     async with http.post(url, json=body) as response:
@@ -61,7 +64,9 @@ async def test_echo_and_record(fake_api: FakeAPI, http, vendor: str, stream: boo
 
 
 @pytest.mark.parametrize("vendor", ASK)
-async def test_errors_have_the_vendors_status_and_shape(fake_api: FakeAPI, http, vendor: str) -> None:
+async def test_errors_have_the_vendors_status_and_shape(
+    fake_api: FakeAPI, http: aiohttp.ClientSession, vendor: str
+) -> None:
     fake_api.script(status=429, retry_after=7)
     url, body = ask(fake_api, vendor)
     async with http.post(url, json=body) as response:
@@ -73,7 +78,9 @@ async def test_errors_have_the_vendors_status_and_shape(fake_api: FakeAPI, http,
         assert response.status == 200, "a scripted behaviour is used once"
 
 
-async def test_marker_in_the_prompt_wins_over_the_script(fake_api: FakeAPI, http) -> None:
+async def test_marker_in_the_prompt_wins_over_the_script(
+    fake_api: FakeAPI, http: aiohttp.ClientSession
+) -> None:
     fake_api.script(text="scripted")
     url, body = ask(fake_api, "anthropic", f"please {marked(text='marked', thinking='hm')}")
     async with http.post(url, json=body) as response:
@@ -83,7 +90,7 @@ async def test_marker_in_the_prompt_wins_over_the_script(fake_api: FakeAPI, http
 
 
 @pytest.mark.parametrize("vendor", ASK)
-async def test_tool_calls_then_text(fake_api: FakeAPI, http, vendor: str) -> None:
+async def test_tool_calls_then_text(fake_api: FakeAPI, http: aiohttp.ClientSession, vendor: str) -> None:
     fake_api.script(
         times=None, tool_calls=[{"name": "look", "arguments": {"at": "sky"}}], text="done looking"
     )
@@ -121,7 +128,7 @@ def _answer_the_tool(vendor: str, body: dict[str, Any]) -> None:
         ]
 
 
-async def test_a_client_that_goes_away_is_seen(fake_api: FakeAPI, http) -> None:
+async def test_a_client_that_goes_away_is_seen(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
     fake_api.script(hang_after=1)
     url, body = ask(fake_api, "openai-chat", stream=True)
     response = await http.post(url, json=body)
@@ -133,7 +140,7 @@ async def test_a_client_that_goes_away_is_seen(fake_api: FakeAPI, http) -> None:
     assert fake_api.log.open_calls == 0
 
 
-async def test_gates_hold_an_answer_until_opened(fake_api: FakeAPI, http) -> None:
+async def test_gates_hold_an_answer_until_opened(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
     fake_api.script(gate="go", gate_after=1, deltas=2, text="ab")
     url, body = ask(fake_api, "openai-chat", stream=True)
     async with asyncio.TaskGroup() as tasks:
@@ -149,7 +156,7 @@ async def _text(http: aiohttp.ClientSession, url: str, body: Any) -> str:
         return await response.text()
 
 
-async def test_cut_streams(fake_api: FakeAPI, http) -> None:
+async def test_cut_streams(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
     fake_api.script(cut_after=1)
     fake_api.script(cut_after=1, cut="end")
     url, body = ask(fake_api, "anthropic", stream=True)
@@ -160,7 +167,7 @@ async def test_cut_streams(fake_api: FakeAPI, http) -> None:
     assert "message_stop" not in ended
 
 
-async def test_keys_are_checked_when_asked_to(fake_api: FakeAPI, http) -> None:
+async def test_keys_are_checked_when_asked_to(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
     fake_api.keys = {"good"}
     url, body = ask(fake_api, "anthropic")
     async with http.post(url, json=body, headers={"x-api-key": "bad"}) as response:
@@ -169,7 +176,7 @@ async def test_keys_are_checked_when_asked_to(fake_api: FakeAPI, http) -> None:
         assert response.status == 200
 
 
-async def test_splits_cut_through_characters(fake_api: FakeAPI, http) -> None:
+async def test_splits_cut_through_characters(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
     fake_api.script(text="größer 🦉", split=[1, 2], newline="\r\n")
     url, body = ask(fake_api, "openai-chat", stream=True)
     text = await _text(http, url, body)
@@ -177,7 +184,7 @@ async def test_splits_cut_through_characters(fake_api: FakeAPI, http) -> None:
     assert "".join(p["choices"][0]["delta"].get("content", "") for p in pieces if p["choices"]) == "größer 🦉"
 
 
-async def test_waiting_in_vain_says_what_was_seen(fake_api: FakeAPI, http) -> None:
+async def test_waiting_in_vain_says_what_was_seen(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
     await _text(http, *ask(fake_api, "gemini"))
     with pytest.raises(TimeoutError, match=r"0 of 1 .*generateContent"):
         await fake_api.wait_for(vendor="anthropic", timeout=0.05)

@@ -139,7 +139,8 @@ def test_a_frozen_one_is_pickled() -> None:
 
 def test_threads_that_use_a_class_first_all_get_it() -> None:
     for _ in range(50):
-        classes, found = declared(dataclass), []
+        classes = declared(dataclass)
+        found: list[str] = []
         begin = threading.Barrier(4)
 
         def use(classes: SimpleNamespace = classes, found: list[str] = found, begin: Any = begin) -> None:

@@ -6,6 +6,7 @@ import logging
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ KEY = "not-of-any-known-shape-42"
 
 
 @pytest.fixture
-def start(tmp_path, monkeypatch):
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., io.StringIO]]:
     """`start(**env)` sets logging up and gives what stderr shows; the root logger is put back afterwards."""
     root, ours = logging.getLogger(), logging.getLogger("counsel")
     before, level = list(root.handlers), ours.level
@@ -44,7 +45,9 @@ def file_text(tmp_path: Path) -> str:
 log = logging.getLogger("counsel.test")
 
 
-def test_records_go_to_stderr_and_to_a_private_file(start, tmp_path):
+def test_records_go_to_stderr_and_to_a_private_file(
+    start: Callable[..., io.StringIO], tmp_path: Path
+) -> None:
     shown = start()
     log.info("hello %s", "there")
     assert "INFO    counsel.test: hello there\n" in shown.getvalue()
@@ -53,14 +56,14 @@ def test_records_go_to_stderr_and_to_a_private_file(start, tmp_path):
     assert stat.S_IMODE((tmp_path / "home" / "logs" / "counsel.log").stat().st_mode) == 0o600
 
 
-def test_without_stderr_only_the_file_is_written(start, tmp_path):
+def test_without_stderr_only_the_file_is_written(start: Callable[..., io.StringIO], tmp_path: Path) -> None:
     shown = start(stderr=False)
     log.info("hello")
     assert shown.getvalue() == ""
     assert "hello" in file_text(tmp_path)
 
 
-def test_a_file_with_a_wider_mode_is_narrowed(start, tmp_path):
+def test_a_file_with_a_wider_mode_is_narrowed(start: Callable[..., io.StringIO], tmp_path: Path) -> None:
     path = tmp_path / "home" / "logs" / "counsel.log"
     path.parent.mkdir(parents=True)
     path.touch(mode=0o644)
@@ -71,21 +74,23 @@ def test_a_file_with_a_wider_mode_is_narrowed(start, tmp_path):
 @pytest.mark.parametrize(
     ("level", "count"), [("debug", 4), ("INFO", 3), ("warning", 2), ("error", 1), ("bogus", 3)]
 )
-def test_log_level(start, level, count):
+def test_log_level(start: Callable[..., io.StringIO], level: str, count: int) -> None:
     shown = start(LOG_LEVEL=level)
     for name in ("debug", "info", "warning", "error"):
         getattr(log, name)("line")
     assert shown.getvalue().count("line") == count
 
 
-def test_setting_up_twice_does_not_double_records(start):
+def test_setting_up_twice_does_not_double_records(start: Callable[..., io.StringIO]) -> None:
     start()
     shown = start()
     log.info("once")
     assert shown.getvalue().count("once") == 1
 
 
-def test_a_callers_keys_are_hidden_whatever_they_look_like(start, tmp_path):
+def test_a_callers_keys_are_hidden_whatever_they_look_like(
+    start: Callable[..., io.StringIO], tmp_path: Path
+) -> None:
     shown = start(FOO_API_KEY=KEY, COUNSEL_TOKEN="door-token-123")
     log.info("sent %s with %r", KEY, {"token": "door-token-123"})
     log.error("failed", exc_info=ValueError(f"bad {KEY}"))
@@ -95,7 +100,9 @@ def test_a_callers_keys_are_hidden_whatever_they_look_like(start, tmp_path):
         assert "ValueError: bad [hidden]" in text
 
 
-def test_another_callers_keys_are_hidden_once_they_are_known(start, tmp_path):
+def test_another_callers_keys_are_hidden_once_they_are_known(
+    start: Callable[..., io.StringIO], tmp_path: Path
+) -> None:
     shown = start()
     logs.protect(settings.load({"COUNSEL_HOME": str(tmp_path), "BAR_API_KEY": KEY}))
     log.info(KEY)
@@ -119,7 +126,7 @@ def test_another_callers_keys_are_hidden_once_they_are_known(start, tmp_path):
         "-----BEGIN RSA PRIVATE KEY-----\ntopsecretvalue\n-----END RSA PRIVATE KEY-----",
     ],
 )
-def test_what_looks_like_a_key_is_hidden(text):
+def test_what_looks_like_a_key_is_hidden(text: str) -> None:
     hidden = logs.redact(f"before {text} after")
     assert "[hidden]" in hidden
     for piece in ("topsecretvalue", "abcDEF", "abcdef", "1234567890", "eyJzdWIi"):
@@ -136,16 +143,16 @@ def test_what_looks_like_a_key_is_hidden(text):
         "risk-free task-list",
     ],
 )
-def test_plain_words_stay(text):
+def test_plain_words_stay(text: str) -> None:
     assert logs.redact(text) == text
 
 
-def test_words_of_people_are_shown_only_when_asked_for():
+def test_words_of_people_are_shown_only_when_asked_for() -> None:
     assert logs.shown("my prompt", settings.Settings()) == "(9 characters)"
     assert logs.shown("my prompt", settings.Settings(log_content=True)) == "my prompt"
 
 
-def test_libraries_cannot_log_what_was_sent(start):
+def test_libraries_cannot_log_what_was_sent(start: Callable[..., io.StringIO]) -> None:
     shown = start(LOG_LEVEL="debug")
     library = logging.getLogger("mcp.server")
     library.setLevel("DEBUG")
@@ -158,14 +165,16 @@ def test_libraries_cannot_log_what_was_sent(start):
     assert "it broke (ValueError)\n" in shown.getvalue()
 
 
-def test_a_message_cannot_forge_a_record(start):
+def test_a_message_cannot_forge_a_record(start: Callable[..., io.StringIO]) -> None:
     shown = start()
     log.info("client %s", "x\n2026-01-01 ERROR counsel: forged\x1b[2J")
     assert "\n    2026-01-01 ERROR" in shown.getvalue()
     assert "\x1b" not in shown.getvalue()
 
 
-def test_a_disk_that_cannot_be_written_stops_nothing(start, tmp_path):
+def test_a_disk_that_cannot_be_written_stops_nothing(
+    start: Callable[..., io.StringIO], tmp_path: Path
+) -> None:
     (tmp_path / "home").write_text("a file where the folder should be")
     shown = start()
     log.info("still here")
@@ -173,10 +182,12 @@ def test_a_disk_that_cannot_be_written_stops_nothing(start, tmp_path):
     assert "still here" in shown.getvalue()
 
 
-def test_a_full_disk_is_silent_and_shows_no_record(start, monkeypatch):
+def test_a_full_disk_is_silent_and_shows_no_record(
+    start: Callable[..., io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = start()
 
-    def full(self, _text: str) -> None:
+    def full(_self: object, _text: str) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(logs._PrivateFile, "shouldRollover", full)
@@ -185,7 +196,9 @@ def test_a_full_disk_is_silent_and_shows_no_record(start, monkeypatch):
     assert "Traceback" not in shown.getvalue()
 
 
-def test_the_file_turns_and_every_generation_is_private(start, tmp_path, monkeypatch):
+def test_the_file_turns_and_every_generation_is_private(
+    start: Callable[..., io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "MAX_BYTES", 500)
     start(stderr=False)
     for number in range(40):
@@ -196,7 +209,9 @@ def test_the_file_turns_and_every_generation_is_private(start, tmp_path, monkeyp
     assert "line 39" in file_text(tmp_path)
 
 
-def test_a_process_notices_that_another_turned_the_file(start, tmp_path):
+def test_a_process_notices_that_another_turned_the_file(
+    start: Callable[..., io.StringIO], tmp_path: Path
+) -> None:
     start(stderr=False)
     log.info("first")
     path = tmp_path / "home" / "logs" / "counsel.log"
@@ -216,12 +231,14 @@ def test_a_process_notices_that_another_turned_the_file(start, tmp_path):
         "my_secret: abcdefgh", "Bearer abcdefgh",
     ],
 )  # fmt: skip
-def test_every_shape_and_name_has_its_sign(secret):
+def test_every_shape_and_name_has_its_sign(secret: str) -> None:
     """The quick look that goes before the patterns must let none of them pass."""
     assert logs.HIDDEN in logs.redact(f"so: {secret} end")
 
 
-def test_a_file_that_another_turned_is_not_turned_again(start, tmp_path, monkeypatch):
+def test_a_file_that_another_turned_is_not_turned_again(
+    start: Callable[..., io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "MAX_BYTES", 100)
     start(stderr=False)
     log.info("first %s", "x" * 200)
@@ -233,7 +250,7 @@ def test_a_file_that_another_turned_is_not_turned_again(start, tmp_path, monkeyp
     assert "second" in file_text(tmp_path)
 
 
-def test_logging_needs_no_heavy_import():
+def test_logging_needs_no_heavy_import() -> None:
     code = "import counsel.logs, sys; print(any(name in sys.modules for name in ('aiohttp', 'mcp', 'click', 'PIL')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

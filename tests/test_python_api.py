@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from fake import FakeAPI
 
 
 @pytest.fixture
-def env(fake_api: FakeAPI, tmp_path) -> dict[str, str]:
+def env(fake_api: FakeAPI, tmp_path: Path) -> dict[str, str]:
     return {
         "COUNSEL_HOME": str(tmp_path / "home"),
         "OPENAI_API_KEY": "sk-test",
@@ -21,7 +23,7 @@ def env(fake_api: FakeAPI, tmp_path) -> dict[str, str]:
     }
 
 
-async def test_ask_and_go_on(env, tmp_path) -> None:
+async def test_ask_and_go_on(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("seven")
     async with Counsel(env=env, cwd=tmp_path) as c:
         answer = await c.ask("hello", model="gpt-5", files=[tmp_path / "notes.md"])
@@ -31,14 +33,14 @@ async def test_ask_and_go_on(env, tmp_path) -> None:
         assert more.continuation_id == answer.continuation_id
 
 
-async def test_stream_yields_text_as_it_comes(env, tmp_path) -> None:
+async def test_stream_yields_text_as_it_comes(env: dict[str, str], tmp_path: Path) -> None:
     async with Counsel(env=env, cwd=tmp_path) as c:
         events = [event async for event in c.stream("hello", model="gpt-5")]
     assert "".join(event.data["text"] for event in events if event.kind == "text") == "gpt-5 says: hello"
     assert events[-1].kind == "done"
 
 
-async def test_a_stream_says_how_to_go_on(env, tmp_path) -> None:
+async def test_a_stream_says_how_to_go_on(env: dict[str, str], tmp_path: Path) -> None:
     async with Counsel(env=env, cwd=tmp_path) as c:
         first, *_ = [event async for event in c.stream("hello", model="gpt-5")]
         whole = await c.wait(first.data["job_id"])
@@ -65,7 +67,9 @@ async def test_a_stream_says_how_to_go_on(env, tmp_path) -> None:
         ({"export": 1}, "export"),
     ],
 )
-async def test_wrong_arguments_are_named_and_nothing_is_sent(env, tmp_path, fake_api, options, words) -> None:
+async def test_wrong_arguments_are_named_and_nothing_is_sent(
+    env: dict[str, str], tmp_path: Path, fake_api: FakeAPI, options: Any, words: str
+) -> None:
     async with Counsel(env=env, cwd=tmp_path) as c:
         with pytest.raises(CounselError, match=words) as caught:
             await c.ask(**{"prompt": "hello", "model": "gpt-5", **options})
@@ -75,7 +79,9 @@ async def test_wrong_arguments_are_named_and_nothing_is_sent(env, tmp_path, fake
     assert fake_api.calls == []
 
 
-async def test_leaving_a_stream_early_stops_the_call(env, tmp_path, fake_api) -> None:
+async def test_leaving_a_stream_early_stops_the_call(
+    env: dict[str, str], tmp_path: Path, fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1)
     async with Counsel(env=env, cwd=tmp_path) as c:
         stream = c.stream("hello", model="gpt-5")
@@ -86,7 +92,9 @@ async def test_leaving_a_stream_early_stops_the_call(env, tmp_path, fake_api) ->
         await fake_api.wait_for(state="disconnected")
 
 
-async def test_cancelling_an_ask_stops_the_call(env, tmp_path, fake_api) -> None:
+async def test_cancelling_an_ask_stops_the_call(
+    env: dict[str, str], tmp_path: Path, fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1)
     async with Counsel(env=env, cwd=tmp_path) as c:
         task = asyncio.create_task(c.ask("hello", model="gpt-5"))
@@ -97,14 +105,14 @@ async def test_cancelling_an_ask_stops_the_call(env, tmp_path, fake_api) -> None
         await fake_api.wait_for(state="disconnected")
 
 
-async def test_consensus(env, tmp_path) -> None:
+async def test_consensus(env: dict[str, str], tmp_path: Path) -> None:
     async with Counsel(env=env, cwd=tmp_path) as c:
         both = await c.consensus("which?", models=["gpt-5", "sonnet"])
     assert both.status == "consensus_complete"
     assert set(both.answers) == {"gpt-5", "sonnet"}
 
 
-async def test_a_failure_has_a_code(env, tmp_path, fake_api) -> None:
+async def test_a_failure_has_a_code(env: dict[str, str], tmp_path: Path, fake_api: FakeAPI) -> None:
     fake_api.script(status=404)
     async with Counsel(env=env, cwd=tmp_path) as c:
         with pytest.raises(CounselError) as caught:
@@ -112,7 +120,9 @@ async def test_a_failure_has_a_code(env, tmp_path, fake_api) -> None:
     assert caught.value.code == "MODEL_NOT_FOUND"
 
 
-async def test_a_background_job_goes_on_in_the_next_counsel(env, tmp_path, fake_api) -> None:
+async def test_a_background_job_goes_on_in_the_next_counsel(
+    env: dict[str, str], tmp_path: Path, fake_api: FakeAPI
+) -> None:
     fake_api.script(gate="g", gate_after=0, times=1)
     async with Counsel(env=env, cwd=tmp_path) as c:
         job = await c.submit("hello", model="gpt-5")

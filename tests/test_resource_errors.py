@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 
 
 @pytest.fixture
-async def home(tmp_path: Path):
+async def home(tmp_path: Path) -> AsyncIterator[Path]:
     (tmp_path / "home").mkdir()
     yield tmp_path / "home"
     if (pid := daemon_pid(tmp_path / "home")) is not None:
@@ -79,7 +80,7 @@ async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
 ) -> None:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
     command = [sys.executable, "-m", "counsel", "stdio"]
-    async with Window(home, command=command, **keys) as window:
+    async with Window(home, command=command, env=keys) as window:
         await window.initialize()
         await window.call("chat", prompt="warm", model="gpt-5")
         pid = daemon_pid(home)
@@ -93,7 +94,7 @@ async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
         shown = next(iter(done)).result()["structuredContent"]
         assert shown["code"] == "OUT_OF_RESOURCES"
         assert "as many files and connections open as it may" in shown["error"]
-        async with Window(home, command=command, **keys) as other:
+        async with Window(home, command=command, env=keys) as other:
             await other.initialize()
             refused = await other.call("check_status")
             assert "as many files and connections open as it may" in refused["structuredContent"]["error"]

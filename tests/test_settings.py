@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ def load(home: Path, **env: str) -> settings.Settings:
     return settings.load({"COUNSEL_HOME": str(home), **env})
 
 
-def test_defaults(home):
+def test_defaults(home: Path) -> None:
     loaded = load(home)
     assert loaded.port == 3157
     assert loaded.source("port") == "default"
@@ -33,7 +34,7 @@ def test_defaults(home):
     assert loaded.home == home
 
 
-def test_environment_wins_over_dotenv_over_config(home):
+def test_environment_wins_over_dotenv_over_config(home: Path) -> None:
     (home / "config.toml").write_text("port = 1\nmax_attempts = 1\nlog_level = 'error'\n")
     (home / ".env").write_text("COUNSEL_PORT=2\nCOUNSEL_MAX_ATTEMPTS=2\n")
     loaded = load(home, COUNSEL_PORT="3")
@@ -43,7 +44,7 @@ def test_environment_wins_over_dotenv_over_config(home):
     assert loaded.source("log_level") == f"{home / 'config.toml'}: log_level"
 
 
-def test_an_empty_variable_counts_as_not_set(home):
+def test_an_empty_variable_counts_as_not_set(home: Path) -> None:
     (home / ".env").write_text("COUNSEL_PORT=2\nOPENAI_API_KEY=from-file\n")
     loaded = load(home, COUNSEL_PORT="", OPENAI_API_KEY="")
     assert loaded.port == 2
@@ -55,7 +56,7 @@ VALID = {"int": "", "bool": "", "str": "text", "tuple[str, ...]": "a"}
 
 
 @pytest.mark.parametrize("row", list(settings.rows()), ids=lambda row: row.name)
-def test_every_setting_is_read_from_every_source(home, row):
+def test_every_setting_is_read_from_every_source(home: Path, row: Any) -> None:
     low, high, choices = row.metadata["min"], row.metadata["max"], row.metadata["choices"]
     text = choices[-1] if choices else VALID[row.type]
     if row.type == "int":
@@ -87,7 +88,7 @@ def test_every_setting_is_read_from_every_source(home, row):
         ("COUNSEL_LOG_CONTENT", "maybe", "true or false"),
     ],
 )
-def test_a_bad_value_is_named_and_the_default_used(home, name, value, word):
+def test_a_bad_value_is_named_and_the_default_used(home: Path, name: str, value: str, word: str) -> None:
     loaded = load(home, **{name: value, "COUNSEL_MAX_ATTEMPTS": "2"})
     assert loaded.max_attempts == 2
     (problem,) = loaded.problems
@@ -100,14 +101,14 @@ def test_a_bad_value_is_named_and_the_default_used(home, name, value, word):
 @pytest.mark.parametrize(
     "line", ["port = 'x'", "port = true", "port = 1.0", "host = 1", "cors_origins = [1]", "log_content = 1"]
 )
-def test_a_bad_type_in_the_config_is_named(home, line):
+def test_a_bad_type_in_the_config_is_named(home: Path, line: str) -> None:
     (home / "config.toml").write_text(f"{line}\nmax_attempts = 2\n")
     loaded = load(home)
     assert loaded.max_attempts == 2
     assert loaded.problems[0].startswith(f"{home / 'config.toml'}: ")
 
 
-def test_an_unknown_setting_is_named(home):
+def test_an_unknown_setting_is_named(home: Path) -> None:
     (home / "config.toml").write_text("prot = 1\n[providers.x]\nbase_url = 'u'\n")
     loaded = load(home)
     assert "'prot'" in loaded.problems[0]
@@ -115,7 +116,7 @@ def test_an_unknown_setting_is_named(home):
     assert loaded.tables["providers"]["x"]["base_url"] == "u"
 
 
-def test_a_list_in_the_place_of_tables_is_named(home):
+def test_a_list_in_the_place_of_tables_is_named(home: Path) -> None:
     (home / "config.toml").write_text('[[models]]\nid = "mine"\n')
     loaded = settings.load({"COUNSEL_HOME": str(home)})
     assert "[models.NAME]" in loaded.problems[0]
@@ -123,11 +124,11 @@ def test_a_list_in_the_place_of_tables_is_named(home):
 
 
 @pytest.mark.parametrize("text", ["TRUE", "1", "yes", "On"])
-def test_words_for_true(home, text):
+def test_words_for_true(home: Path, text: str) -> None:
     assert load(home, COUNSEL_LOG_CONTENT=text).log_content is True
 
 
-def test_lists_are_split_by_comma_and_folders_as_path_does(home):
+def test_lists_are_split_by_comma_and_folders_as_path_does(home: Path) -> None:
     loaded = load(home, COUNSEL_AUTO_ORDER="a, b,,c", COUNSEL_ALLOWED_DIRS="/a,b:/c")
     assert loaded.auto_order == ("a", "b", "c")
     assert loaded.allowed_dirs == ("/a,b", "/c")
@@ -136,14 +137,14 @@ def test_lists_are_split_by_comma_and_folders_as_path_does(home):
 # ── bad files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_bad_line_loses_only_itself(home):
+def test_one_bad_line_loses_only_itself(home: Path) -> None:
     (home / "config.toml").write_text("port = 99\nlog_level = = 'x'\nmax_attempts = 2\n")
     loaded = load(home)
     assert (loaded.port, loaded.max_attempts) == (99, 2)
     assert "line 2 ignored" in loaded.problems[0]
 
 
-def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home):
+def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> None:
     """Else a half-written table would redirect another provider's key."""
     (home / "config.toml").write_text(
         "port = 99\n[providers.good]\nname = 'good'\n\n[providers.evil\nbase_url = 'http://evil'\n\n[providers.last]\nname = 'l'\n"
@@ -162,7 +163,7 @@ def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home):
     ).map("\n".join)
 )
 @hypothesis_settings(max_examples=200, deadline=None)
-def test_no_text_stops_a_start(text, tmp_path_factory):
+def test_no_text_stops_a_start(text: str, tmp_path_factory: Any) -> None:
     home = tmp_path_factory.getbasetemp() / "any"
     home.mkdir(exist_ok=True)
     for name in ("config.toml", ".env"):
@@ -170,7 +171,7 @@ def test_no_text_stops_a_start(text, tmp_path_factory):
     assert load(home).home == home
 
 
-def test_a_file_that_cannot_be_read_is_named(home):
+def test_a_file_that_cannot_be_read_is_named(home: Path) -> None:
     (home / "config.toml").mkdir()
     (home / ".env").write_bytes(b"\xff\xfe\x00")
     problems = load(home).problems
@@ -178,7 +179,7 @@ def test_a_file_that_cannot_be_read_is_named(home):
     assert any(".env" in problem and "UTF-8" in problem for problem in problems)
 
 
-def test_a_bom_is_no_problem(home):
+def test_a_bom_is_no_problem(home: Path) -> None:
     (home / "config.toml").write_bytes(b"\xef\xbb\xbfport = 5\n")
     assert load(home).port == 5
 
@@ -198,14 +199,14 @@ def test_a_bom_is_no_problem(home):
         ("A=a=b=c", "a=b=c"),
     ],
 )
-def test_forms_of_dotenv(home, line, value):
+def test_forms_of_dotenv(home: Path, line: str, value: str) -> None:
     (home / ".env").write_text(f"# first\n\n{line}\nB=2\n")
     loaded = load(home)
     assert (loaded.env["A"], loaded.env["B"], loaded.problems) == (value, "2", ())
 
 
 @pytest.mark.parametrize("line", ["sk-secret-key-pasted", 'A="unclosed sk-secret', "1A=sk-secret"])
-def test_a_bad_dotenv_line_is_named_and_not_shown(home, line):
+def test_a_bad_dotenv_line_is_named_and_not_shown(home: Path, line: str) -> None:
     (home / ".env").write_text(f"B=1\n{line}\n")
     loaded = load(home)
     assert loaded.env["B"] == "1"
@@ -216,7 +217,7 @@ def test_a_bad_dotenv_line_is_named_and_not_shown(home, line):
 # ── what must not happen ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_hostile_project_is_never_read(home, tmp_path, monkeypatch):
+def test_a_hostile_project_is_never_read(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "project"
     (project / "counsel").mkdir(parents=True)
     for folder in (project, project / "counsel", project / ".counsel"):
@@ -240,7 +241,7 @@ def test_a_hostile_project_is_never_read(home, tmp_path, monkeypatch):
         assert not caller.settings.tables
 
 
-def test_secrets_are_in_no_repr(home):
+def test_secrets_are_in_no_repr(home: Path) -> None:
     (home / ".env").write_text("XAI_API_KEY=sk-hidden-2\n")
     loaded = load(
         home, COUNSEL_TOKEN="sk-hidden-1", CODEX_API_KEY="sk-hidden-3", OPENAI_API_KEY="sk-hidden-4"
@@ -251,7 +252,7 @@ def test_secrets_are_in_no_repr(home):
     )
 
 
-def test_settings_cannot_be_changed(home):
+def test_settings_cannot_be_changed(home: Path) -> None:
     loaded = load(home)
     with pytest.raises(dataclasses.FrozenInstanceError):
         loaded.port = 1  # type: ignore[misc]
@@ -260,7 +261,7 @@ def test_settings_cannot_be_changed(home):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the data folder of Linux")
-def test_the_default_home(tmp_path):
+def test_the_default_home(tmp_path: Path) -> None:
     assert settings.default_home({"HOME": "/h"}) == Path("/h/.local/share/counsel")
     assert settings.default_home({"HOME": "/h", "XDG_DATA_HOME": "/d"}) == Path("/d/counsel")
     assert settings.default_home({"COUNSEL_HOME": str(tmp_path)}) == tmp_path

@@ -99,7 +99,10 @@ def claude(fake: FakeAPI, tmp: Path) -> Rig:
     _link(programs, "claude", "node")
     env |= {"ANTHROPIC_BASE_URL": fake.url, "ANTHROPIC_API_KEY": KEY}
     env |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    writes = {"name": "Write", "arguments": {"file_path": str(project / "touched"), "content": "x"}}
+    writes: dict[str, object] = {
+        "name": "Write",
+        "arguments": {"file_path": str(project / "touched"), "content": "x"},
+    }
     return Rig("claude", "anthropic", home, project, env, writes)
 
 
@@ -122,7 +125,7 @@ def codex(fake: FakeAPI, tmp: Path) -> Rig:
         """
     )
     env |= {"FAKE_API_KEY": KEY}
-    writes = {"name": "exec_command", "arguments": {"cmd": f"touch {project / 'touched'}"}}
+    writes: dict[str, object] = {"name": "exec_command", "arguments": {"cmd": f"touch {project / 'touched'}"}}
     return Rig("codex", "openai-responses", home, project, env, writes)
 
 
@@ -139,7 +142,10 @@ def gemini(fake: FakeAPI, tmp: Path) -> Rig:
     }
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
     env |= {"GOOGLE_GEMINI_BASE_URL": fake.url, "GEMINI_API_KEY": KEY}
-    writes = {"name": "write_file", "arguments": {"file_path": str(project / "touched"), "content": "x"}}
+    writes: dict[str, object] = {
+        "name": "write_file",
+        "arguments": {"file_path": str(project / "touched"), "content": "x"},
+    }
     return Rig("gemini", "gemini", home, project, env, writes)
 
 
@@ -149,7 +155,7 @@ def cursor(fake: FakeAPI, tmp: Path) -> Rig:
     stand_in = Path(__file__).with_name("fake_cursor.py")
     script(programs / "cursor-agent", f'exec "{sys.executable}" -I -S "{stand_in}" "$@"')
     env |= {"STAND_IN_URL": fake.v1, "CURSOR_API_KEY": KEY}
-    writes = {"name": "write", "arguments": {"path": str(project / "touched")}}
+    writes: dict[str, object] = {"name": "write", "arguments": {"path": str(project / "touched")}}
     return Rig("cursor", "openai-chat", home, project, env, writes)
 
 
@@ -174,7 +180,10 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
     }
     config.write_text(json.dumps(settings))
     env |= {"FAKE_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    writes = {"name": "write", "arguments": {"filePath": str(project / "touched"), "content": "x"}}
+    writes: dict[str, object] = {
+        "name": "write",
+        "arguments": {"filePath": str(project / "touched"), "content": "x"},
+    }
     return Rig("opencode", "openai-chat", home, project, env, writes)
 
 

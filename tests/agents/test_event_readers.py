@@ -14,7 +14,7 @@ from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
 from counsel.agents.definitions import AGENTS
-from counsel.agents.driver import Ask, NotSpoken, Send, Step
+from counsel.agents.driver import Ask, NotSpoken, Reader, Send, Step
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import run as gemini
 from counsel.agents.process import Exit
@@ -40,7 +40,7 @@ CLEAN = Exit(0)
 
 def asked(agent: str, session: str | None = None, **said: Any) -> Ask:
     call = Call((Turn("user", "look"),), session=session)
-    base = {
+    base: dict[str, Any] = {
         "agent": AGENTS[agent],
         "program": Path("/bin/agent"),
         "call": call,
@@ -246,7 +246,13 @@ def test_a_process_id_is_no_status() -> None:
 
 
 def test_unknown_lines_are_passed_over() -> None:
-    readers = [claude.Reader, codex.Reader, codex_exec.ExecReader, gemini.Reader, cursor.Reader]
+    readers: list[Callable[[Ask], Reader]] = [
+        claude.Reader,
+        codex.Reader,
+        codex_exec.ExecReader,
+        gemini.Reader,
+        cursor.Reader,
+    ]
     names = ["claude", "codex", "codex", "gemini", "cursor"]
     for line in ({}, {"type": "new"}, {"type": None}, {"type": "system"}, {"method": "new/thing"}):
         for reader, name in zip(readers, names, strict=True):
@@ -342,7 +348,7 @@ RECORD = [
 )
 @pytest.mark.parametrize("half", [b"", b'{"type": "gem', b"[1]\n\xff"])
 def test_gemini_is_corrected_by_its_own_record(
-    tmp_path: Path, pieces, right: str | None, half: bytes
+    tmp_path: Path, pieces: Any, right: str | None, half: bytes
 ) -> None:
     chats = tmp_path / ".gemini" / "tmp" / "project" / "chats"
     chats.mkdir(parents=True)

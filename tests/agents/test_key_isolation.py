@@ -72,16 +72,16 @@ async def test_the_command_line_hands_no_key_of_counsels_to_an_agent(
 @pytest.mark.parametrize("way", [(), ("--standalone",)])
 async def test_a_window_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...], home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude", *way]
-    async with Window(home, command=command, **env(home)) as window:
+    async with Window(home, command=command, env=env(home)) as window:
         await window.initialize(name="claude-code")
         await window.call("askModel", model="cursor", prompt="hello")
     check(home)
 
 
-async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path) -> None:
+async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = await open_engine(home)
     met: list[Caller] = []
-    engine.meet = met.append  # type: ignore[method-assign]
+    monkeypatch.setattr(engine, "meet", met.append)
     try:
         door = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
         await door.close()

@@ -123,7 +123,7 @@ def begun(tmp_path: Path) -> acp.Reader:
 
 
 def chunk(text: str, message: str, session: str = "ses_1") -> dict[str, object]:
-    update = {"sessionUpdate": "agent_message_chunk", "messageId": message}
+    update: dict[str, object] = {"sessionUpdate": "agent_message_chunk", "messageId": message}
     update |= {"content": {"type": "text", "text": text}}
     return {"method": "session/update", "params": {"sessionId": session, "update": update}}
 

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ async def gone(pids: list[int]) -> None:
         os.close(watched)
 
 
-async def collect(command: Command, limits: Limits | None = None) -> tuple[list[dict], process.Exit]:
+async def collect(command: Command, limits: Limits | None = None) -> tuple[list[Any], process.Exit]:
     async with Process(command, limits or Limits()) as agent:
         lines = [line async for line in agent.lines()]
         return lines, await agent.ended()

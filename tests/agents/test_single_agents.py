@@ -6,6 +6,7 @@ import asyncio
 import base64
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,7 +137,7 @@ async def test_claude_uses_its_login_before_a_key_that_was_meant_for_counsel(
 @pytest.mark.parametrize("how", [{"cut_after": 2, "cut": "end"}, {"error_after": 2, "error": "overloaded"}])
 @pytest.mark.parametrize("name", ["claude", "codex"])
 async def test_words_of_a_stream_that_broke_are_taken_back(
-    fake_api: FakeAPI, tmp_path: Path, name: str, how: dict[str, object]
+    fake_api: FakeAPI, tmp_path: Path, name: str, how: dict[str, Any]
 ) -> None:
     """The agent asks its model again: what came before the break is no part of the answer, what came before that is."""
     rig = RIGS[name](fake_api, tmp_path)

@@ -23,11 +23,13 @@ from hypothesis import strategies as st
 from counsel.askmodel.client import AskClient, AskError
 from counsel.askmodel.json_objects import Objects
 from counsel.askmodel.service import AskService, sweep
+from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Conflict, InvalidArgument
 from counsel.front import run_paths
+from counsel.front.json_messages import encode
 from counsel.mcp.identity import Visitor
-from counsel.mcp.jsonlines import Splitter, encode
+from counsel.mcp.jsonlines import Splitter
 from fake import FakeAPI, FakeProcess, marked
 from support.stdio_client import daemon_pid, kill_daemon
 
@@ -68,7 +70,8 @@ class Wire:
 
     async def line(self) -> dict[str, Any]:
         async with asyncio.timeout(20):
-            return json.loads(await self.reader.readline())
+            message: dict[str, Any] = json.loads(await self.reader.readline())
+            return message
 
     async def lines(self, count: int) -> dict[str, dict[str, Any]]:
         got = [await self.line() for _ in range(count)]
@@ -78,7 +81,7 @@ class Wire:
         self.writer.close()
 
 
-async def test_an_answer_has_the_seeds_shape(engine, fake_api, home) -> None:
+async def test_an_answer_has_the_seeds_shape(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
         wire.send("askmodel_1", "hello", sessionTag="topic", timestamp="2026-01-01T12:00:00.000Z")
@@ -91,7 +94,9 @@ async def test_an_answer_has_the_seeds_shape(engine, fake_api, home) -> None:
         wire.close()
 
 
-async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(engine, fake_api, home) -> None:
+async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(
+    engine: Engine, fake_api: FakeAPI, home: Path
+) -> None:
     fake_api.script(contains="slow", gate="later")
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
@@ -106,7 +111,9 @@ async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(engine,
         wire.close()
 
 
-async def test_partial_text_comes_in_pieces_that_make_the_answer(engine, fake_api, home) -> None:
+async def test_partial_text_comes_in_pieces_that_make_the_answer(
+    engine: Engine, fake_api: FakeAPI, home: Path
+) -> None:
     fake_api.script(text="one two three four", deltas=4, gate="more", gate_after=1)
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
@@ -122,7 +129,7 @@ async def test_partial_text_comes_in_pieces_that_make_the_answer(engine, fake_ap
         wire.close()
 
 
-async def test_void_words_are_told_to_be_void(engine, fake_api, home) -> None:
+async def test_void_words_are_told_to_be_void(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1)
     fake_api.script(text="good1 good2 good3")
     async with service(engine, fake_api, home) as served:
@@ -158,7 +165,9 @@ async def test_void_words_are_told_to_be_void(engine, fake_api, home) -> None:
         (b'{"requestId": "a", "model": "gpt-5", "prompt": "p", "sessionTag": "x:y"}', "session tag"),
     ],
 )
-async def test_a_bad_line_is_an_error_for_that_line_only(engine, fake_api, home, line, words) -> None:
+async def test_a_bad_line_is_an_error_for_that_line_only(
+    engine: Engine, fake_api: FakeAPI, home: Path, line: bytes, words: str
+) -> None:
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
         wire.send("before", sessionTag="one")
@@ -173,7 +182,9 @@ async def test_a_bad_line_is_an_error_for_that_line_only(engine, fake_api, home,
         wire.close()
 
 
-async def test_the_seeds_client_writes_no_line_end_and_is_answered(engine, fake_api, home) -> None:
+async def test_the_seeds_client_writes_no_line_end_and_is_answered(
+    engine: Engine, fake_api: FakeAPI, home: Path
+) -> None:
     async with service(engine, fake_api, home) as served:
         for prompt in ("hello", 'a } in a text \\" {', "x" * 300_000):
             wire = await Wire.to(served.path)
@@ -183,7 +194,9 @@ async def test_the_seeds_client_writes_no_line_end_and_is_answered(engine, fake_
             wire.close()
 
 
-async def test_two_objects_without_a_line_end_are_two_requests(engine, fake_api, home) -> None:
+async def test_two_objects_without_a_line_end_are_two_requests(
+    engine: Engine, fake_api: FakeAPI, home: Path
+) -> None:
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
         message = {"model": "gpt-5", "prompt": "hello"}
@@ -224,7 +237,7 @@ def test_what_is_no_object_waits_for_its_line_end() -> None:
         assert Objects().feed(text) == text
 
 
-async def test_failures_are_errors_with_a_code(engine, fake_api, home) -> None:
+async def test_failures_are_errors_with_a_code(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home, agent="codex", COUNSEL_MAX_ATTEMPTS="1") as served:
         wire = await Wire.to(served.path)
         wire.send("none", model="no-such-model")
@@ -243,7 +256,7 @@ async def test_failures_are_errors_with_a_code(engine, fake_api, home) -> None:
         wire.close()
 
 
-async def test_a_call_has_a_time_limit(engine, fake_api, home) -> None:
+async def test_a_call_has_a_time_limit(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(gate="never", gate_after=1)
     async with service(engine, fake_api, home, REQUEST_TIMEOUT_MS="400", COUNSEL_MAX_ATTEMPTS="1") as served:
         wire = await Wire.to(served.path)
@@ -253,7 +266,9 @@ async def test_a_call_has_a_time_limit(engine, fake_api, home) -> None:
         wire.close()
 
 
-async def test_a_name_in_use_is_refused_and_its_first_answer_comes(engine, fake_api, home) -> None:
+async def test_a_name_in_use_is_refused_and_its_first_answer_comes(
+    engine: Engine, fake_api: FakeAPI, home: Path
+) -> None:
     fake_api.script(gate="go")
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
@@ -266,7 +281,7 @@ async def test_a_name_in_use_is_refused_and_its_first_answer_comes(engine, fake_
         wire.close()
 
 
-async def test_hanging_up_stops_the_call_upstream(engine, fake_api, home) -> None:
+async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(gate="never", gate_after=1)
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
@@ -280,7 +295,7 @@ async def test_hanging_up_stops_the_call_upstream(engine, fake_api, home) -> Non
         assert (await engine.recent())["content"]["jobs"][0]["status"] == "cancelled"
 
 
-async def test_one_request_can_be_cancelled(engine, fake_api, home) -> None:
+async def test_one_request_can_be_cancelled(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(contains="stop me", gate="never", gate_after=1)
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
@@ -297,7 +312,7 @@ async def test_one_request_can_be_cancelled(engine, fake_api, home) -> None:
         wire.close()
 
 
-async def test_sessions_are_isolated(engine, fake_api, home) -> None:
+async def test_sessions_are_isolated(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home, "one") as one, service(engine, fake_api, home, "two") as two:
         assert one.path != two.path
         threads = []
@@ -318,7 +333,7 @@ def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("ask-*"))
 
 
-async def test_a_socket_is_private_and_gone_at_the_end(engine, fake_api, home) -> None:
+async def test_a_socket_is_private_and_gone_at_the_end(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home) as served:
         at = Path(served.path)
         assert [mode(path) for path in (at, at.parent)] == [0o600, 0o700]
@@ -328,7 +343,7 @@ async def test_a_socket_is_private_and_gone_at_the_end(engine, fake_api, home) -
     assert left(at.parent) == []
 
 
-async def test_what_a_killed_service_left_is_removed(engine, fake_api, home) -> None:
+async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     run = Path(run_paths.run_folder(str(home)))
     for name in ("s1", "other"):  # sockets that nobody listens on, and locks that nobody holds
         with socket.socket(socket.AF_UNIX) as dead:
@@ -344,7 +359,7 @@ async def test_what_a_killed_service_left_is_removed(engine, fake_api, home) -> 
 
 
 @pytest.mark.parametrize("depth", [1, 120])
-async def test_long_paths_and_names(engine, fake_api, tmp_path, depth) -> None:
+async def test_long_paths_and_names(engine: Engine, fake_api: FakeAPI, tmp_path: Path, depth: int) -> None:
     deep = tmp_path / ("d" * depth)
     deep.mkdir()
     paths = set()
@@ -359,7 +374,9 @@ async def test_long_paths_and_names(engine, fake_api, tmp_path, depth) -> None:
 
 
 @pytest.mark.parametrize("session", ["", "..", "a/b", "a b", "x" * 65, "a:b"])
-async def test_a_session_has_a_plain_name(engine, fake_api, home, session) -> None:
+async def test_a_session_has_a_plain_name(
+    engine: Engine, fake_api: FakeAPI, home: Path, session: str
+) -> None:
     with pytest.raises(InvalidArgument, match="cannot name a session"):
         service(engine, fake_api, home, session)
 
@@ -373,7 +390,9 @@ def test_lines_split_anywhere_are_the_same_lines(data: st.DataObject, texts: lis
     sent = b"".join(encode({"prompt": text}) for text in texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=20)))
     got: list[str] = []
-    split = Splitter(lambda line: got.append(json.loads(line)["prompt"]), pytest.fail)
+    split = Splitter(
+        lambda line: got.append(json.loads(line)["prompt"]), lambda too_long: pytest.fail(str(too_long))
+    )
     for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
         split.feed(sent[start:end])
     assert got == texts
@@ -386,7 +405,7 @@ def test_a_request_split_anywhere_is_answered(sizes: list[int], text: str, tmp_p
 
 
 async def _split(sizes: list[int], text: str, home: Path) -> None:
-    engine = Echo()
+    engine: Any = Echo()
     async with AskService(engine, Visitor(env={"COUNSEL_HOME": str(home)}, cwd=home), "s", home) as served:
         wire = await Wire.to(served.path)
         whole = b"".join(encode({"requestId": f"{n}é", "model": "m", "prompt": text}) for n in range(3))
@@ -409,7 +428,7 @@ class Echo:
     def __init__(self) -> None:
         self.asked: dict[str, str] = {}
 
-    async def submit(self, request, caller, *, background=False, key=None) -> str:
+    async def submit(self, request: Any, caller: Caller, *, background: bool = False, key: Any = None) -> str:
         self.asked[name := f"job_{len(self.asked)}"] = request.prompt
         return name
 
@@ -420,7 +439,7 @@ class Echo:
         return {}
 
 
-async def test_a_message_of_many_megabytes(engine, fake_api, home) -> None:
+async def test_a_message_of_many_megabytes(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(size=5_000_000, times=None)
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +30,11 @@ def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
 
 
 @pytest.fixture
-def counsel(env: dict[str, str], tmp_path: Path):
+def counsel(env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     project = tmp_path / "project"
     project.mkdir()
 
-    def run(*arguments: str, stdin: str | None = None, **more) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, stdin: str | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "counsel", *arguments],
             check=False,
@@ -48,28 +50,34 @@ def counsel(env: dict[str, str], tmp_path: Path):
     return run
 
 
-def test_ask_prints_the_answer_alone_on_stdout(counsel) -> None:
+def test_ask_prints_the_answer_alone_on_stdout(
+    counsel: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
     done = counsel("ask", "hello", "-m", "gpt-5", "--standalone")
     assert (done.returncode, done.stdout) == (0, "gpt-5 says: hello\n")
     assert "openai/gpt-5" in done.stderr
     assert "-c conv_" in done.stderr
 
 
-def test_sources_are_named_beside_the_answer(counsel, fake_process) -> None:
+def test_sources_are_named_beside_the_answer(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     fake_process.script(text="It rains.", sources=[{"url": "https://example.com/w", "title": "Weather"}])
     done = counsel("ask", "weather?", "-m", "gpt-5", "--web", "--standalone")
     assert done.stdout == "It rains.\n"
     assert "source: Weather https://example.com/w" in done.stderr
 
 
-def test_ask_json_prints_one_document_and_nothing_else(counsel) -> None:
+def test_ask_json_prints_one_document_and_nothing_else(
+    counsel: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
     done = counsel("ask", "hello", "-m", "gpt-5", "--standalone", "--json")
     shown = json.loads(done.stdout)
     assert shown["content"] == "gpt-5 says: hello"
     assert done.stderr == ""
 
 
-def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
+def test_stdin_is_the_prompt_or_its_context(counsel: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     alone = counsel("ask", "-m", "gpt-5", "--standalone", stdin="from a pipe")
     assert alone.stdout == "gpt-5 says: from a pipe\n"
     both = counsel("ask", "explain", "-m", "gpt-5", "--standalone", stdin="some diff")
@@ -97,7 +105,13 @@ def test_stdin_is_the_prompt_or_its_context(counsel) -> None:
         (("conversations", "show", "nothing"), 1, "nothing"),
     ],
 )
-def test_bad_input_is_named_and_nothing_is_sent(counsel, fake_process, arguments, code, words) -> None:
+def test_bad_input_is_named_and_nothing_is_sent(
+    counsel: Callable[..., subprocess.CompletedProcess[str]],
+    fake_process: FakeProcess,
+    arguments: Any,
+    code: int,
+    words: str,
+) -> None:
     standalone = ("--standalone",) if arguments[0] in {"ask", "consensus", "jobs"} else ()
     done = counsel(*arguments, *standalone)
     assert done.returncode == code
@@ -106,7 +120,7 @@ def test_bad_input_is_named_and_nothing_is_sent(counsel, fake_process, arguments
     assert fake_process.calls == []
 
 
-def test_bad_usage_is_a_document_with_json(counsel) -> None:
+def test_bad_usage_is_a_document_with_json(counsel: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     for arguments in (
         ("ask", "x", "--effort", "huge", "--json"),
         ("ask", "--json"),
@@ -117,7 +131,7 @@ def test_bad_usage_is_a_document_with_json(counsel) -> None:
         assert json.loads(done.stdout)["code"] == "INVALID_ARGUMENT"
 
 
-def test_stdin_in_any_encoding(env, tmp_path) -> None:
+def test_stdin_in_any_encoding(env: dict[str, str], tmp_path: Path) -> None:
     """Bytes that are no UTF-8 were once an answer paid for and lost."""
 
     def piped(data: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -132,7 +146,7 @@ def test_stdin_in_any_encoding(env, tmp_path) -> None:
     assert (binary.returncode, b"Standard input is not a text" in binary.stderr) == (1, True)
 
 
-def test_arguments_and_folders_that_are_no_utf8(env, tmp_path) -> None:
+def test_arguments_and_folders_that_are_no_utf8(env: dict[str, str], tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)  # noqa: PTH102 - its name is no text
     Path(os.fsdecode(folder + b"/n\xffte.txt")).write_text("in the file")
@@ -165,7 +179,9 @@ def test_arguments_and_folders_that_are_no_utf8(env, tmp_path) -> None:
     assert shown["continuation"]["id"].encode() in listed.stdout
 
 
-def test_the_log_says_who_was_asked_and_how_it_went(counsel, env, fake_process) -> None:
+def test_the_log_says_who_was_asked_and_how_it_went(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], env: dict[str, str], fake_process: FakeProcess
+) -> None:
     fake_process.script(status=500)
     fake_process.script(text="the answer's words")
     quiet = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", "--json")
@@ -183,7 +199,9 @@ def test_the_log_says_who_was_asked_and_how_it_went(counsel, env, fake_process) 
         assert secret not in log.read_text()
 
 
-def test_the_log_holds_words_only_when_the_user_wants_them_there(counsel, env, fake_process) -> None:
+def test_the_log_holds_words_only_when_the_user_wants_them_there(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], env: dict[str, str], fake_process: FakeProcess
+) -> None:
     fake_process.script(text="the answer's words", times=None)
     prompt = f"my own words, and {env['OPENAI_API_KEY']}"
     counsel("ask", prompt, "-m", "gpt-5", "--standalone", COUNSEL_LOG_CONTENT="1")
@@ -194,7 +212,9 @@ def test_the_log_holds_words_only_when_the_user_wants_them_there(counsel, env, f
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
-def test_an_empty_answer_is_a_failure(counsel, fake_process, text) -> None:
+def test_an_empty_answer_is_a_failure(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess, text: str
+) -> None:
     fake_process.script(text=text, usage={"input": 100, "output": 10}, times=None)
     done = counsel("ask", "x", "-m", "gpt-5.1", "--standalone")
     assert done.returncode == 1
@@ -206,7 +226,9 @@ def test_an_empty_answer_is_a_failure(counsel, fake_process, text) -> None:
     assert shown["cost_usd"] > 0
 
 
-def test_a_refused_answer_is_a_failure_that_says_why(counsel, fake_process) -> None:
+def test_a_refused_answer_is_a_failure_that_says_why(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     fake_process.script(text="First, ", finish="filtered", times=None)
     done = counsel("ask", "x", "-m", "sonnet", "--standalone")
     assert done.returncode == 1
@@ -214,7 +236,9 @@ def test_a_refused_answer_is_a_failure_that_says_why(counsel, fake_process) -> N
     assert "refused or blocked" in done.stderr
 
 
-def test_an_error_is_a_document_with_json(counsel, fake_process) -> None:
+def test_an_error_is_a_document_with_json(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     fake_process.script(status=401)
     done = counsel("ask", "x", "-m", "gpt-5", "--standalone", "--json")
     assert done.returncode == 1
@@ -224,7 +248,9 @@ def test_an_error_is_a_document_with_json(counsel, fake_process) -> None:
     assert "sk-test" not in done.stdout + done.stderr
 
 
-def test_interrupt_stops_the_call_upstream(env, fake_process, tmp_path) -> None:
+def test_interrupt_stops_the_call_upstream(
+    env: dict[str, str], fake_process: FakeProcess, tmp_path: Path
+) -> None:
     fake_process.script(hang_after=1)
     asked = subprocess.Popen(
         [sys.executable, "-m", "counsel", "ask", "x", "-m", "gpt-5", "--standalone"],
@@ -241,7 +267,9 @@ def test_interrupt_stops_the_call_upstream(env, fake_process, tmp_path) -> None:
     fake_process.wait_for(state="disconnected")
 
 
-def test_consensus_names_who_failed_first(counsel, fake_process) -> None:
+def test_consensus_names_who_failed_first(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     done = counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "-m", "nobody-9", "--standalone")
     assert done.returncode == 0
     assert done.stdout.startswith("⚠ nobody-9 failed")
@@ -253,7 +281,9 @@ def test_consensus_names_who_failed_first(counsel, fake_process) -> None:
     assert shown["status"] == "consensus_complete"
 
 
-def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> None:
+def test_jobs_conversations_and_usage_show_what_happened(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     first = json.loads(counsel("ask", "about walruses", "-m", "gpt-5", "--standalone", "--json").stdout)
     name = first["continuation"]["id"]
     counsel("ask", "and tusks?", "-c", name, "--standalone")
@@ -287,13 +317,17 @@ def test_jobs_conversations_and_usage_show_what_happened(counsel, tmp_path) -> N
     assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}
 
 
-def test_export_goes_where_the_person_says(counsel, tmp_path) -> None:
+def test_export_goes_where_the_person_says(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     done = counsel("ask", "x", "-m", "gpt-5", "-c", "mine", "--export", str(tmp_path / "out"), "--standalone")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "mine" / "1_response.txt").read_text() == "gpt-5 says: x"
 
 
-def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(counsel, env, tmp_path) -> None:
+def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], env: dict[str, str], tmp_path: Path
+) -> None:
     large = tmp_path / "large.txt"
     large.write_text("x" * 5_000)
     small = {**env, "COUNSEL_MAX_PROMPT_BYTES": "2000"}

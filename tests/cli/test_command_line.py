@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import click
 import pytest
@@ -39,9 +40,9 @@ def with_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
 
 
-def _this_module():
+def _this_module() -> Any:
     module = type(sys)(__name__)
-    module.probe = probe
+    vars(module)["probe"] = probe
     return module
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ from counsel.cli.doctor_checks import Finding
 from counsel.engine.store.sqlite import backups, files, recovery
 from counsel.front import run_paths
 from counsel.types import Limits
-from fake import FakeAPI
+from fake import FakeAPI, FakeProcess
 
 KEY = "sk-" + "k" * 40
 
@@ -46,14 +49,14 @@ def only(findings: list[Finding], level: str) -> Finding:
     return found
 
 
-def test_a_fresh_install_has_no_problem_and_says_what_to_do(env):
+def test_a_fresh_install_has_no_problem_and_says_what_to_do(env: dict[str, str]) -> None:
     findings = examine(env)
     assert doctor_checks.worst(findings) == "warn"
     assert only(findings, "warn").what == "no provider has a key"
     assert {finding.area for finding in findings} == set(doctor_checks.CHECKS) - {"settings"}
 
 
-def test_looking_changes_nothing(env, tmp_path):
+def test_looking_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
     shutil.rmtree(env["COUNSEL_HOME"])
     examine(env)
     assert not list(tmp_path.iterdir())
@@ -65,7 +68,7 @@ def test_looking_changes_nothing(env, tmp_path):
 # ── settings and keys ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_settings_are_shown_with_their_source_and_secrets_are_not(env):
+def test_settings_are_shown_with_their_source_and_secrets_are_not(env: dict[str, str]) -> None:
     (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("max_attempts = 2\nnonsense = 1\n")
     shown = levels(examine(env, "settings", COUNSEL_TOKEN="hush-hush-hush", COUNSEL_PORT="x"))
     config = Path(env["COUNSEL_HOME"]) / "config.toml"
@@ -74,7 +77,7 @@ def test_settings_are_shown_with_their_source_and_secrets_are_not(env):
     assert sorted(shown.values()) == ["ok", "ok", "problem", "problem"]
 
 
-def test_a_key_is_named_by_its_source_alone(env):
+def test_a_key_is_named_by_its_source_alone(env: dict[str, str]) -> None:
     findings = examine(
         env, "providers", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"http://me:{KEY}@gate.example/v1"
     )
@@ -84,13 +87,13 @@ def test_a_key_is_named_by_its_source_alone(env):
     assert doctor_checks.worst(findings) == "ok"
 
 
-def test_a_malformed_key_is_a_warning_that_does_not_show_it(env):
+def test_a_malformed_key_is_a_warning_that_does_not_show_it(env: dict[str, str]) -> None:
     findings = examine(env, "providers", ANTHROPIC_API_KEY="my-password")
     assert "ANTHROPIC_API_KEY" in only(findings, "warn").what
     assert "my-password" not in repr(findings)
 
 
-def test_a_bad_row_of_the_users_catalog_is_a_problem(env):
+def test_a_bad_row_of_the_users_catalog_is_a_problem(env: dict[str, str]) -> None:
     (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("[providers.mine]\nwire = 'nonsense'\n")
     assert "mine" in only(examine(env, "models"), "problem").what
 
@@ -98,7 +101,7 @@ def test_a_bad_row_of_the_users_catalog_is_a_problem(env):
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_entry_of_the_order_that_matches_no_model_is_a_warning(env):
+def test_an_entry_of_the_order_that_matches_no_model_is_a_warning(env: dict[str, str]) -> None:
     found = examine(env, "models", COUNSEL_AUTO_ORDER="gpt-5,google,nosuch,codex")
     wrong = [finding.what for finding in found if finding.level == "warn"]
     assert len(wrong) == 2
@@ -107,14 +110,14 @@ def test_an_entry_of_the_order_that_matches_no_model_is_a_warning(env):
     assert "agents are not picked" in wrong[1]
 
 
-def test_a_folder_open_to_others_is_a_problem(env):
+def test_a_folder_open_to_others_is_a_problem(env: dict[str, str]) -> None:
     Path(env["COUNSEL_HOME"]).chmod(0o755)
     found = only(examine(env, "home"), "problem")
     assert "755" in found.what
     assert found.todo == f"chmod 700 '{env['COUNSEL_HOME']}'"
 
 
-def test_files_matter_only_behind_an_open_folder(env):
+def test_files_matter_only_behind_an_open_folder(env: dict[str, str]) -> None:
     path = Path(env["COUNSEL_HOME"]) / ".env"
     path.write_text("A=1\n")
     path.chmod(0o644)
@@ -124,14 +127,16 @@ def test_files_matter_only_behind_an_open_folder(env):
     assert todos == [f"chmod 700 '{env['COUNSEL_HOME']}'", f"chmod 600 '{path}'"]
 
 
-def test_a_file_in_the_place_of_the_folder_is_a_problem(env):
+def test_a_file_in_the_place_of_the_folder_is_a_problem(env: dict[str, str]) -> None:
     Path(env["COUNSEL_HOME"]).rmdir()
     Path(env["COUNSEL_HOME"]).write_text("")
     assert any("not a folder" in what for what in levels(examine(env, "home")))
 
 
-def test_a_folder_that_cannot_be_written_is_a_problem(env, monkeypatch):
-    monkeypatch.setattr(doctor_checks.os, "access", lambda *_: False)  # root may write everywhere
+def test_a_folder_that_cannot_be_written_is_a_problem(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     assert "is not writable" in only(examine(env, "home"), "problem").what
 
 
@@ -146,14 +151,14 @@ def database(env: dict[str, str]) -> Path:
     return path
 
 
-def test_a_sound_database(env):
+def test_a_sound_database(env: dict[str, str]) -> None:
     path = database(env)
     found = examine(env, "database")[0]
     assert found.level == "ok"
     assert f"{path} is intact: schema 2" in found.what
 
 
-def test_a_database_that_is_in_use_is_sound(env):
+def test_a_database_that_is_in_use_is_sound(env: dict[str, str]) -> None:
     with closing(sqlite3.connect(database(env))) as writer, writer:
         writer.execute("INSERT INTO t VALUES (1)")
         assert examine(env, "database")[0].level == "ok"
@@ -161,7 +166,7 @@ def test_a_database_that_is_in_use_is_sound(env):
 
 
 @pytest.mark.parametrize("where", [0, 4096 * 3])
-def test_a_damaged_database_is_a_problem(env, where):
+def test_a_damaged_database_is_a_problem(env: dict[str, str], where: int) -> None:
     path = database(env)
     data = bytearray(path.read_bytes())
     data[where : where + 3000] = b"\xee" * 3000
@@ -169,14 +174,16 @@ def test_a_damaged_database_is_a_problem(env, where):
     assert "damaged" in only(examine(env, "database"), "problem").what
 
 
-def test_a_database_of_a_newer_counsel_is_a_problem(env):
+def test_a_database_of_a_newer_counsel_is_a_problem(env: dict[str, str]) -> None:
     with closing(sqlite3.connect(database(env))) as connection, connection:
         connection.execute("PRAGMA user_version=9999")
     connection.close()
     assert "newer counsel" in only(examine(env, "database"), "problem").what
 
 
-def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
+def test_a_database_that_takes_too_long_is_not_waited_for(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor_checks, "DATABASE_SECONDS", -1.0)
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -186,7 +193,7 @@ def test_a_database_that_takes_too_long_is_not_waited_for(env, monkeypatch):
     assert examine(env, "database")[0].level == "warn"
 
 
-def test_daemon_running_left_behind_and_none(env):
+def test_daemon_running_left_behind_and_none(env: dict[str, str]) -> None:
     assert "not running (it" in examine(env, "daemon")[0].what
     Path(env["COUNSEL_HOME"], "run").mkdir(mode=0o700)
     path = run_paths.socket(env["COUNSEL_HOME"])
@@ -198,7 +205,7 @@ def test_daemon_running_left_behind_and_none(env):
     Path(path).unlink()
 
 
-def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
+def test_agents_are_looked_for_on_the_callers_path(env: dict[str, str], tmp_path: Path) -> None:
     program = tmp_path / "bin" / "codex"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -208,7 +215,7 @@ def test_agents_are_looked_for_on_the_callers_path(env, tmp_path):
     assert sum("is not on the PATH" in what for what in shown) == len(ASKABLE) - 1
 
 
-def test_it_says_with_which_agents_counsel_is_registered(env, tmp_path):
+def test_it_says_with_which_agents_counsel_is_registered(env: dict[str, str], tmp_path: Path) -> None:
     (finding,) = examine(env, "setup")
     assert (finding.level, finding.todo) == ("ok", "`counsel setup` registers it.")
     entry = {"type": "stdio", "command": sys.executable, "args": ["-m", "counsel", "stdio"]}
@@ -216,7 +223,7 @@ def test_it_says_with_which_agents_counsel_is_registered(env, tmp_path):
     assert levels(examine(env, "setup")) == {"counsel is registered with Claude Code": "ok"}
 
 
-def test_an_entry_whose_python_has_gone_is_a_problem(env, tmp_path):
+def test_an_entry_whose_python_has_gone_is_a_problem(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text(
         '[mcp_servers.counsel]\ncommand = "/gone/bin/python"\nargs = ["-P", "-m", "counsel", "stdio"]\n'
@@ -225,7 +232,7 @@ def test_an_entry_whose_python_has_gone_is_a_problem(env, tmp_path):
     assert found.what == "Codex cannot start counsel: /gone/bin/python does not exist"
 
 
-def test_an_agents_file_that_cannot_be_read_is_named(env, tmp_path):
+def test_an_agents_file_that_cannot_be_read_is_named(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text('model = "x\n')
     found = only(examine(env, "setup"), "warn")
@@ -233,10 +240,12 @@ def test_an_agents_file_that_cannot_be_read_is_named(env, tmp_path):
     assert "line 1" in found.what
 
 
-def test_a_check_that_breaks_is_a_finding_and_hides_nothing(env, monkeypatch):
-    def broken(_caller):
+def test_a_check_that_breaks_is_a_finding_and_hides_nothing(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_caller: Any) -> Iterator[Any]:
+        yield from ()
         raise RuntimeError(f"with {KEY}")
-        yield
 
     monkeypatch.setitem(doctor_checks.CHECKS, "home", broken)
     findings = examine(env)
@@ -265,7 +274,7 @@ def online(env: dict[str, str], fake: FakeAPI, **more: str) -> Caller:
     return Caller(settings=settings.load({**env, **KEYS, **addresses, **more}))
 
 
-async def test_every_provider_is_reached_with_its_key(env, fake_api):
+async def test_every_provider_is_reached_with_its_key(env: dict[str, str], fake_api: FakeAPI) -> None:
     findings = await doctor_checks.reach(online(env, fake_api))
     assert [finding.level for finding in findings] == ["ok"] * 4
     assert all(finding.what.endswith("key accepted") for finding in findings)
@@ -273,7 +282,9 @@ async def test_every_provider_is_reached_with_its_key(env, fake_api):
     assert paths == ["/v1/key", "/v1/models", "/v1/models", "/v1beta/models"]
 
 
-async def test_a_refused_key_is_a_problem_that_does_not_show_it(env, fake_api):
+async def test_a_refused_key_is_a_problem_that_does_not_show_it(
+    env: dict[str, str], fake_api: FakeAPI
+) -> None:
     fake_api.keys = set(KEYS.values()) - {KEY}
     findings = await doctor_checks.reach(online(env, fake_api))
     found = only(findings, "problem")
@@ -281,7 +292,9 @@ async def test_a_refused_key_is_a_problem_that_does_not_show_it(env, fake_api):
     assert KEY not in repr(findings)
 
 
-async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reached(env, fake_api):
+async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reached(
+    env: dict[str, str], fake_api: FakeAPI
+) -> None:
     with socket.socket() as closed:  # bound and not listening: nobody else can take the port
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -290,7 +303,9 @@ async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reac
     assert [finding.level for finding in findings].count("ok") == 3
 
 
-async def test_a_provider_that_never_answers_is_given_up(env, monkeypatch):
+async def test_a_provider_that_never_answers_is_given_up(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor_checks, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -301,7 +316,7 @@ async def test_a_provider_that_never_answers_is_given_up(env, monkeypatch):
     assert found.level == "problem"
 
 
-async def test_without_a_provider_there_is_nothing_to_reach(env):
+async def test_without_a_provider_there_is_nothing_to_reach(env: dict[str, str]) -> None:
     assert "no provider is set up" in (await doctor_checks.reach(Caller(settings=settings.load(env))))[0].what
 
 
@@ -313,7 +328,7 @@ def counsel(env: dict[str, str], *arguments: str, **more: str) -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**env, **more})
 
 
-def test_the_command_says_it_to_people_and_to_programs(env):
+def test_the_command_says_it_to_people_and_to_programs(env: dict[str, str]) -> None:
     done = counsel(env)
     assert (done.returncode, done.stderr) == (0, "")
     assert "problems: 0, warnings: 1" in done.stdout
@@ -327,14 +342,14 @@ def test_the_command_says_it_to_people_and_to_programs(env):
     assert next(row for row in shown["findings"] if row["level"] == "problem")["todo"]
 
 
-def test_online_through_the_door(env, fake_process):
+def test_online_through_the_door(env: dict[str, str], fake_process: FakeProcess) -> None:
     more = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
     done = counsel(env, "--online", **more)
     assert done.returncode == 0, done.stdout
     assert "OpenAI: reached in" in done.stdout
 
 
-def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env):
+def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env: dict[str, str]) -> None:
     home = Path(env["COUNSEL_HOME"])
     (home / "config.toml").write_text("port = = 3\n[providers.mine]\nwire = 1\n")
     (home / "counsel.db").write_bytes(b"no database" * 100)
@@ -361,7 +376,7 @@ def repaired(env: dict[str, str], *arguments: str) -> list[str]:
     return [row["what"] for row in json.loads(done.stdout)["findings"] if row["area"] == "repair"]
 
 
-def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(env):
+def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(env: dict[str, str]) -> None:
     path = database(env)
     assert backups.make(path)
     spoil(path)
@@ -376,7 +391,7 @@ def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(
     assert any("moved aside" in row["what"] for row in after if row["level"] == "warn")
 
 
-def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(env):
+def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(env: dict[str, str]) -> None:
     path = database(env)
     assert backups.make(path)
     path.unlink()
@@ -388,7 +403,7 @@ def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(en
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_repair_gives_an_old_files_free_pages_back(env):
+def test_repair_gives_an_old_files_free_pages_back(env: dict[str, str]) -> None:
     path = database(env)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA auto_vacuum=NONE")
@@ -400,14 +415,14 @@ def test_repair_gives_an_old_files_free_pages_back(env):
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
 
 
-def test_an_emptied_database_is_no_sound_one(env):
+def test_an_emptied_database_is_no_sound_one(env: dict[str, str]) -> None:
     path = database(env)
     with path.open("w"):
         pass
     assert "it is empty" in only(examine(env, "database"), "problem").what
 
 
-def test_repair_leaves_a_running_daemon_alone(env, monkeypatch):
+def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from counsel.cli import doctor_repair
 
     monkeypatch.setattr(doctor_repair, "daemon_runs", lambda _: True)

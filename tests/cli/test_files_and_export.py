@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ask(project: Path, fake_process: FakeProcess):
+def ask(project: Path, fake_process: FakeProcess) -> Callable[..., subprocess.CompletedProcess[str]]:
     env = {
         **{name: value for name, value in os.environ.items() if name in {"PATH", "LANG"}},
         "HOME": str(project.parent / "home"),
@@ -54,7 +55,9 @@ def ask(project: Path, fake_process: FakeProcess):
     return run
 
 
-def test_a_range_of_lines_arrives(ask, fake_process):
+def test_a_range_of_lines_arrives(
+    ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     done = ask("Why?", "-f", "a.py{2:3}", "--json")
     assert done.returncode == 0, done.stderr
     (request,) = fake_process.calls
@@ -62,7 +65,9 @@ def test_a_range_of_lines_arrives(ask, fake_process):
     assert 'lines="2-3 of 3">\n2| two\n3| three\n</file>' in request["text"]
 
 
-def test_a_picture_arrives_as_the_vendor_takes_it(ask, fake_process):
+def test_a_picture_arrives_as_the_vendor_takes_it(
+    ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     done = ask("What is it?", "-i", "wide.png", "--json")
     assert done.returncode == 0, done.stderr
     (request,) = fake_process.calls
@@ -72,7 +77,9 @@ def test_a_picture_arrives_as_the_vendor_takes_it(ask, fake_process):
     assert sent.size[0] == 2048
 
 
-def test_one_bad_file_and_nothing_is_sent(ask, fake_process):
+def test_one_bad_file_and_nothing_is_sent(
+    ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
     done = ask(
         "Why?", "-f", "a.py", "-f", ".env", "-f", "link.txt", "-f", "/etc/passwd", "-f", "none", "--json"
     )
@@ -84,7 +91,9 @@ def test_one_bad_file_and_nothing_is_sent(ask, fake_process):
     assert fake_process.calls == []
 
 
-def test_an_export_lands_in_the_callers_folder(ask, project):
+def test_an_export_lands_in_the_callers_folder(
+    ask: Callable[..., subprocess.CompletedProcess[str]], project: Path
+) -> None:
     done = ask("Why?", "--export", "notes", "--json")
     assert done.returncode == 0, done.stderr
     (folder,) = (project / "notes").iterdir()
@@ -94,7 +103,9 @@ def test_an_export_lands_in_the_callers_folder(ask, project):
     assert json.loads((folder / "metadata.json").read_text())["continuation_id"] == folder.name
 
 
-def test_no_log_holds_the_prompt_the_answer_or_the_key(ask, project):
+def test_no_log_holds_the_prompt_the_answer_or_the_key(
+    ask: Callable[..., subprocess.CompletedProcess[str]], project: Path
+) -> None:
     done = ask("A very private question", "-f", "a.py")
     assert done.returncode == 0, done.stderr
     for path in (project.parent / "counsel" / "logs").glob("*"):

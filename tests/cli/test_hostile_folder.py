@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from counsel import cli
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
-PROGRAMS = (
+PROGRAMS: tuple[str, ...] = (
     "python",
     "python3",
     "pip",
@@ -68,7 +69,7 @@ def modules() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def trapped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str, str]]:
+def trapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, dict[str, str]]]:
     """The folder, where its canaries would sit, and an environment whose search paths lead into the folder."""
     root = tmp_path_factory.mktemp("trapped")
     folder, canaries, home = root / "folder", root / "canaries", root / "home"

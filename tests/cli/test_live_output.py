@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def start(tmp_path: Path, fake_process: FakeProcess) -> Start:
     fake_process.script(text=ANSWER, model="claude")
 
     def run(
-        *arguments: str, way: tuple[str, ...] = ("--standalone",), **streams: int
+        *arguments: str, way: tuple[str, ...] = ("--standalone",), **streams: Any
     ) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "counsel", *arguments, *way]
         return subprocess.Popen(argv, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, **streams)
@@ -78,7 +79,9 @@ def test_a_pipe_gets_the_answer_alone(start: Start, fake_process: FakeProcess) -
     assert err.decode().count(VOID) == 1
 
 
-def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(start: Start, fake_process) -> None:
+def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(
+    start: Start, fake_process: FakeProcess
+) -> None:
     asked = start("ask", "hello", "--stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert asked.stdout is not None
     live = until(asked.stdout.fileno(), b"void1")
@@ -91,7 +94,9 @@ def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(start: Start, f
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["one-terminal", "stderr-elsewhere"])
-def test_on_a_terminal_a_line_marks_what_is_void(start: Start, fake_process, elsewhere: bool) -> None:
+def test_on_a_terminal_a_line_marks_what_is_void(
+    start: Start, fake_process: FakeProcess, elsewhere: bool
+) -> None:
     master, slave = pty.openpty()
     asked = start("ask", "hello", stdout=slave, stderr=subprocess.PIPE if elsewhere else slave)
     os.close(slave)
@@ -128,7 +133,9 @@ def test_words_of_a_daemon_that_was_killed_are_marked_and_nothing_is_wiped_away(
     assert lines[2].endswith(ANSWER)
 
 
-def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(start: Start, fake_process) -> None:
+def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(
+    start: Start, fake_process: FakeProcess
+) -> None:
     asked = start("ask", "hello", "-m", "gpt-5", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     fake_process.open_gate("fail")
     out, err = asked.communicate(timeout=60)
@@ -160,7 +167,9 @@ async def events(*said: tuple[str, int]) -> AsyncIterator[JobEvent]:
         ([], "one two\n"),
     ],
 )
-def test_what_is_written_is_the_answer_or_marked(said, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_written_is_the_answer_or_marked(
+    said: Any, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     telling = Telling(stream=True)
     asyncio.run(telling.hear(events(*said)))
     telling.end("one two")

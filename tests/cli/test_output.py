@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ EVIL = "a\x1b]0;owned\x07b \x1b[31mc\x9b2J \u202egnp.exe"
 COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-def on_a_terminal(script: str, *argv: str, columns: int = 80, **env: str) -> str:
+def on_a_terminal(script: str, *argv: str, columns: int = 80, env: Mapping[str, str] | None = None) -> str:
     """What a person sees: stdout and stderr of a process whose terminal is so wide."""
     master, slave = pty.openpty()
     with subprocess.Popen(
@@ -24,7 +25,7 @@ def on_a_terminal(script: str, *argv: str, columns: int = 80, **env: str) -> str
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env={**os.environ, "COLUMNS": str(columns), **env},
+        env={**os.environ, "COLUMNS": str(columns), **(env or {})},
     ) as process:
         os.close(slave)
         seen = b""
@@ -76,7 +77,7 @@ def test_only_one_module_writes_to_stdout() -> None:
 )
 def test_colour_only_for_who_wants_it(env: dict[str, str], colours: bool) -> None:
     script = "from counsel.cli import output; output.line('fine', colour='green')"
-    assert ("\x1b[" in on_a_terminal(script, **{"NO_COLOR": "", "TERM": "xterm", **env})) is colours
+    assert ("\x1b[" in on_a_terminal(script, env={"NO_COLOR": "", "TERM": "xterm", **env})) is colours
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from counsel.configfiles.document import parse
-from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put
+from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put
 from counsel.configfiles.json import read
 from counsel.errors import ConfigInvalid
 
@@ -67,7 +67,7 @@ def test_removing_a_repeated_key_removes_all_of_it(large: int, monkeypatch: pyte
 
 def test_several_edits_in_one_go_touch_only_their_members() -> None:
     before = '{"s": {"a": {"k": 1, "big": 123456789012345678901234567890, "f": 1.0}}, "z": [ 1,2 ]}'
-    edits = [Put(("s", "a", "k"), "v"), AddItem(("s", "a", "list"), "i"), AddItem(("z",), 3)]
+    edits: list[Edit] = [Put(("s", "a", "k"), "v"), AddItem(("s", "a", "list"), "i"), AddItem(("z",), 3)]
     after = parse(before, "json").edited(edits).text
     assert after == (
         '{"s": {"a": {"k": "v", "big": 123456789012345678901234567890, "f": 1.0, "list": ["i"]}}, "z": [ 1,2,3 ]}'

@@ -46,12 +46,12 @@ NEW_VALUES = st.sampled_from(
 
 def cases(
     few: int, many: int, *strategies: st.SearchStrategy[Any], seeds: tuple[int, ...] = (4, 44, 444)
-) -> Any:
+) -> Callable[[Callable[..., None]], Callable[[int, int], None]]:
     """One property as a quick test and as slow ones with more cases and other seeds."""
     rows = [pytest.param(0, few, id="quick")]
     rows += [pytest.param(number, many, id=f"seed{number}", marks=pytest.mark.slow) for number in seeds]
 
-    def wrap(check: Callable[..., None]) -> Any:
+    def wrap(check: Callable[..., None]) -> Callable[[int, int], None]:
         @pytest.mark.parametrize(("number", "count"), rows)
         def test(number: int, count: int) -> None:
             limits = settings(
@@ -182,7 +182,10 @@ def any_edits(data: st.DataObject, value: Any) -> list[Edit]:
 
 
 def any_edit(path: tuple[str, ...], old: Any) -> st.SearchStrategy[Edit]:
-    edits = [st.just(Drop(path)), NEW_VALUES.map(lambda value: Put(path, value))]
+    edits: list[st.SearchStrategy[Edit]] = [
+        st.just(Drop(path)),
+        NEW_VALUES.map(lambda value: Put(path, value)),
+    ]
     if isinstance(old, list):
         items = [st.sampled_from(old)] if old else []
         edits += [st.one_of(*items, st.just(1)).map(lambda item: DropItem(path, item))]

@@ -6,6 +6,7 @@ import json
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ import pytest
 from configfiles.writing import apply, put
 from counsel.configfiles.edits import Drop, Put
 from counsel.configfiles.write import disk, safewrite
-from counsel.configfiles.write import undo_log as journal_module
 from counsel.configfiles.write.safewrite import Target, by_edits
 from counsel.configfiles.write.undo_log import KEEP, Journal
 from counsel.errors import ConfigInvalid, Conflict, NotFound
@@ -95,7 +95,7 @@ def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
     file.write_text(mine)
     with pytest.raises(Conflict, match=r"mcp_servers\.s was changed") as refused:
         journal.undo()
-    assert "servers remove" in refused.value.hint
+    assert "servers remove" in (refused.value.hint or "")
     assert file.read_text() == mine
 
 
@@ -167,7 +167,7 @@ def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, 
     with pytest.raises(Conflict, match="another program") as raised:
         journal.undo()
     assert file.read_text() == '{"b": 2, "a": 1}'
-    kept = Path(raised.value.hint.removeprefix("What that program wrote is in ").rstrip("."))
+    kept = Path((raised.value.hint or "").removeprefix("What that program wrote is in ").rstrip("."))
     assert kept.read_text() == '{"b": "later"}'
 
 
@@ -288,7 +288,7 @@ def test_undo_is_of_the_last_change_after_many_within_a_second(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their names tell seconds: within one, only the time of their records tells which is the newest."""
-    monkeypatch.setattr(journal_module.time, "strftime", lambda _form: "20261115-120000")
+    monkeypatch.setattr(time, "strftime", lambda _form: "20261115-120000")
     file = tmp_path / "a.json"
     file.write_text("{}")
     journal = Journal(home)

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 
@@ -17,6 +18,7 @@ from counsel import settings  # noqa: E402 - the path comes first
 from counsel.engine.engine import open_engine  # noqa: E402
 from counsel.errors import UpstreamError  # noqa: E402
 from counsel.http import app, serve  # noqa: E402
+from counsel.http.loading import Door  # noqa: E402
 from counsel.mcp import tools  # noqa: E402
 from counsel.mcp.tools.base import Tool  # noqa: E402
 
@@ -26,15 +28,15 @@ TOKEN = "known-to-the-test-alone"
 # ── the suite's own tools, through our dispatcher ──
 
 
-async def _simple(_call, _arguments):
+async def _simple(_call: Any, _arguments: Any) -> Any:
     return {"content": "This is a simple text response for testing."}
 
 
-async def _error(_call, _arguments):
+async def _error(_call: Any, _arguments: Any) -> None:
     raise UpstreamError("This tool intentionally returns an error for testing")
 
 
-async def _progress(call, _arguments):
+async def _progress(call: Any, _arguments: Any) -> Any:
     for at in (0, 50, 100):
         if call.report:
             call.report(at, f"{at} of 100")
@@ -45,13 +47,15 @@ async def _progress(call, _arguments):
 def diagnose() -> None:
     runs = {"test_simple_text": _simple, "test_error_handling": _error, "test_tool_with_progress": _progress}
     for name, run in runs.items():
-        words = {
-            "description": "For the conformance suite.",
-            "properties": {},
-            "output": {},
-            "annotations": {},
-        }
-        tools.TOOLS[name] = Tool(name=name, run=run, text=lambda result: str(result["content"]), **words)
+        tools.TOOLS[name] = Tool(
+            name=name,
+            run=run,
+            text=lambda result: str(result["content"]),
+            description="For the conformance suite.",
+            properties={},
+            output={},
+            annotations={},
+        )
 
 
 async def main(home: Path) -> None:
@@ -60,7 +64,7 @@ async def main(home: Path) -> None:
     engine = await open_engine(home)
     door = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
 
-    async def with_token(scope, receive, send):
+    async def with_token(scope: Any, receive: Any, send: Any) -> None:
         authorized = (b"authorization", f"Bearer {TOKEN}".encode())
         await door.app({**scope, "headers": [*scope["headers"], authorized]}, receive, send)
 
@@ -68,8 +72,13 @@ async def main(home: Path) -> None:
         sys.stdout.write(f"http://localhost:{port}/mcp\n")
         sys.stdout.flush()
 
-    server = serve.Server(serve.Door(with_token, door.close), "127.0.0.1", 0, said)
-    asyncio.get_running_loop().add_reader(0, lambda: os.read(0, 1) or setattr(server, "should_exit", True))
+    server = serve.Server(Door(with_token, door.close), "127.0.0.1", 0, said)
+
+    def read() -> None:
+        if not os.read(0, 1):
+            server.should_exit = True
+
+    asyncio.get_running_loop().add_reader(0, read)
     await server.serve()
     await engine.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from counsel.daemon import connection, server
+from counsel.daemon import server
 from counsel.daemon.files import DaemonFiles
 from support.fake_engine import FakeEngine
 
@@ -38,7 +38,7 @@ async def talk(path: str, *lines: bytes) -> list[Any]:
 
 
 async def test_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     (said,) = await talk(path, b'@{"hello":{"role":"mcp"}}')
     assert "another user" in said["refused"]
 

@@ -1,7 +1,5 @@
 """COUNSEL_HOME, its locks and its sockets deleted, moved, replaced and restored under running daemons and windows."""
 
-# ruff: noqa: ASYNC240 - what the tests are about
-
 from __future__ import annotations
 
 import asyncio

@@ -6,22 +6,28 @@ import asyncio
 import base64
 import io
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
 from counsel.engine.jobs import ids
 from counsel.errors import CounselError, UpstreamError, from_dict
 from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 
 
-async def ask(engine, caller, prompt="hello", **fields):
+async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
     job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
     return await engine.wait(job)
 
 
-async def hold(engine, caller, **fields):
+async def hold(engine: Engine, caller: Caller, **fields: Any) -> Any:
     job = await engine.submit(ConsensusRequest(prompt="which?", **fields), caller)
     return await engine.wait(job)
 
@@ -35,8 +41,16 @@ def picture(kind: str) -> bytes:
 # ── blanks ──
 
 
-async def test_blanks_are_arguments_that_were_not_given(engine, caller) -> None:
-    blank = {"continuation_id": "", "files": None, "images": "", "temperature": None, "verbosity": ""}
+async def test_blanks_are_arguments_that_were_not_given(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
+    blank: dict[str, Any] = {
+        "continuation_id": "",
+        "files": None,
+        "images": "",
+        "temperature": None,
+        "verbosity": "",
+    }
     result = await ask(engine, caller(), model="", reasoning_effort="", export="", **blank)
     assert result["continuation"]["id"].startswith("conv_")
     assert "settings_left_out" not in result["metadata"]
@@ -50,7 +64,7 @@ async def test_blanks_are_arguments_that_were_not_given(engine, caller) -> None:
     ["conv_V1StGXR8_Z", "conv_a1b2c3d4e5", "conv_abc123def", "conv_abc123", "consensus_1703123456789_xyz789"],
 )
 async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new(
-    engine, caller, name
+    engine: Engine, caller: Callable[..., Caller], name: str
 ) -> None:
     first = await ask(engine, caller(), continuation_id=name)
     assert (first["continuation"]["id"], first["continuation"]["status"]) == (name, "new")
@@ -60,7 +74,9 @@ async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new
     assert "status" not in again["continuation"]
 
 
-async def test_a_conversation_of_our_own_is_not_called_new(engine, caller) -> None:
+async def test_a_conversation_of_our_own_is_not_called_new(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     assert "status" not in (await ask(engine, caller()))["continuation"]
 
 
@@ -74,14 +90,18 @@ def test_the_start_of_one_of_our_names_stays_ours(cut: int) -> None:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 @pytest.mark.parametrize("broken", [False, True])
-async def test_a_picture_in_base64_alone_is_seen(engine, caller, fake_api, kind, broken) -> None:
+async def test_a_picture_in_base64_alone_is_seen(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, kind: str, broken: bool
+) -> None:
     data = picture(kind)
     text = base64.encodebytes(data).decode() if broken else base64.b64encode(data).decode()
     await ask(engine, caller(), images=(text,))
     assert base64.b64encode(data).decode() in json.dumps(fake_api.log.requests[-1].body)
 
 
-async def test_a_path_that_exists_wins_over_base64(engine, caller, fake_api, project) -> None:
+async def test_a_path_that_exists_wins_over_base64(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
     text = base64.b64encode(picture("PNG")).decode().replace("/", "+")
     (project / text).write_bytes(picture("JPEG"))
     await ask(engine, caller(), images=(text,))
@@ -89,7 +109,9 @@ async def test_a_path_that_exists_wins_over_base64(engine, caller, fake_api, pro
 
 
 @pytest.mark.parametrize("text", ["iVBORw0KGgo" + "A" * 60, "QUFB" * 30_000, "/9j/" + "x" * 60])
-async def test_base64_that_is_no_picture_is_refused_in_few_words(engine, caller, fake_api, text) -> None:
+async def test_base64_that_is_no_picture_is_refused_in_few_words(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, text: str
+) -> None:
     with pytest.raises(CounselError) as caught:
         await ask(engine, caller(), images=(text,))
     assert caught.value.code == "INVALID_ARGUMENT"
@@ -103,7 +125,9 @@ async def test_base64_that_is_no_picture_is_refused_in_few_words(engine, caller,
 @pytest.mark.parametrize(
     ("written", "lines"), [("{0:2}", "1-2"), ("{0:}", "1-4"), ("{2:}", "2-4"), ("{:3}", "1-3")]
 )
-async def test_line_ranges_as_converse_takes_them(engine, caller, fake_api, project, written, lines) -> None:
+async def test_line_ranges_as_converse_takes_them(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path, written: str, lines: str
+) -> None:
     (project / "f.txt").write_text("a\nb\nc\nd\n")
     await ask(engine, caller(), files=(f"f.txt{written}",))
     assert f"{lines} of 4" in json.dumps(fake_api.log.requests[-1].body)
@@ -113,10 +137,16 @@ async def test_line_ranges_as_converse_takes_them(engine, caller, fake_api, proj
 
 
 @pytest.mark.parametrize("argument", ["files", "images", "model", "continuation_id", "session_tag", "tools"])
-async def test_an_error_does_not_repeat_98_kilobytes(engine, caller, argument) -> None:
+async def test_an_error_does_not_repeat_98_kilobytes(
+    engine: Engine, caller: Callable[..., Caller], argument: str
+) -> None:
     long = "x/" * 50_000
     value = (long,) if argument in {"files", "images", "tools"} else long
-    fields = {"model": "gpt-5", argument: value, "tool": "askModel" if argument == "session_tag" else "chat"}
+    fields: dict[str, Any] = {
+        "model": "gpt-5",
+        argument: value,
+        "tool": "askModel" if argument == "session_tag" else "chat",
+    }
     with pytest.raises(CounselError) as caught:
         await engine.wait(await engine.submit(ChatRequest(prompt="p", **fields), caller()))
     assert len(json.dumps(caught.value.as_dict())) < 15_000
@@ -137,28 +167,34 @@ def test_a_bounded_error_keeps_its_end_and_what_was_paid_for() -> None:
 # ── consensus ──
 
 
-async def test_auto_is_a_panel_of_different_vendors(engine, caller) -> None:
+async def test_auto_is_a_panel_of_different_vendors(engine: Engine, caller: Callable[..., Caller]) -> None:
     result = await hold(engine, caller(), models=("auto",), enable_cross_feedback=False)
     vendors = [entry["metadata"]["provider"] for entry in result["phases"]["initial"]]
     assert len(vendors) == len(set(vendors)) == 3
     assert result["settings"]["models_requested"] == [entry["model"] for entry in result["phases"]["initial"]]
 
 
-async def test_auto_beside_a_name_is_one_more_of_another_vendor(engine, caller) -> None:
+async def test_auto_beside_a_name_is_one_more_of_another_vendor(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "auto"), enable_cross_feedback=False)
     vendors = [entry["metadata"]["provider"] for entry in result["phases"]["initial"]]
     assert vendors[0] == "openai"
     assert len(vendors) == len(set(vendors)) == 2
 
 
-async def test_auto_with_one_vendor_is_two_of_its_models(engine, caller) -> None:
+async def test_auto_with_one_vendor_is_two_of_its_models(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     without = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")
     result = await hold(engine, caller(**without), models=("auto",), enable_cross_feedback=False)
     assert {entry["metadata"]["provider"] for entry in result["phases"]["initial"]} == {"openai"}
     assert result["models_consulted"] == 2
 
 
-async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(engine, caller, fake_api) -> None:
+async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
     first = await hold(engine, caller(), models=("sonnet", "deepseek-v3"), enable_cross_feedback=False)
     assert first["status"] == "no_consensus"
@@ -175,7 +211,9 @@ async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(engine
 # ── summaries and export ──
 
 
-async def test_a_summariser_that_hangs_delays_nobody_twice(engine, caller, fake_api, monkeypatch) -> None:
+async def test_a_summariser_that_hangs_delays_nobody_twice(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 0.2)
     for wish in ("Give a title", "Summarise"):
         fake_api.script(gate="never", gate_after=0, contains=wish, times=None)
@@ -189,7 +227,9 @@ async def test_a_summariser_that_hangs_delays_nobody_twice(engine, caller, fake_
     fake_api.open_gate("never")
 
 
-async def test_an_export_says_settings_models_usage_and_cost_of_each_turn(engine, caller, project) -> None:
+async def test_an_export_says_settings_models_usage_and_cost_of_each_turn(
+    engine: Engine, caller: Callable[..., Caller], project: Path
+) -> None:
     (project / "f.txt").write_text("a\n")
     first = await ask(
         engine,

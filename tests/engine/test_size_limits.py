@@ -7,27 +7,31 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
 from counsel.engine.jobs.events import MOST_ASIDES, Live
 from counsel.errors import CounselError, InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 from fake.raw import RawServer, bomb, event
+from support.rows import first
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 WORKER = Path(__file__).with_name("size_limits_worker.py")
 
 
-def rows(engine, table: str) -> int:
-    return int(engine.database.row(f"SELECT COUNT(*) FROM {table}")[0])
+def rows(engine: Engine, table: str) -> int:
+    return int(first(engine.database, f"SELECT COUNT(*) FROM {table}"))
 
 
 async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
     for size, request in (
@@ -44,7 +48,9 @@ async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
     await engine.wait(await engine.submit(ChatRequest(prompt="x" * 2000, model="gpt-5"), who))
 
 
-async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(engine, caller, fake_api) -> None:
+async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(size=9000)
     who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
     first = await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))
@@ -56,7 +62,9 @@ async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(engin
     assert rows(engine, "jobs") == 1
 
 
-async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(engine, caller, fake_api) -> None:
+async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(size=50_000)
     who = caller(COUNSEL_MAX_ANSWER_BYTES="10000")
     result = await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))
@@ -67,30 +75,34 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(engine, cal
     assert "incomplete" in about["notices"][0]["text"]
     assert about["usage"]["output_tokens"] >= 2500  # the provider never came to count them
     assert about["cost_usd"] > 0
-    kept = engine.database.row("SELECT text FROM messages WHERE role = 'assistant'")[0]
+    kept = first(engine.database, "SELECT text FROM messages WHERE role = 'assistant'")
     assert len(kept) == 10_000
-    spent = engine.database.row("SELECT output FROM ledger")[0]
+    spent = first(engine.database, "SELECT output FROM ledger")
     assert spent == about["usage"]["output_tokens"]
 
 
-async def test_partial_text_is_journalled_once(engine, caller, fake_api) -> None:
+async def test_partial_text_is_journalled_once(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """A long answer that fails at its end: its text stands in the job's error, and nowhere else."""
     fake_api.script(size=1_000_000, delta_size=1000, gate="end", gate_after=900, cut_after=950, times=None)
     job = await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=900)
     async with asyncio.timeout(20):
-        while not engine.database.row("SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'")[0]:  # noqa: ASYNC110
+        while not first(engine.database, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     fake_api.open_gate("end")
     with pytest.raises(CounselError) as caught:
         await engine.wait(job)
     assert len(caught.value.fields["partial"]) > 800_000
-    events = engine.database.row("SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)[0]
+    events = first(engine.database, "SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)
     assert events < 10_000
-    assert engine.database.row("SELECT LENGTH(error) FROM jobs WHERE id = ?", job)[0] < 1_100_000
+    assert first(engine.database, "SELECT LENGTH(error) FROM jobs WHERE id = ?", job) < 1_100_000
 
 
-async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(engine, caller, fake_api) -> None:
+async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(size=3000, times=None)
     who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
     result = await engine.wait(

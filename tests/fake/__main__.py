@@ -22,7 +22,12 @@ async def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     if options.until_eof:
-        loop.add_reader(sys.stdin.fileno(), lambda: os.read(sys.stdin.fileno(), 4096) or ended.set())
+
+        def read() -> None:
+            if not os.read(sys.stdin.fileno(), 4096):
+                ended.set()
+
+        loop.add_reader(sys.stdin.fileno(), read)
     fake = await FakeAPI().start(options.port)
     sys.stdout.write(
         json.dumps({"url": fake.url, "v1": fake.v1, "port": fake.port, "pid": os.getpid()}) + "\n"

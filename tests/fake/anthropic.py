@@ -48,7 +48,9 @@ def plain(answer: Answer) -> dict[str, Any]:
 
 
 def frames(answer: Answer) -> list[Frame]:
-    made = [{"type": "message_start", "message": {**_message(answer), "usage": _usage(answer, 1)}}]
+    made: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**_message(answer), "usage": _usage(answer, 1)}}
+    ]
     for place, block in enumerate(_blocks(answer)):
         made += [{**event, "index": place} for event in _block_events(answer, block)]
     ended = {"stop_reason": FINISH[answer.finish], "stop_sequence": None}

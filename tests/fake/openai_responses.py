@@ -115,7 +115,11 @@ def _item_events(answer: Answer, place: int, item: dict[str, Any]) -> list[tuple
 
 
 def _opened(item: dict[str, Any]) -> dict[str, Any]:
-    empty = {"reasoning": {"summary": []}, "message": {"content": []}, "function_call": {"arguments": ""}}
+    empty: dict[str, dict[str, Any]] = {
+        "reasoning": {"summary": []},
+        "message": {"content": []},
+        "function_call": {"arguments": ""},
+    }
     status = {} if item["type"] == "reasoning" else {"status": "in_progress"}
     return {**item, **empty.get(item["type"], {}), **status}
 

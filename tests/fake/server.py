@@ -225,7 +225,8 @@ class FakeAPI:
 
     def _aside(self, request: web.Request, received: Received) -> web.Response:
         """Listings and token counts; anything else is not there."""
-        found, shown = "other", None
+        found = "other"
+        shown: dict[str, Any] | None = None
         if TOKENS.search(request.path):
             tokens = len(json.dumps(received.body)) // 4
             found, shown = "tokens", {"input_tokens": tokens, "totalTokens": tokens}

@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from fake import FakeProcess
 from faults.test_killed_processes import WORKER, environment
@@ -39,7 +40,7 @@ def test_a_stopped_engine_keeps_its_jobs(tmp_path: Path, fake_process: FakeProce
         process.stdout.close()
 
 
-def run(code: str, env: dict[str, str], **more) -> subprocess.CompletedProcess[str]:
+def run(code: str, env: dict[str, str], **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "counsel", *code.split()],
         check=False,

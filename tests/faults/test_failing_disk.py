@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,13 +87,13 @@ class Worker:
         )
         self.problem = self._read()["problem"]
 
-    def _read(self):
+    def _read(self) -> Any:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, "it died"
         return json.loads(line)
 
-    def do(self, what: str):
+    def do(self, what: str) -> Any:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{what}\n")
         self.process.stdin.flush()

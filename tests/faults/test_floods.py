@@ -25,13 +25,13 @@ from counsel.mcp.jsonlines import Splitter
 from counsel.requests import JobEvent
 from support.fake_engine import FakeEngine
 from support.http_server import served
-from support.processes import LIMIT, PING, Lines, daemon, encoded, front, log_of, resident, serve
+from support.processes import LIMIT, PING, Lines, daemon, encoded, front, log_of, piped, resident, serve
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 BATCH = b"[" + b"{}," * 349_999 + b"{}]"  # a megabyte
 HELLO = b'@{"hello":{"role":"mcp","cwd":"/","env":{}}}\n'
-INITIALIZE = {
+INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": "init",
     "method": "initialize",
@@ -132,7 +132,7 @@ async def test_a_refused_batch_is_not_waited_for(tmp_path: Path) -> None:
         window.send(b"[]\n" + encoded([PING]) + encoded(PING))
         said = window.until("alive?")
         assert [line["error"]["code"] for line in said[1:3]] == [protocol.INVALID_REQUEST] * 2
-        made.stdin.close()
+        piped(made.stdin).close()
         assert made.wait(LIMIT) == 0
 
 
@@ -208,8 +208,11 @@ def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
 
 def test_all_unfinished_lines_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MOST_UNFINISHED", 1_000)
-    together, refused = jsonlines.Unfinished(), []
-    splits = [Splitter(pytest.fail, refused.append, all_of_them=together) for _ in range(3)]
+    together = jsonlines.Unfinished()
+    refused: list[Any] = []
+    splits = [
+        Splitter(lambda _: pytest.fail("a line"), refused.append, all_of_them=together) for _ in range(3)
+    ]
     for split in splits:
         split.feed(b"x" * 400)
         assert together.bytes <= 1_000
@@ -280,10 +283,10 @@ def test_a_window_whose_client_never_reads_stays_small_and_loses_no_answer(tmp_p
     with front(tmp_path) as (made, window):
         window.send(encoded(INITIALIZE))
         window.line()
-        sent = pump(made.stdin.fileno(), ask * 100, 1.0)
+        sent = pump(piped(made.stdin).fileno(), ask * 100, 1.0)
         assert sent < 100_000_000
         assert resident(made.pid) < 15 + 10
-        made.stdin.write(ask[sent % len(ask) :] if sent % len(ask) else b"")
+        piped(made.stdin).write(ask[sent % len(ask) :] if sent % len(ask) else b"")
         window.send(b"")
         whole = -(-sent // len(ask))
         assert all(window.line()["id"] == 7 for _ in range(whole))
@@ -335,7 +338,8 @@ def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
 
 
 async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
-    exchange = streamable.Exchange(None, None, takes_stream=True)
+    nobody: Any = None
+    exchange = streamable.Exchange(nobody, nobody, takes_stream=True)
     for number in range(1_000):
         exchange._notify({"params": {"progressToken": number % 3, "progress": number}})
     assert [note["params"]["progress"] for note in exchange._notes.values()] == [999, 997, 998]
@@ -492,7 +496,7 @@ async def test_a_client_that_reads_no_answer_is_taken_for_gone(
 
 async def _old_session(door: Any) -> str:
     await door.initialize("2025-03-26")
-    return door.held["Mcp-Session-Id"]
+    return str(door.held["Mcp-Session-Id"])
 
 
 # ── who may talk to the daemon ──
@@ -544,7 +548,7 @@ async def test_nothing_but_hello_is_heard_first(path: Any, line: bytes) -> None:
 
 async def test_another_users_handover_is_not_heard(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at, inside = path
-    monkeypatch.setattr(connection.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     assert b"another user" in await told(at, b'@{"handover":true}\n')
     assert not inside._over.done()
     assert not inside.visits

@@ -141,7 +141,10 @@ async def test_twenty_kills_of_the_daemon_over_two_hundred_jobs_lose_nothing(
     moments, daemons = random.Random(2), Daemons(home)
     known: list[tuple[set[Call], int]] = [(set(), 0)]
     front = [sys.executable, "-m", "counsel", "stdio"]
-    async with asyncio.timeout(240), Window(home, command=front, **environment(home, fake_process)) as window:
+    async with (
+        asyncio.timeout(240),
+        Window(home, command=front, env=environment(home, fake_process)) as window,
+    ):
         await window.initialize()
         asked = [
             window.begin("consensus", prompt=f"question {n:04d}.", models=list(MODELS), **{"async": True})

@@ -213,7 +213,12 @@ async def wreck(place: Place, doors: list[Any], until: float) -> None:
 async def run(place: Place) -> None:
     async with aiohttp.ClientSession() as session:
         starved = Worker(place, "starve")
-        doors = [Worker(place), Worker(place), Serve(place, session), Daemon(place)]
+        doors: list[Worker | Serve | Daemon] = [
+            Worker(place),
+            Worker(place),
+            Serve(place, session),
+            Daemon(place),
+        ]
         everyone = [*doors, starved]
         try:
             for each in everyone:

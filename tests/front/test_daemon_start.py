@@ -141,8 +141,9 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
         with pytest.raises(Internal, match="does not answer"):
             await find({"COUNSEL_HOME": str(home)})
         busy.accept()[0].close()
-        with reaching.attempt() as connection:
-            assert connection is not None
+        connection = reaching.attempt()
+        assert connection is not None
+        connection.close()
         for connection in held:
             connection.close()
 
@@ -187,7 +188,8 @@ def test_a_lock_whose_file_was_deleted_is_nobodys(tmp_path: Path) -> None:
 def test_a_lock_that_is_replaced_while_it_is_taken_is_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, real, times = tmp_path / "lock", fcntl.flock, []
+    path, real = tmp_path / "lock", fcntl.flock
+    times: list[int] = []
 
     def replaced(file: int, how: int) -> None:
         real(file, how)

@@ -237,18 +237,18 @@ async def test_messages_of_any_size_split_anywhere(home: Path) -> None:
         line = json.dumps({"jsonrpc": "2.0", "id": "split", "method": "ping"}).encode() + b"\n"
         waiting = window.waiting["split"] = asyncio.get_running_loop().create_future()
         for at in range(len(line)):
-            window.process.stdin.write(line[at : at + 1])
-            await window.process.stdin.drain()
+            window.stdin.write(line[at : at + 1])
+            await window.stdin.drain()
         assert (await asyncio.wait_for(waiting, 10))["result"] == {}
 
 
 async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(home: Path) -> None:
     async with Window(home) as window:
         await window.initialize("2025-03-26")
-        window.process.stdin.write(b"{nonsense\n")
+        window.stdin.write(b"{nonsense\n")
         assert (await window.notes.get())["error"]["code"] == protocol.PARSE_ERROR
         for note in (b'@{"handover": true}', b'@{"hello": {"role": "desk"}}', b'@{"key": "stolen"}'):
-            window.process.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
+            window.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
             said = await asyncio.wait_for(window.notes.get(), 30)
             assert said["error"]["code"] == protocol.PARSE_ERROR
         window.send(
@@ -380,7 +380,11 @@ def test_a_front_whose_reader_has_gone_ends_though_stdin_stays_open(home: Path, 
     ours, theirs = socket.socketpair()
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED}
     with subprocess.Popen(
-        [sys.executable, str(FRONT)], env=env, stdin=subprocess.PIPE, stdout=theirs, stderr=subprocess.PIPE
+        [sys.executable, str(FRONT)],
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=theirs.fileno(),
+        stderr=subprocess.PIPE,
     ) as front:
         theirs.close()
         assert front.stdin is not None
@@ -418,7 +422,7 @@ async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, pl
     async with Window(home) as window:
         await window.initialize()
         answered = window.waiting["big"] = asyncio.get_running_loop().create_future()
-        writer = window.process.stdin
+        writer = window.stdin
         writer.write(begin + params)
         for _ in range(100):
             writer.write(b"x" * 2**20)

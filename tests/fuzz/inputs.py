@@ -126,7 +126,7 @@ def documents(draw: st.DrawFn, messages: list[Any] = MESSAGES) -> bytes:
     )
     harm = draw(st.sampled_from(["", "", "", "bom", "cut", "nul", "twice", "spaces", "repeated key"]))
     at = draw(st.integers(0, max(0, len(data) - 1)))
-    return {
+    harmed: dict[str, bytes] = {
         "": data,
         "bom": b"\xef\xbb\xbf" + data,
         "cut": data[:at],
@@ -134,7 +134,8 @@ def documents(draw: st.DrawFn, messages: list[Any] = MESSAGES) -> bytes:
         "twice": data + data,
         "spaces": b" \t\r " + data + b"\r",
         "repeated key": data.replace(b'"id"', b'"method": 1, "id"', 1),
-    }[harm]
+    }
+    return harmed[harm]
 
 
 LINES = st.lists(documents(), min_size=1, max_size=4)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 
 @pytest.fixture(scope="module")
 def http(home: Path, vendor: dict[str, str]) -> Iterator[Http]:
-    with serve(home, **vendor) as made:
+    with serve(home, env=vendor) as made:
         yield made
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fuzz.effort import fuzz
 from fuzz.inputs import CUTS, LINES, documents, pieces
 from fuzz.oracle import check_answer, unharmed
-from support.processes import PING, Lines, daemon, encoded, front, process
+from support.processes import PING, Lines, daemon, encoded, front, piped, process
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
@@ -37,7 +37,7 @@ ASKED = [
 
 @pytest.fixture(scope="module")
 def switchboard(home: Path, vendor: dict[str, str]) -> Iterator[tuple[int, str]]:
-    with daemon(home, **vendor) as found:
+    with daemon(home, env=vendor) as found:
         yield found
 
 
@@ -58,7 +58,7 @@ def talk(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
 def test_a_window(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
     pid, path = switchboard
 
-    with front(home, **vendor) as (made, window), unharmed(home, pid, lambda: answers(path)):
+    with front(home, env=vendor) as (made, window), unharmed(home, pid, lambda: answers(path)):
 
         @fuzz
         @given(sent=LINES, cuts=CUTS)
@@ -99,8 +99,8 @@ def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: byt
 
 
 def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
-    with process(home, "ask-service", "--session", "fuzz", **vendor) as made:
-        path = json.loads(made.stdout.readline())["socket"]
+    with process(home, "ask-service", "--session", "fuzz", env=vendor) as made:
+        path = json.loads(piped(made.stdout).readline())["socket"]
 
         @fuzz
         @given(sent=st.lists(documents(ASKED), min_size=1, max_size=4), cuts=CUTS)

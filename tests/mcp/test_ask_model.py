@@ -15,7 +15,7 @@ COUNSEL = [sys.executable, "-P", "-m", "counsel", "stdio"]
 
 def window(home: Path, fake: FakeProcess, *args: str, **env: str) -> Window:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1}
-    return Window(home, command=[*COUNSEL, *args], **{**keys, **env})
+    return Window(home, command=[*COUNSEL, *args], env={**keys, **env})
 
 
 async def test_two_agents_windows_share_a_thread_by_its_tag(home: Path, fake_process: FakeProcess) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -25,8 +27,10 @@ ASKED = "POST http://api.example/v1/responses"
 
 
 @asynccontextmanager
-async def proxy_to(fake: FakeProcess, credentials: str = ""):
+async def proxy_to(fake: FakeProcess, credentials: str = "") -> AsyncIterator[Any]:
     address = urlsplit(fake.url)
+    assert address.hostname is not None
+    assert address.port is not None
     async with FakeProxy((address.hostname, address.port), credentials) as proxy:
         yield proxy
 
@@ -52,13 +56,13 @@ async def test_windows_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
     async with (
         proxy_to(fake_process, "me:first-password") as first,
         proxy_to(fake_process, "you:second-password") as second,
-        Window(home, command=[*COUNSEL, "stdio"], **KEYS, HTTP_PROXY=first.url) as one,
-        Window(home, command=[*COUNSEL, "stdio"], **KEYS, all_proxy=second.url) as two,
-        Window(home, command=[*COUNSEL, "stdio"], **KEYS, COUNSEL_MAX_ATTEMPTS="1") as none,
+        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=first.url) as one,
+        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, all_proxy=second.url) as two,
+        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, COUNSEL_MAX_ATTEMPTS="1") as none,
         Window(
             home,
             command=[*COUNSEL, "stdio"],
-            **KEYS,
+            env=KEYS,
             http_proxy="http://me:wr0ng-one@" + first.url.partition("@")[2],
         ) as wrong,
     ):
@@ -108,7 +112,7 @@ async def test_the_shells_proxy_is_used(
 async def test_a_standalone_window_and_serve_use_their_own(home: Path, fake_process: FakeProcess) -> None:
     async with proxy_to(fake_process) as proxy:
         async with Window(
-            home, command=[*COUNSEL, "stdio", "--standalone"], **KEYS, HTTP_PROXY=proxy.url
+            home, command=[*COUNSEL, "stdio", "--standalone"], env=KEYS, HTTP_PROXY=proxy.url
         ) as window:
             await window.initialize()
             answer = await window.call("chat", prompt="hello", model="gpt-5")
@@ -129,8 +133,8 @@ async def test_a_job_that_goes_on_takes_the_way_that_it_was_asked_with(
     async with (
         proxy_to(fake_process) as mine,
         proxy_to(fake_process) as other,
-        Window(home, command=[*COUNSEL, "stdio"], **KEYS, HTTP_PROXY=other.url) as stranger,
-        Window(home, command=[*COUNSEL, "stdio"], **KEYS, HTTP_PROXY=mine.url) as window,
+        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=other.url) as stranger,
+        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=mine.url) as window,
     ):
         await window.initialize()
         await stranger.initialize()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError
 from mcp.client import session as sdk_session
+from mcp.types import TextResourceContents
 
 from counsel.front.protocol import HANDSHAKE
 from support.sdk_transport import INTERFACES, transport
@@ -33,7 +34,9 @@ async def test_the_sdks_client_is_at_home(
         assert refused.is_error
         assert refused.structured_content["code"] == "INVALID_ARGUMENT"
         read = await client.read_resource("counsel://jobs/conv_1/text")
-        assert "echo hello" in read.contents[0].text
+        content = read.contents[0]
+        assert isinstance(content, TextResourceContents)
+        assert "echo hello" in content.text
         assert (await client.list_prompts()).prompts == []
         assert len((await client.list_resources()).resources) == 1
         with pytest.raises(MCPError):
@@ -45,7 +48,7 @@ async def test_the_sdks_client_is_at_home(
 async def test_the_sdks_client_gets_progress(tmp_path: Path, interface: str, mode: str) -> None:
     told: list[str | None] = []
 
-    async def progress(_: float, __: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
         (tmp_path / "now").touch()
 

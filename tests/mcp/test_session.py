@@ -219,7 +219,7 @@ async def test_roots_that_never_come_are_waited_for_once(
         waits.append(options)
         return await plain(*args, **options)
 
-    monkeypatch.setattr(session.asyncio, "wait", noted)
+    monkeypatch.setattr(asyncio, "wait", noted)
     await client.call("chat", {"prompt": "echo two"})
     assert waits == []
     client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": f"file://{tmp_path}/x"}]}})

@@ -162,7 +162,8 @@ class _Tasks(ClientExtension):
     identifier = protocol.TASKS
 
     def __init__(self, now: Path) -> None:
-        self.now, self.seen = now, []
+        self.now = now
+        self.seen: list[Any] = []
 
     def claims(self) -> list[ResultClaim[Any]]:
         return [ResultClaim(result_type="task", model=_Created, resolve=self._resolve)]

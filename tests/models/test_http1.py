@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +65,7 @@ class Server:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[tuple[Server, Callable[..., object]]]:
+async def running() -> AsyncIterator[tuple[Server, Callable[..., Awaitable[http1.Response]]]]:
     server, pool = Server(), Pool()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     where = address(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/x")
@@ -237,13 +238,18 @@ async def test_a_silent_server_is_left_at_the_moment_that_was_set() -> None:
 
 async def test_a_deadline_that_moves_on_needs_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     response = _fed([CHUNKED])
-    loop, made = asyncio.get_running_loop(), []
-    call_at = loop.call_at
-    monkeypatch.setattr(loop, "call_at", lambda *given, **more: made.append(given) or call_at(*given, **more))
+    loop, call_at = asyncio.get_running_loop(), asyncio.get_running_loop().call_at
+    timers: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        timers.append(args)
+        return call_at(*args, **options)
+
+    monkeypatch.setattr(loop, "call_at", counted)
     for _ in range(20):
         loop.call_soon(response.feed, b"x")
         assert await response.readany(loop.time() + 60) == b"x"
-    assert len(made) == 1
+    assert len(timers) == 1
     response.close()
 
 

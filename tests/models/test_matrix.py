@@ -1,10 +1,12 @@
 """What holds for every model by setting. The exact bodies are in `matrix.txt`, which `tests/test_generated.py` checks."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from counsel.models.catalog import Target
+from counsel.types import Model
 from tools.matrix import SETTINGS, prepared, takes, targets
 
 ASKED = {
@@ -14,7 +16,7 @@ ASKED = {
     "web_search": "use_websearch",
     "media_resolution=LOW": "media_resolution",
 }
-TAKES = {
+TAKES: dict[str, Callable[[Model], bool]] = {
     "reasoning_effort": lambda model: bool(model.efforts),
     "verbosity": lambda model: model.verbosity,
     "use_websearch": lambda model: model.web_search,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -49,7 +50,7 @@ class Asker:
 
 
 @pytest.fixture
-async def claude(fake_api: FakeAPI):
+async def claude(fake_api: FakeAPI) -> AsyncIterator[Asker]:
     asker = Asker(fake_api)
     yield asker
     await asker.transport.close()

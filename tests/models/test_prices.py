@@ -13,7 +13,9 @@ SHIPPED = catalog_rows.shipped().models
 
 def test_a_call_costs_what_its_tokens_cost() -> None:
     model = SHIPPED["gpt-5"]
-    per_input, per_output = prices.per_million(model)
+    rates = prices.per_million(model)
+    assert rates is not None
+    per_input, per_output = rates
     usage = Usage(input=1_000_000, output=500_000)
     assert prices.cost(model, usage) == pytest.approx(per_input + per_output / 2)
 
@@ -21,7 +23,10 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
 def test_cached_input_is_cheaper_and_an_hours_cache_dearer() -> None:
     model = SHIPPED["claude-opus-5-5"]
     plain = prices.cost(model, Usage(input=1_000_000))
-    assert prices.cost(model, Usage(input=1_000_000, cache_read=1_000_000)) < plain
+    cached = prices.cost(model, Usage(input=1_000_000, cache_read=1_000_000))
+    assert plain is not None
+    assert cached is not None
+    assert cached < plain
     assert prices.cost(model, Usage(input=1_000_000, cache_write=1_000_000)) == pytest.approx(2 * plain)
 
 

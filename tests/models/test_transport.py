@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -27,6 +28,7 @@ from counsel.models.failures import as_error, understand
 from counsel.models.transport import Transport, _below
 from counsel.types import Call, Endpoint, Event, Finished, Knobs, Limits, Model, Notice, Provider, Text, Turn
 from fake import FakeAPI
+from fake.behaviour import behaviour
 
 KEY = "sk-secret-0123456789abcdef"
 CHAT = Provider(
@@ -56,7 +58,7 @@ class Caller:
 
 
 @pytest.fixture
-async def acme(fake_api: FakeAPI):
+async def acme(fake_api: FakeAPI) -> AsyncIterator[Caller]:
     caller = Caller(fake_api.v1)
     yield caller
     await caller.transport.close()
@@ -111,7 +113,7 @@ async def test_nobody_listens(fake_api: FakeAPI) -> None:
         caller = Caller(f"http://127.0.0.1:{held.getsockname()[1]}/v1")
         with pytest.raises(ProviderUnavailable, match="Acme could not be reached") as caught:
             await caller.ask()
-    assert "ACME_BASE_URL" in caught.value.hint
+    assert "ACME_BASE_URL" in (caught.value.hint or "")
     assert len(caller.waits) == 2
     await caller.transport.close()
 
@@ -136,8 +138,8 @@ async def test_a_connection_that_is_never_made(fake_api: FakeAPI) -> None:
 
 async def test_a_server_that_hangs_after_the_last_word_has_answered(acme: Caller, fake_api: FakeAPI) -> None:
     chunk = 'data: {"choices":[{"index":0,"delta":{"content":"all"},"finish_reason":"stop"}]}\n\n'
-    for how in ({"hang_after": 1}, {"cut_after": 1}):
-        fake_api.script(raw=chunk + "data: [DONE]\n\n", **how)
+    for how in ("hang_after", "cut_after"):
+        fake_api.script(behaviour(raw=chunk + "data: [DONE]\n\n", **{how: 1}))
         events = await acme.ask(idle=0.05)
         assert text_of(events) == "all"
         assert isinstance(events[-1], Finished)
@@ -179,8 +181,8 @@ async def test_the_key_is_scrubbed_even_masked(acme: Caller, fake_api: FakeAPI) 
         await acme.ask()
     shown = repr(caught.value.as_dict()) + str(caught.value)
     assert "cdef" not in shown
-    assert "ACME_API_KEY" in caught.value.hint
-    assert "acme.example" in caught.value.hint
+    assert "ACME_API_KEY" in (caught.value.hint or "")
+    assert "acme.example" in (caught.value.hint or "")
 
 
 JSON = st.recursive(

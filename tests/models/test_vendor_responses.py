@@ -91,7 +91,13 @@ async def test_a_shape_is_read_as_stated(
     shape.play(fake_api, split=split)
     call = Call((Turn("user", "Where?"),), tokens=SENT)
     got, error = await read(transport, target(shape, fake_api), call)
-    expected = {"text": "", "thinking": "", "sources": [], "calls": [], "estimated": False} | shape.expected
+    expected: dict[str, Any] = {
+        "text": "",
+        "thinking": "",
+        "sources": [],
+        "calls": [],
+        "estimated": False,
+    } | shape.expected
     stated = [name for name in STATED if name in expected]
     assert {name: got.get(name) for name in stated} == {name: expected[name] for name in stated}
     if "finish" in expected:

@@ -266,7 +266,7 @@ def test_text_without_a_word_is_never_sent(wire: str, blank: str) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
     """Claude may open with a block of two line breaks, and refuses it when it comes back."""
-    native: dict[str, Any] = {
+    natives: dict[str, Any] = {
         "anthropic": [
             {"type": "text", "text": "\n\n"},
             {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -278,8 +278,8 @@ def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
             {"type": "message", "content": [{"type": "output_text", "text": " "}]},
             {"type": "function_call", "call_id": "1", "name": "t", "arguments": "{}"},
         ],
-    }[wire]
-    turns = (Turn("user", "one"), Turn("assistant", native=native), Turn("user", "two"))
+    }
+    turns = (Turn("user", "one"), Turn("assistant", native=natives[wire]), Turn("user", "two"))
     body = prepare(wire, Call(turns)).body
     assert all(text.strip() for text in texts(body))
     assert '"t"' in json.dumps(body) or '"tool_calls"' in json.dumps(body)

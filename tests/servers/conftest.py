@@ -22,7 +22,13 @@ from counsel.servers import Servers
 GOLDEN = Path(__file__).parent.parent / "golden"
 TINY = Path(__file__).parent / "mcp_server.py"
 QUICK = Path(__file__).parent / "quick_mcp_server.py"
-AGENT_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "CLIENT_CWD", "CLAUDE_PROJECT_DIR")
+AGENT_VARIABLES: tuple[str, ...] = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "GEMINI_CLI_HOME",
+    "CLIENT_CWD",
+    "CLAUDE_PROJECT_DIR",
+)
 AGENT_VARIABLES += ("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
 AGENT_VARIABLES += ("XDG_CONFIG_HOME", "OPENCODE_CONFIG")
 INSTALLED = ("claude", "codex", "gemini", "cursor")  # of the clients, in a world that says nothing else

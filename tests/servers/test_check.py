@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from counsel.servers import check as checking
+from counsel.servers import connecting
 from servers.conftest import QUICK, TINY, World
 
 SECRET = "sk-live-abcdefghijklmnop1234"
@@ -185,7 +186,7 @@ def test_a_token_that_a_server_repeats_is_not_shown_nor_half_of_it(
 
 
 def test_a_server_that_answers_and_will_not_end_is_ok(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = checking.connected
+    real = connecting.connected
 
     @asynccontextmanager
     async def holding(*args: Any) -> AsyncIterator[Any]:

@@ -51,7 +51,7 @@ def claude_plugins(world: World) -> set[str]:
     put(market / "path" / "conf" / "mcp.json", {"mcpServers": {"three": server("three")}})
     put(market / "several" / "more.json", {"four": server("four")})
     (market / "offered").mkdir()
-    offers = [{"name": name, "source": f"./{name}"} for name in manifests]
+    offers: list[dict[str, Any]] = [{"name": name, "source": f"./{name}"} for name in manifests]
     offers.append({"name": "offered", "source": "./offered", "mcpServers": {"six": server("six")}})
     put(
         market / ".claude-plugin" / "marketplace.json",

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,7 @@ def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, world: W
 
     real_clients.program("codex")
     file = world.write("codex", ODD_TOML.replace("\n", newline))
-    before = {"dots": (True, [], {}), "table": (True, ["a"], {}), "q.u": (True, [], {})}
+    before: dict[str, Any] = {"dots": (True, [], {}), "table": (True, ["a"], {}), "q.u": (True, [], {})}
     assert seen() == before
     world.counsel("update", "table", "-a", "codex", "-e", "A=1", "--", "echo", "a", "b")
     for name in ("dots", "table"):

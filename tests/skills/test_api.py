@@ -16,13 +16,15 @@ from counsel import settings
 from counsel.http.api import routes, skills
 from skills.conftest import House
 
+NO_ENGINE: Any = None  # skills need none
+
 
 @pytest.fixture
 async def http(house: House) -> AsyncIterator[aiohttp.ClientSession]:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     config = uvicorn.Config(
-        Starlette(routes=skills.routes(None, settings.load())), log_level="error", lifespan="off"
+        Starlette(routes=skills.routes(NO_ENGINE, settings.load())), log_level="error", lifespan="off"
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))

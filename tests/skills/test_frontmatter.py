@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,7 +72,7 @@ class OneFile(SkillScanner):
     def file(self, real: str) -> SkillFile:
         return SkillFile(self.data, len(self.data))
 
-    def search(self, root, shape):
+    def search(self, root: Any, shape: Any) -> Iterator[Any]:
         if str(root) == "/home/u/.claude/skills" or str(root) == "/home/u/.agents/skills":
             yield SkillPath(f"{root}/folder/SKILL.md", f"{root}/folder/SKILL.md")
 
@@ -78,9 +82,7 @@ class OneFile(SkillScanner):
 def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     for agent in WITH_SKILLS:
-        found = skill_format(agent).skills(
-            Workspace(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")), OneFile(data)
-        )
+        found = skill_format(agent).skills(Workspace(Path("/home/u"), {}, Path("/nowhere")), OneFile(data))
         assert found, agent
         assert all(skill.accepted or skill.notes for skill in found)
         assert all(isinstance(note.words, str) for skill in found for note in skill.notes)
@@ -91,7 +93,7 @@ def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
 def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
     for agent in WITH_SKILLS:
         assert skill_format(agent).skills(
-            Workspace(sample_skills.Path("/home/u"), {}, sample_skills.Path("/nowhere")),
+            Workspace(Path("/home/u"), {}, Path("/nowhere")),
             OneFile(b"---\n" + data),
         )
 
@@ -102,7 +104,7 @@ def test_the_forgiving_reader_never_gives_up(text: str) -> None:
     found = read(text)
     assert all(isinstance(found.text(key), str) for key in found.fields)
     assert all(isinstance(word, str) for word in found.list("allowed-tools"))
-    check_skill(found, sample_skills.Path("/x/folder"))
+    check_skill(found, Path("/x/folder"))
     if not found.present:
         assert (
             found.body.strip()
@@ -160,7 +162,7 @@ def test_yaml(text: str, expected: object) -> None:
     assert node.items["a"] == expected
 
 
-def test_tags_are_words_and_nothing_runs(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_are_words_and_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     read("---\nname: !!python/object/apply:os.system ['touch ran']\ndescription: !!js/function 'x'\n---\n")
     assert not list(tmp_path.iterdir())

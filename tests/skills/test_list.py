@@ -66,7 +66,10 @@ def test_a_repositorys_pipe_does_not_hold_up_the_list(house: House, settings: st
 def test_filters_and_words(house: House) -> None:
     house.skill("~/.claude", "tidy", plain("tidy", "Sweep the Floor"))
     house.skill(".claude", "paint", plain("paint", "colour the walls"))
-    names = lambda *options: [one["name"] for one in house.run("list", *options, "--json").json["skills"]]  # noqa: E731
+
+    def names(*options: str) -> list[str]:
+        return [skill["name"] for skill in house.run("list", *options, "--json").json["skills"]]
+
     assert names("--agent", "claude", "--scope", "project") == ["paint"]
     assert names("--agent", "claude,codex", "floor", "SWEEP") == ["tidy"]
     assert names("nothing like it") == []

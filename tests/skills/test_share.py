@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.skills import share
+from counsel.skills import share, undo_log
 from skills.conftest import House
 from skills.sample_skills import plain, write
 
@@ -117,7 +117,7 @@ def test_what_came_into_being_since_the_plan_is_not_replaced(
 ) -> None:
     house.skill("~/.claude", "gem")
     place = house.home / ".agents" / "skills" / "gem"
-    planned = share.new_id
+    planned = undo_log.new_id
 
     def another_is_faster() -> str:
         write(place / "SKILL.md", plain("gem", "somebody's own"))

@@ -10,11 +10,12 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
 
 
-async def open_engine(_home: Path):
+async def open_engine(_home: Path) -> Any:
     from support.fake_engine import FakeEngine, Job  # noqa: PLC0415 - after the fork, as the real one
 
     class Engine(FakeEngine):
@@ -45,8 +46,9 @@ def fail_at_first(counter: Path) -> None:
 if __name__ == "__main__":
     if failing := os.environ.get("COUNSEL_TEST_FAILS"):
         fail_at_first(Path(failing))
+    import counsel
     from counsel.daemon import connection, main, server
 
-    connection.__version__ = os.environ.get("COUNSEL_TEST_VERSION", connection.__version__)
-    server.default_engine = open_engine
+    vars(connection)["__version__"] = os.environ.get("COUNSEL_TEST_VERSION", counsel.__version__)
+    vars(server)["default_engine"] = open_engine
     sys.exit(main.main(sys.argv[1:]))

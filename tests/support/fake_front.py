@@ -8,9 +8,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 
-from counsel.front import launcher, main, relay  # noqa: E402 - the path comes first
+import counsel  # noqa: E402 - the path comes first
+from counsel.front import launcher, main, relay  # noqa: E402
 
 launcher.COMMAND = [sys.executable, str(Path(__file__).parent / "fake_daemon.py")]
 relay.PATIENCE = float(os.environ.get("COUNSEL_TEST_PATIENCE", relay.PATIENCE))
-launcher.__version__ = os.environ.get("COUNSEL_TEST_VERSION", launcher.__version__)
+vars(launcher)["__version__"] = os.environ.get("COUNSEL_TEST_VERSION", counsel.__version__)
 sys.exit(main.main(sys.argv[1:]))

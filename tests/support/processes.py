@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -48,7 +48,7 @@ def log_of(home: Path) -> str:
 
 @contextmanager
 def process(
-    home: Path, *args: str, files: int | None = None, **env: str
+    home: Path, *args: str, files: int | None = None, env: Mapping[str, str] | None = None, **more: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """`counsel ARGS`. `files`: how many descriptors it may have."""
 
@@ -63,7 +63,7 @@ def process(
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
-        env=environment(home, **env),
+        env=environment(home, **(env or {}), **more),
         cwd=home,
         preexec_fn=limit,  # noqa: PLW1509 - the test has one thread
     )
@@ -77,7 +77,13 @@ def process(
             made.kill()
             for stream in (made.stdin, made.stdout, made.stderr):
                 with suppress(BrokenPipeError):
-                    stream.close()
+                    piped(stream).close()
+
+
+def piped(stream: IO[bytes] | None) -> IO[bytes]:
+    """Return the stream of a process that was started with pipes."""
+    assert stream is not None
+    return stream
 
 
 # ── HTTP ──
@@ -126,7 +132,9 @@ class Http:
         with self.connect() as peer:
             peer.sendall(self.request("POST", "/mcp", body))
             head = read_all(peer).decode()
-        return re.search(r"mcp-session-id: (\w+)", head)[1]
+        found = re.search(r"mcp-session-id: (\w+)", head)
+        assert found is not None, head
+        return found[1]
 
 
 def read_all(peer: socket.socket) -> bytes:
@@ -138,11 +146,13 @@ def read_all(peer: socket.socket) -> bytes:
 
 
 @contextmanager
-def serve(home: Path, *, files: int | None = None, **env: str) -> Iterator[Http]:
-    with process(home, "serve", "--port", "0", files=files, **env) as made:
+def serve(
+    home: Path, *, files: int | None = None, env: Mapping[str, str] | None = None, **more: str
+) -> Iterator[Http]:
+    with process(home, "serve", "--port", "0", files=files, env=env, **more) as made:
         said = ""
         while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/mcp", said)):
-            line = made.stderr.readline().decode()
+            line = piped(made.stderr).readline().decode()
             assert line, said
             said += line
         yield Http(home, made, int(found[1]))
@@ -200,16 +210,20 @@ def _is(message: Any, name: Any, key: str) -> bool:
 
 
 @contextmanager
-def front(home: Path, **env: str) -> Iterator[tuple[subprocess.Popen[bytes], Lines]]:
-    with process(home, "stdio", **env) as made:
-        yield made, Lines(made.stdin, made.stdout)
+def front(
+    home: Path, env: Mapping[str, str] | None = None, **more: str
+) -> Iterator[tuple[subprocess.Popen[bytes], Lines]]:
+    with process(home, "stdio", env={**(env or {}), **more}) as made:
+        yield made, Lines(piped(made.stdin), piped(made.stdout))
 
 
 @contextmanager
-def daemon(home: Path, *, files: int | None = None, **env: str) -> Iterator[tuple[int, str]]:
+def daemon(
+    home: Path, *, files: int | None = None, env: Mapping[str, str] | None = None, **more: str
+) -> Iterator[tuple[int, str]]:
     """The daemon's process id and the path of its socket."""
-    with process(home, "stdio", files=files, **env) as made:
-        lines = Lines(made.stdin, made.stdout)
+    with process(home, "stdio", files=files, env=env, **more) as made:
+        lines = Lines(piped(made.stdin), piped(made.stdout))
         lines.send(encoded({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}))
         assert "result" in lines.line()
     pid = daemon_pid(home / "counsel")

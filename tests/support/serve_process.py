@@ -15,6 +15,7 @@ async def serve(home: Path, *args: str, **env: str) -> tuple[Any, str, str]:
         env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **env},
         stderr=asyncio.subprocess.PIPE,
     )
+    assert process.stderr is not None
     said = ""
     while not (found := re.search(r"(http://\S+)/mcp", said)):
         line = await asyncio.wait_for(process.stderr.readline(), 30)

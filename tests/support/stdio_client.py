@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -21,13 +22,26 @@ SHORT_LIVED = {"COUNSEL_DAEMON_IDLE_SECONDS": "3"}
 
 class Window:
     def __init__(
-        self, home: Path, *args: str, command: list[str] | None = None, cwd: Path | None = None, **env: str
-    ):
+        self,
+        home: Path,
+        *args: str,
+        command: list[str] | None = None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        **more: str,
+    ) -> None:
         self.home = home
         self.command = command or [sys.executable, str(FRONT), *args]
         self.cwd = cwd or home
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        self.env = {**kept, "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED, **env}
+        self.env = {
+            **kept,
+            "HOME": str(home),
+            "COUNSEL_HOME": str(home),
+            **SHORT_LIVED,
+            **(env or {}),
+            **more,
+        }
         self.number = 0
         self.waiting: dict[Any, asyncio.Future[Any]] = {}
         self.notes: asyncio.Queue[Any] = asyncio.Queue()
@@ -37,17 +51,20 @@ class Window:
         self.process = await asyncio.create_subprocess_exec(
             *self.command, stdin=pipe, stdout=pipe, env=self.env, cwd=self.cwd, limit=1 << 26
         )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
         self.reading = asyncio.ensure_future(self._read())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
-            self.process.stdin.close()
+            self.stdin.close()
         await self.process.wait()
         await self.reading
 
     async def _read(self) -> None:
-        while line := await self.process.stdout.readline():
+        while line := await self.stdout.readline():
             message = json.loads(line)
             name = None if isinstance(message, list) else message.get("id")
             if name in self.waiting and "method" not in message:
@@ -58,7 +75,7 @@ class Window:
                 self.notes.put_nowait(message)
 
     def send(self, message: Any) -> None:
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.stdin.write(json.dumps(message).encode() + b"\n")
 
     def start(self, method: str, params: Any = None) -> asyncio.Future[Any]:
         self.number += 1
@@ -88,7 +105,8 @@ class Window:
         return (await asyncio.wait_for(self.begin(tool, **arguments), 30))["result"]
 
     async def text(self, prompt: str, **arguments: Any) -> str:
-        return (await self.call("chat", prompt=prompt, **arguments))["structuredContent"]["content"]
+        result = await self.call("chat", prompt=prompt, **arguments)
+        return str(result["structuredContent"]["content"])
 
 
 def daemon_pid(home: Path) -> int | None:
@@ -101,7 +119,7 @@ def daemon_pid(home: Path) -> int | None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             said = file.read()
-            return json.loads(said)["pid"] if said else None  # it is just beginning
+            return int(json.loads(said)["pid"]) if said else None  # it is just beginning
     return None
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,11 @@ class Desk:
     env: dict[str, str]
     project: Path
 
-    def run(self, *command: str, code: int = 0, **more: str) -> str:
+    def run(self, *command: str, code: int = 0, env: Mapping[str, str] | None = None) -> str:
         done = subprocess.run(
             command,
             cwd=self.project,
-            env={**self.env, **more},
+            env={**self.env, **(env or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -64,11 +64,12 @@ class Desk:
         return done.stdout + done.stderr
 
     def counsel(self, *args: str, code: int = 0, **more: str) -> str:
-        return self.run(sys.executable, "-P", "-m", "counsel", *args, code=code, **more)
+        return self.run(sys.executable, "-P", "-m", "counsel", *args, code=code, env=more)
 
     def claude(self, prompt: str, **more: str) -> dict[str, Any]:
         asked = ("claude", "-p", prompt, "--output-format", "json", "--allowedTools", ASK)
-        return json.loads(self.run(*asked, **AT_ONCE, **more))
+        shown: dict[str, Any] = json.loads(self.run(*asked, env={**AT_ONCE, **more}))
+        return shown
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_every_agent_connects_after_setup_and_remove_restores_the_files(desk: De
     assert {row["agent"]: row["connected"] for row in rows} == CONNECTED
     assert "not in this folder" in rows[2]["said"]  # which Gemini CLI does not trust
     assert "✔ Connected" in desk.run("claude", "mcp", "list")
-    assert "✓ counsel" in desk.run("gemini", "mcp", "list", **TRUST)
+    assert "✓ counsel" in desk.run("gemini", "mcp", "list", env=TRUST)
     desk.counsel("setup", "--remove", "--yes")
     assert {path: path.read_bytes() for path in kept} == kept
     assert "counsel" not in (Path(desk.env["HOME"]) / ".claude.json").read_text()
@@ -130,7 +131,7 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
         asyncio.run(setup_verify.check([step], env))
         assert "Codex says" in step.said
     else:
-        desk.run(*ASKED[agent], **env)
+        desk.run(*ASKED[agent], env=env)
     got = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
     wanted = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME", *WAYS)
     assert {name: got.get(name) for name in wanted} == {name: env[name] for name in wanted}
@@ -230,7 +231,7 @@ def run_claude(desk: Desk, config: Path | None) -> None:
         held["mcpServers"]["counsel"]["timeout"] = 5_000
         config.write_text(json.dumps(held))
     asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
-    desk.run(*asked, **AT_ONCE, **limit)
+    desk.run(*asked, env={**AT_ONCE, **limit})
 
 
 def run_codex(desk: Desk, config: Path | None) -> None:
@@ -255,7 +256,7 @@ def run_claude_with_an_option(desk: Desk, config: Path | None) -> None:
     entry = json.loads(config.read_text())["mcpServers"]["counsel"] | {"timeout": 5_000}
     (desk.project / "only.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
     asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
-    desk.run(*asked, "--mcp-config", "only.json", "--strict-mcp-config", **AT_ONCE)
+    desk.run(*asked, "--mcp-config", "only.json", "--strict-mcp-config", env=AT_ONCE)
 
 
 def run_gemini(desk: Desk, config: Path | None) -> None:
@@ -263,7 +264,7 @@ def run_gemini(desk: Desk, config: Path | None) -> None:
     held = json.loads(config.read_text())
     held["mcpServers"]["counsel"]["timeout"] = 5_000
     config.write_text(json.dumps(held))
-    desk.run("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo", **TRUST)
+    desk.run("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo", env=TRUST)
 
 
 CALLS: dict[str, Any] = {
@@ -353,7 +354,7 @@ def test_clients_read_what_the_table_says(
         config.write_text(config.read_text() + approved)
     vendor, call = TELLS[agent]
     fake_process.script(vendor=vendor, tool_calls=[call], text="I see.", times=None)
-    desk.run(*RUNS[agent], **AT_ONCE, **TRUST)
+    desk.run(*RUNS[agent], env={**AT_ONCE, **TRUST})
     shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
     row = client_timeouts.of(AGENTS[agent].client_names[0])
     reads = row.reads_failed if fails else row.reads

@@ -6,13 +6,17 @@ import asyncio
 import json
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.sqlite import conversations
 from counsel.errors import (
     AuthenticationFailed,
@@ -26,14 +30,15 @@ from counsel.errors import (
     UpstreamError,
 )
 from counsel.requests import ChatRequest
+from fake import FakeAPI
 
 
-async def ask(engine, caller, prompt="hello", **fields):
+async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
     job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
     return await engine.wait(job)
 
 
-async def test_an_answer_has_the_seeds_shape(engine, caller) -> None:
+async def test_an_answer_has_the_seeds_shape(engine: Engine, caller: Callable[..., Caller]) -> None:
     result = await ask(engine, caller())
     assert result["content"] == "gpt-5 says: hello"
     assert result["continuation"]["id"].startswith("conv_")
@@ -51,7 +56,9 @@ async def test_an_answer_has_the_seeds_shape(engine, caller) -> None:
     assert about["response_time_ms"] >= 0
 
 
-async def test_the_second_turn_sends_the_whole_history_after_a_restart(fake_api, home, caller) -> None:
+async def test_the_second_turn_sends_the_whole_history_after_a_restart(
+    fake_api: FakeAPI, home: Path, caller: Callable[..., Caller]
+) -> None:
     first_engine = await open_engine(home)
     first = await ask(first_engine, caller(), "one")
     await first_engine.close()
@@ -72,7 +79,9 @@ async def test_the_second_turn_sends_the_whole_history_after_a_restart(fake_api,
     assert "two" in said[2][1]
 
 
-async def test_five_turns_at_once_on_one_conversation_are_all_kept(engine, caller, fake_api) -> None:
+async def test_five_turns_at_once_on_one_conversation_are_all_kept(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     first = await ask(engine, caller())
     name = first["continuation"]["id"]
     done = await asyncio.gather(*(ask(engine, caller(), f"turn {n}", continuation_id=name) for n in range(5)))
@@ -83,7 +92,7 @@ async def test_five_turns_at_once_on_one_conversation_are_all_kept(engine, calle
     assert fake_api.log.most_open == 1
 
 
-async def test_two_engines_on_one_conversation_take_turns(home, caller) -> None:
+async def test_two_engines_on_one_conversation_take_turns(home: Path, caller: Callable[..., Caller]) -> None:
     engines = [await open_engine(home) for _ in range(3)]
     name = (await ask(engines[0], caller()))["continuation"]["id"]
     done = await asyncio.gather(
@@ -94,7 +103,9 @@ async def test_two_engines_on_one_conversation_take_turns(home, caller) -> None:
         await engine.close()
 
 
-async def test_four_calls_at_once_run_at_once(engine, caller, fake_api) -> None:
+async def test_four_calls_at_once_run_at_once(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(gate="all", gate_after=0, times=4)
     tasks = [asyncio.create_task(ask(engine, caller(), f"q{n}")) for n in range(4)]
     await fake_api.wait_for(count=4)
@@ -105,7 +116,9 @@ async def test_four_calls_at_once_run_at_once(engine, caller, fake_api) -> None:
     }
 
 
-async def test_a_callers_own_name_starts_a_conversation_and_goes_on_with_it(engine, caller) -> None:
+async def test_a_callers_own_name_starts_a_conversation_and_goes_on_with_it(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     first = await ask(engine, caller(), continuation_id="conv_architecture_design")
     assert first["continuation"]["id"] == "conv_architecture_design"
     assert (await ask(engine, caller(), continuation_id="conv_architecture_design"))["continuation"][
@@ -124,7 +137,7 @@ async def test_a_callers_own_name_starts_a_conversation_and_goes_on_with_it(engi
     ],
 )
 async def test_an_id_of_our_form_that_is_not_there_is_never_a_fresh_start(
-    engine, caller, fake_api, name
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, name: str
 ) -> None:
     with pytest.raises(NotFound):
         await ask(engine, caller(), continuation_id=name)
@@ -132,18 +145,22 @@ async def test_an_id_of_our_form_that_is_not_there_is_never_a_fresh_start(
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "x" * 65, "a b", "ü"])
-async def test_unsafe_names_are_refused(engine, caller, name) -> None:
+async def test_unsafe_names_are_refused(engine: Engine, caller: Callable[..., Caller], name: str) -> None:
     with pytest.raises(InvalidArgument):
         await ask(engine, caller(), continuation_id=name)
 
 
-async def test_an_unknown_model_names_the_nearest_and_sends_nothing(engine, caller, fake_api) -> None:
+async def test_an_unknown_model_names_the_nearest_and_sends_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     with pytest.raises(ModelNotFound, match="gpt-5"):
         await ask(engine, caller(), model="gpt5x")
     assert fake_api.log.requests == []
 
 
-async def test_a_prompt_past_the_window_is_refused_with_both_numbers(engine, caller, fake_api) -> None:
+async def test_a_prompt_past_the_window_is_refused_with_both_numbers(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     with pytest.raises(ContextLengthExceeded) as caught:
         await ask(engine, caller(), "word " * 400_000, model="haiku")
     assert caught.value.max_tokens
@@ -151,7 +168,9 @@ async def test_a_prompt_past_the_window_is_refused_with_both_numbers(engine, cal
     assert fake_api.log.requests == []
 
 
-async def test_auto_passes_over_who_is_unavailable_and_says_so(engine, caller, fake_api) -> None:
+async def test_auto_passes_over_who_is_unavailable_and_says_so(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
     order = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
     result = await ask(engine, caller(**order), model="auto")
@@ -163,7 +182,9 @@ async def test_auto_passes_over_who_is_unavailable_and_says_so(engine, caller, f
     }
 
 
-async def test_auto_does_not_wait_long_where_another_can_answer(engine, caller, fake_api) -> None:
+async def test_auto_does_not_wait_long_where_another_can_answer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """The waits are minutes: the test would not end if they were waited for."""
     fake_api.script(status=429, retry_after=120, model="gpt-5", times=None)
     result = await ask(engine, caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet"), model="auto")
@@ -171,7 +192,9 @@ async def test_auto_does_not_wait_long_where_another_can_answer(engine, caller, 
     assert [request.model for request in fake_api.calls][:2] == ["gpt-5", "claude-sonnet-4-5-20250929"]
 
 
-async def test_a_named_model_that_fails_is_not_replaced(engine, caller, fake_api) -> None:
+async def test_a_named_model_that_fails_is_not_replaced(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=429, retry_after=3600, times=None)
     with pytest.raises(RateLimited) as caught:
         await ask(engine, caller())
@@ -179,7 +202,9 @@ async def test_a_named_model_that_fails_is_not_replaced(engine, caller, fake_api
     assert caught.value.continuation_id.startswith("conv_")
 
 
-async def test_a_bad_key_is_said_and_never_shown(engine, caller, fake_api, home) -> None:
+async def test_a_bad_key_is_said_and_never_shown(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
+) -> None:
     fake_api.keys = {"another"}
     with pytest.raises(AuthenticationFailed) as caught:
         await ask(engine, caller())
@@ -189,7 +214,7 @@ async def test_a_bad_key_is_said_and_never_shown(engine, caller, fake_api, home)
     assert not [path for path in home.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
 
 
-async def test_without_any_key_it_says_what_to_set(engine, home, project) -> None:
+async def test_without_any_key_it_says_what_to_set(engine: Engine, home: Path, project: Path) -> None:
     from counsel import settings
     from counsel.caller import Caller
 
@@ -198,7 +223,9 @@ async def test_without_any_key_it_says_what_to_set(engine, home, project) -> Non
         await ask(engine, bare, model="auto")
 
 
-async def test_cancel_stops_the_upstream_call(engine, caller, fake_api) -> None:
+async def test_cancel_stops_the_upstream_call(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1)
     job = await engine.submit(ChatRequest(prompt="long", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=1)
@@ -211,7 +238,9 @@ async def test_cancel_stops_the_upstream_call(engine, caller, fake_api) -> None:
     assert again["content"]["message"].endswith("has already been cancelled")
 
 
-async def test_a_finished_job_answers_cancel_as_in_the_seed(engine, caller) -> None:
+async def test_a_finished_job_answers_cancel_as_in_the_seed(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     result = await ask(engine, caller())
     name = result["continuation"]["id"]
     found = await engine.cancel(name)
@@ -222,7 +251,9 @@ async def test_a_finished_job_answers_cancel_as_in_the_seed(engine, caller) -> N
     }
 
 
-async def test_a_paused_search_is_one_answer(engine, caller, fake_api) -> None:
+async def test_a_paused_search_is_one_answer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(finish="paused", text="I search.", sources=[{"url": "https://example.com", "title": "E"}])
     result = await ask(engine, caller(), "news?", model="sonnet", use_websearch=True)
     assert result["content"].startswith("I search.\n\nclaude-sonnet")
@@ -230,7 +261,9 @@ async def test_a_paused_search_is_one_answer(engine, caller, fake_api) -> None:
     assert result["continuation"]["messageCount"] == 2
 
 
-async def test_a_stream_that_breaks_after_a_pause_keeps_all_that_was_said(engine, caller, fake_api) -> None:
+async def test_a_stream_that_breaks_after_a_pause_keeps_all_that_was_said(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(finish="paused", text="I search.")
     fake_api.script(cut_after=1, text="half of it", deltas=2)
     with pytest.raises(UpstreamError) as caught:
@@ -238,20 +271,26 @@ async def test_a_stream_that_breaks_after_a_pause_keeps_all_that_was_said(engine
     assert caught.value.partial == "I search.\n\nhalf "
 
 
-async def test_settings_a_model_does_not_take_are_named_only_when_asked_for(engine, caller) -> None:
+async def test_settings_a_model_does_not_take_are_named_only_when_asked_for(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     asked = await ask(engine, caller(), temperature=0.9)
     assert asked["metadata"]["settings_left_out"] == ["temperature"]
     assert "settings_left_out" not in (await ask(engine, caller()))["metadata"]
 
 
-async def test_files_reach_the_model_and_the_result_names_them(engine, caller, fake_api, project) -> None:
+async def test_files_reach_the_model_and_the_result_names_them(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
     (project / "a.py").write_text("print('seen')\n")
     result = await ask(engine, caller(), "review", files=("a.py",))
     assert "1| print('seen')" in fake_api.log.requests[-1].body["input"][0]["content"]
     assert result["metadata"]["files"][0]["name"] == "a.py"
 
 
-async def test_export_writes_the_seeds_folder(engine, caller, project) -> None:
+async def test_export_writes_the_seeds_folder(
+    engine: Engine, caller: Callable[..., Caller], project: Path
+) -> None:
     first = await ask(engine, caller(), "one", export=True)
     name = first["continuation"]["id"]
     await ask(engine, caller(), "two", export=True, continuation_id=name)
@@ -261,7 +300,9 @@ async def test_export_writes_the_seeds_folder(engine, caller, project) -> None:
     assert (folder / "metadata.json").exists()
 
 
-async def test_background_returns_at_once_with_the_seeds_status_line(engine, caller, fake_api) -> None:
+async def test_background_returns_at_once_with_the_seeds_status_line(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(gate="g", gate_after=1)
     job = await engine.submit(ChatRequest(prompt="x", model="gpt-5"), caller(), background=True)
     shown = await engine.accepted(job)
@@ -281,14 +322,14 @@ async def test_background_returns_at_once_with_the_seeds_status_line(engine, cal
     assert done["completed_at"].endswith("Z")
 
 
-async def until_summary(engine, job, words):
+async def until_summary(engine: Engine, job: str, words: str) -> None:
     while True:
         if (await engine.status(job))["content"]["summary"] == words:
             return
         await asyncio.sleep(0)
 
 
-async def until_text(engine, job):
+async def until_text(engine: Engine, job: str) -> Any:
     while True:
         shown = (await engine.status(job))["content"]
         if shown.get("partial"):
@@ -296,7 +337,9 @@ async def until_text(engine, job):
         await asyncio.sleep(0)
 
 
-async def test_the_same_key_is_the_same_job(engine, caller, fake_api) -> None:
+async def test_the_same_key_is_the_same_job(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     request = ChatRequest(prompt="x", model="gpt-5")
     one = await engine.submit(request, caller(), key="k")
     two = await engine.submit(request, caller(), key="k")
@@ -305,14 +348,16 @@ async def test_the_same_key_is_the_same_job(engine, caller, fake_api) -> None:
     assert len(fake_api.log.requests) == 1
 
 
-async def test_recent_lists_ten_newest(engine, caller) -> None:
+async def test_recent_lists_ten_newest(engine: Engine, caller: Callable[..., Caller]) -> None:
     for n in range(12):
         await ask(engine, caller(), f"q{n}")
     listed = (await engine.recent())["content"]["jobs"]
     assert [job["title"] for job in listed] == [f"q{n}" for n in range(11, 1, -1)]
 
 
-async def test_cached_answers_say_so_and_send_nothing(engine, caller, fake_api) -> None:
+async def test_cached_answers_say_so_and_send_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     who = caller(COUNSEL_CACHE_SECONDS="60")
     await ask(engine, who)
     again = await ask(engine, who)
@@ -320,7 +365,9 @@ async def test_cached_answers_say_so_and_send_nothing(engine, caller, fake_api) 
     assert len(fake_api.log.requests) == 1
 
 
-async def test_a_cached_answer_is_for_those_alone_who_have_its_key(engine, caller, fake_api) -> None:
+async def test_a_cached_answer_is_for_those_alone_who_have_its_key(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     await ask(engine, caller(COUNSEL_CACHE_SECONDS="60"))
     again = await ask(
         engine, caller(COUNSEL_CACHE_SECONDS="60", OPENAI_API_KEY="sk-another-0000000000000000")
@@ -329,7 +376,9 @@ async def test_a_cached_answer_is_for_those_alone_who_have_its_key(engine, calle
     assert len(fake_api.log.requests) == 2
 
 
-async def test_titles_and_summaries_by_a_model(engine, caller, fake_api) -> None:
+async def test_titles_and_summaries_by_a_model(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="A fine title", contains="Give a title", times=None)
     fake_api.script(text="It says hello.", contains="Summarise", times=None)
     result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
@@ -337,13 +386,16 @@ async def test_titles_and_summaries_by_a_model(engine, caller, fake_api) -> None
     assert result["final_summary"] == "It says hello."
     await engine.database.write(lambda _: None)
     kept = conversations.by_id(engine.database, result["continuation"]["id"])
+    assert kept is not None
     assert kept["title"] == "A fine title"
     spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
     assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
     assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
 
 
-async def test_a_failing_summary_falls_back_to_a_snippet(engine, caller, fake_api) -> None:
+async def test_a_failing_summary_falls_back_to_a_snippet(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=400, contains="Give a title", times=None)
     fake_api.script(status=400, contains="Summarise", times=None)
     result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
@@ -351,14 +403,16 @@ async def test_a_failing_summary_falls_back_to_a_snippet(engine, caller, fake_ap
     assert result["final_summary"] == "gpt-5 says: please say hello"
 
 
-async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(engine, caller) -> None:
+async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     await engine.database.write(lambda db: db.execute("PRAGMA max_page_count=1"))
     result = await ask(engine, caller(), "x" * 200_000)
     assert result["content"].startswith("gpt-5 says: xxx")
     assert "could not be kept" in result["metadata"]["warnings"][0]
 
 
-async def ended(engine, caller, **request) -> str:
+async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
     """A job that was over before anybody waited for it, as with `counsel ask`, which listens first."""
     job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **request}), caller)
     await asyncio.wait({engine.runner.running[job].task})
@@ -368,7 +422,7 @@ async def ended(engine, caller, **request) -> str:
 
 
 async def test_who_waits_after_the_end_is_told_all_that_the_disk_does_not_hold(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     who = caller()
     exported = await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))
@@ -382,7 +436,9 @@ async def test_who_waits_after_the_end_is_told_all_that_the_disk_does_not_hold(
         await asyncio.wait_for(engine.wait(failed), 10)
 
 
-async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home) -> None:
+async def test_expired_conversations_and_old_jobs_are_swept(
+    engine: Engine, caller: Callable[..., Caller], home: Path
+) -> None:
     result = await ask(engine, caller())
     await engine.database.write(lambda db: db.execute("UPDATE jobs SET finished = 1"))
     await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
@@ -393,7 +449,9 @@ async def test_expired_conversations_and_old_jobs_are_swept(engine, caller, home
         assert db.execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
 
 
-async def test_each_job_is_kept_as_long_as_its_caller_said(engine, caller, home) -> None:
+async def test_each_job_is_kept_as_long_as_its_caller_said(
+    engine: Engine, caller: Callable[..., Caller], home: Path
+) -> None:
     short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
     gone, kept = [(await ask(engine, who))["job_id"] for who in (short, long)]
     texts = home / "outputs"
@@ -407,20 +465,26 @@ async def test_each_job_is_kept_as_long_as_its_caller_said(engine, caller, home)
     assert [path.stem for path in texts.iterdir()] == [kept]
 
 
-async def test_auto_goes_on_when_a_vendor_is_down(engine, caller, fake_api) -> None:
+async def test_auto_goes_on_when_a_vendor_is_down(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=500, model="gpt-5", times=None)
     who = caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet", COUNSEL_MAX_ATTEMPTS="1")
     assert (await ask(engine, who, model="auto"))["metadata"]["provider"] == "anthropic"
 
 
-async def test_a_name_whose_conversation_has_expired_starts_afresh(engine, caller) -> None:
+async def test_a_name_whose_conversation_has_expired_starts_afresh(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     await ask(engine, caller(), "old", continuation_id="mine")
     await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
     again = await ask(engine, caller(), "new", continuation_id="mine")
     assert again["continuation"]["messageCount"] == 2
 
 
-async def test_status_sums_up_what_was_said_so_far(engine, caller, fake_api) -> None:
+async def test_status_sums_up_what_was_said_so_far(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="It has begun.", contains="still being written", times=None)
     fake_api.script(gate="g", gate_after=1, contains="please write")
     who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
@@ -432,7 +496,9 @@ async def test_status_sums_up_what_was_said_so_far(engine, caller, fake_api) -> 
     await engine.wait(job)
 
 
-async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(engine, caller, home) -> None:
+async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
+    engine: Engine, caller: Callable[..., Caller], home: Path
+) -> None:
     """What a client holds must mean something to the next engine that it shows its key to."""
     request = ChatRequest(prompt="x", model="gpt-5")
     first = await engine.submit(request, caller(), key="a-key")
@@ -444,7 +510,9 @@ async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(engine, c
     await again.close()
 
 
-async def test_half_a_character_loses_no_answer(engine, caller, fake_api, tmp_path) -> None:
+async def test_half_a_character_loses_no_answer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, tmp_path: Path
+) -> None:
     """A prompt from a Latin-1 pipe, a folder whose name is no UTF-8, half an emoji in the answer."""
     folder = tmp_path / "caf\udce9"
     folder.mkdir()
@@ -460,11 +528,15 @@ async def test_half_a_character_loses_no_answer(engine, caller, fake_api, tmp_pa
     "name",
     ["conv_20261115", "conv_2026-11-15", "ask_facade", "conv_2026-11-15-review-of-the-auth-module", "job_1"],
 )
-async def test_words_and_dates_are_a_callers_own_names(engine, caller, name) -> None:
+async def test_words_and_dates_are_a_callers_own_names(
+    engine: Engine, caller: Callable[..., Caller], name: str
+) -> None:
     assert (await ask(engine, caller(), continuation_id=name))["continuation"]["id"] == name
 
 
-async def test_halves_of_a_character_become_one_again(engine, caller, fake_api) -> None:
+async def test_halves_of_a_character_become_one_again(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """JSON can say `\\ud83d` alone; a server may cut an answer between the halves of an emoji."""
     halves = [
         json.dumps({"type": "response.output_text.delta", "delta": each})
@@ -480,7 +552,7 @@ async def test_halves_of_a_character_become_one_again(engine, caller, fake_api) 
 
 
 async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn(
-    engine, caller, project
+    engine: Engine, caller: Callable[..., Caller], project: Path
 ) -> None:
     Image.new("RGB", (4, 4)).save(project / "p.png")
     who = caller(COUNSEL_AUTO_ORDER="sonnet")
@@ -498,7 +570,7 @@ async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn
 
 
 async def test_a_model_that_sees_no_images_is_told_that_there_were_some(
-    engine, caller, fake_api, project
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     Image.new("RGB", (4, 4)).save(project / "p.png")
     await ask(engine, caller(), "look", model="sonnet", images=("p.png",), continuation_id="mine")

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
 from counsel.errors import CounselError, UpstreamError
 from counsel.mcp import render as words
 from counsel.requests import ConsensusRequest
+from fake import FakeAPI
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 
 
-async def hold(engine, caller, prompt="which?", models=MODELS, **fields):
+async def hold(
+    engine: Engine, caller: Caller, prompt: str = "which?", models: Any = MODELS, **fields: Any
+) -> Any:
     job = await engine.submit(ConsensusRequest(prompt=prompt, models=models, **fields), caller)
     return await engine.wait(job)
 
 
-async def test_everyone_answers_then_refines_having_read_the_others(engine, caller, fake_api) -> None:
+async def test_everyone_answers_then_refines_having_read_the_others(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     result = await hold(engine, caller(), cross_feedback_prompt="Focus on cost.")
     assert result["status"] == "consensus_complete"
     assert (
@@ -47,18 +56,22 @@ async def test_everyone_answers_then_refines_having_read_the_others(engine, call
     )
 
 
-async def test_one_round_without_feedback(engine, caller, fake_api) -> None:
+async def test_one_round_without_feedback(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     result = await hold(engine, caller(), enable_cross_feedback=False)
     assert result["phases"]["refined"] == []
     assert len(fake_api.log.requests) == 3
 
 
-async def test_the_same_model_twice_is_told_apart(engine, caller) -> None:
+async def test_the_same_model_twice_is_told_apart(engine: Engine, caller: Callable[..., Caller]) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "gpt-5"))
     assert [entry["model"] for entry in result["phases"]["initial"]] == ["gpt-5", "gpt-5#2"]
 
 
-async def test_a_failed_model_is_named_first_and_spoils_nothing(engine, caller, fake_api) -> None:
+async def test_a_failed_model_is_named_first_and_spoils_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
     result = await engine.wait(job)
@@ -73,19 +86,23 @@ async def test_a_failed_model_is_named_first_and_spoils_nothing(engine, caller, 
     assert (await engine.status(job))["content"]["status"] == "completed_with_errors"
 
 
-async def test_an_unknown_model_is_a_failure_of_that_model_alone(engine, caller) -> None:
+async def test_an_unknown_model_is_a_failure_of_that_model_alone(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "sonnet", "nonsense-9"))
     assert result["phases"]["failed"][0]["code"] == "MODEL_NOT_FOUND"
     assert result["refined_responses"] == 2
 
 
-async def test_one_left_is_its_answer_and_no_consensus(engine, caller) -> None:
+async def test_one_left_is_its_answer_and_no_consensus(engine: Engine, caller: Callable[..., Caller]) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "nonsense-9"))
     assert result["status"] == "no_consensus"
     assert "not a consensus" in result["content"]
 
 
-async def test_all_failed_is_an_error(engine, caller, fake_api) -> None:
+async def test_all_failed_is_an_error(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=401, times=None)
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
     with pytest.raises(UpstreamError) as caught:
@@ -94,7 +111,9 @@ async def test_all_failed_is_an_error(engine, caller, fake_api) -> None:
     assert (await engine.status(job))["content"]["status"] == "failed"
 
 
-async def test_a_slow_model_is_left_behind_at_its_time_limit(engine, caller, fake_api) -> None:
+async def test_a_slow_model_is_left_behind_at_its_time_limit(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
     result = await hold(engine, caller(COUNSEL_MODEL_LIMIT_SECONDS="1"))
     failed = result["phases"]["failed"][0]
@@ -118,7 +137,9 @@ async def test_a_slow_model_is_left_behind_at_its_time_limit(engine, caller, fak
     await fake_api.wait_for(vendor="anthropic", state="disconnected")
 
 
-async def test_a_model_that_cannot_refine_keeps_its_first_answer(engine, caller, fake_api) -> None:
+async def test_a_model_that_cannot_refine_keeps_its_first_answer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=400, vendor="anthropic", contains="refined answer", times=None)
     result = await hold(engine, caller())
     assert result["status"] == "consensus_partial"
@@ -127,7 +148,9 @@ async def test_a_model_that_cannot_refine_keeps_its_first_answer(engine, caller,
     assert "## sonnet" in result["content"]
 
 
-async def test_status_shows_each_models_text_as_it_comes(engine, caller, fake_api) -> None:
+async def test_status_shows_each_models_text_as_it_comes(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(gate="g", gate_after=1, vendor="anthropic")
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller(), background=True)
     await fake_api.wait_for(vendor="anthropic", deltas=1)
@@ -146,7 +169,9 @@ async def test_status_shows_each_models_text_as_it_comes(engine, caller, fake_ap
     await engine.wait(job)
 
 
-async def test_cancel_stops_every_call(engine, caller, fake_api) -> None:
+async def test_cancel_stops_every_call(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=0, times=None)
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller(), background=True)
     await fake_api.wait_for(count=3)
@@ -157,7 +182,7 @@ async def test_cancel_stops_every_call(engine, caller, fake_api) -> None:
 
 
 async def test_a_model_that_could_not_be_asked_is_told_while_the_others_speak(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", times=None)
     request = ConsensusRequest(prompt="q", models=("gpt-5", "sonnet", "nonsense-9"))
@@ -177,7 +202,7 @@ async def test_a_model_that_could_not_be_asked_is_told_while_the_others_speak(
     await engine.wait(job)
 
 
-async def until(events, kind):
+async def until(events: Any, kind: str) -> AsyncIterator[Any]:
     async with aclosing(events):
         async for event in events:
             yield event
@@ -185,7 +210,9 @@ async def until(events, kind):
                 return
 
 
-async def test_a_chat_goes_on_with_the_consensus(engine, caller, fake_api) -> None:
+async def test_a_chat_goes_on_with_the_consensus(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     from counsel.requests import ChatRequest
 
     first = await hold(engine, caller())
@@ -197,7 +224,9 @@ async def test_a_chat_goes_on_with_the_consensus(engine, caller, fake_api) -> No
     assert "## sonnet" in str(fake_api.log.requests[-1].body["input"])
 
 
-async def test_two_consensus_interleaved_never_mix(engine, caller, fake_api) -> None:
+async def test_two_consensus_interleaved_never_mix(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """Every answer carries its question's word; no body of one may hold the other's."""
     words = [f"secret{n}" for n in range(6)]
     done = await asyncio.gather(*(hold(engine, caller(f"window{n}"), word) for n, word in enumerate(words)))
@@ -211,7 +240,9 @@ async def test_two_consensus_interleaved_never_mix(engine, caller, fake_api) -> 
 PAIR = ("gpt-5", "sonnet")
 
 
-async def test_two_consensus_interleaved_at_every_step_never_mix(engine, caller, fake_api) -> None:
+async def test_two_consensus_interleaved_at_every_step_never_mix(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """Every order in which the four answers of one and the four of the other can come: 70 of them."""
     for number, firsts in enumerate(itertools.combinations(range(8), 4)):
         words = [f"north{number}", f"south{number}"]
@@ -233,14 +264,16 @@ async def test_two_consensus_interleaved_at_every_step_never_mix(engine, caller,
         fake_api.reset()
 
 
-async def test_too_many_models_are_refused_before_anything_is_sent(engine, caller, fake_api) -> None:
+async def test_too_many_models_are_refused_before_anything_is_sent(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     with pytest.raises(CounselError, match="1 to 20"):
         await hold(engine, caller(), models=("gpt-5",) * 21)
     assert fake_api.log.requests == []
 
 
 async def test_the_default_temperature_is_the_seeds_and_not_complained_about(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "gpt-4.1"), enable_cross_feedback=False)
     sent = {request.body["model"]: request.body.get("temperature") for request in fake_api.calls}

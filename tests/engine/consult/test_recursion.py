@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from counsel.agents import environment
 from counsel.caller import Caller, here
+from counsel.engine.engine import Engine
 from counsel.errors import SelfConsultation
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 
 
-async def ask(engine, who, model, tool="askModel"):
+async def ask(engine: Engine, who: Caller, model: str, tool: Literal["chat", "askModel"] = "askModel") -> Any:
     return await engine.wait(await engine.submit(ChatRequest(prompt="hello", model=model, tool=tool), who))
 
 
 @pytest.mark.parametrize("tool", ["askModel", "chat"])
 @pytest.mark.parametrize("model", ["claude", "Claude", "claude:opus"])
-async def test_nobody_asks_itself(engine, caller, fake_api, model, tool) -> None:
+async def test_nobody_asks_itself(
+    engine: Engine,
+    caller: Callable[..., Caller],
+    fake_api: FakeAPI,
+    model: str,
+    tool: Literal["chat", "askModel"],
+) -> None:
     who = replace(caller(), agent="claude")
     with pytest.raises(SelfConsultation, match="Claude Code cannot consult itself"):
         await ask(engine, who, model, tool)
     assert (await engine.recent())["content"]["jobs"] == []
 
 
-async def test_an_agent_may_ask_the_model_of_its_maker(engine, caller) -> None:
+async def test_an_agent_may_ask_the_model_of_its_maker(engine: Engine, caller: Callable[..., Caller]) -> None:
     answer = await ask(engine, replace(caller(), agent="claude"), "opus")
     assert answer["metadata"]["provider"] == "anthropic"
 
 
-async def test_a_circle_of_agents_ends(engine, caller) -> None:
+async def test_a_circle_of_agents_ends(engine: Engine, caller: Callable[..., Caller]) -> None:
     who = replace(caller(), agent="codex", chain=("claude", "codex"))
     with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as raised:
         await ask(engine, who, "claude")
@@ -38,20 +49,24 @@ async def test_a_circle_of_agents_ends(engine, caller) -> None:
 
 
 @pytest.mark.parametrize("model", ["cursor", "gpt-5", "auto"])
-async def test_the_depth_is_limited(engine, caller, model) -> None:
+async def test_the_depth_is_limited(engine: Engine, caller: Callable[..., Caller], model: str) -> None:
     who = replace(caller(), agent="gemini", chain=("claude", "codex", "gemini"))
     with pytest.raises(SelfConsultation, match="2 deep already: Claude Code → Codex → Gemini CLI") as raised:
         await ask(engine, who, model)
-    assert "COUNSEL_MAX_DEPTH" in raised.value.hint
+    assert "COUNSEL_MAX_DEPTH" in (raised.value.hint or "")
 
 
-async def test_two_deep_is_allowed_and_the_setting_counts(engine, caller) -> None:
+async def test_two_deep_is_allowed_and_the_setting_counts(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     assert await ask(engine, replace(caller(), agent="codex", chain=("claude", "codex")), "gpt-5")
     deep = replace(caller(COUNSEL_MAX_DEPTH="3"), agent="gemini", chain=("claude", "codex", "gemini"))
     assert await ask(engine, deep, "gpt-5")
 
 
-async def test_in_a_consensus_it_is_that_models_failure(engine, caller) -> None:
+async def test_in_a_consensus_it_is_that_models_failure(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     request = ConsensusRequest(prompt="hello", models=("gpt-5", "codex"), enable_cross_feedback=False)
     result = await engine.wait(await engine.submit(request, replace(caller(), agent="codex")))
     (failed,) = result["phases"]["failed"]
@@ -68,10 +83,12 @@ async def test_in_a_consensus_it_is_that_models_failure(engine, caller) -> None:
         (None, ("codex",), "codex,gemini"),  # a command line inside Codex
     ],
 )
-def test_the_asked_agent_is_told_the_whole_chain(caller, agent, chain, expected) -> None:
+def test_the_asked_agent_is_told_the_whole_chain(
+    caller: Callable[..., Caller], agent: str | None, chain: Any, expected: str
+) -> None:
     who: Caller = replace(caller(), agent=agent, chain=chain)
     assert environment.of(who, "gemini")["COUNSEL_CHAIN"] == expected
 
 
-def test_a_program_started_by_an_agent_knows_its_chain(tmp_path) -> None:
+def test_a_program_started_by_an_agent_knows_its_chain(tmp_path: Path) -> None:
     assert here("cli", {"COUNSEL_CHAIN": "claude, codex"}, tmp_path).lineage == ("claude", "codex")

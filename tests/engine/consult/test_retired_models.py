@@ -1,5 +1,6 @@
 """Models that a vendor has retired, or that an account does not have."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fake import FakeAPI
 
 
 @pytest.fixture
-async def counsel(fake_api: FakeAPI, tmp_path: Path):
+async def counsel(fake_api: FakeAPI, tmp_path: Path) -> AsyncIterator[Counsel]:
     env = {"COUNSEL_HOME": str(tmp_path), "GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": fake_api.url}
     env |= {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": fake_api.v1}
     async with Counsel(env=env, cwd=tmp_path) as opened:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
@@ -55,7 +56,7 @@ def arrange(root: Path, links: list[tuple[str, str, str]]) -> None:
 @example([("allowed", "l", "ROOT/outside/a")], "l", "")
 @example([("allowed", "l", "../outside"), ("outside", "m", "in")], "l/m/a", "{1:1}")
 @example([("allowed", "l", "ROOT/allowed/in")], "l/deep/a", "")
-def test_only_content_of_allowed_folders_is_sent(links, asked, lines):
+def test_only_content_of_allowed_folders_is_sent(links: Any, asked: Any, lines: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         arrange(root, links)

@@ -6,6 +6,7 @@ import io
 import struct
 import time
 import zlib
+from typing import Any
 
 import pytest
 from PIL import Image as Pillow
@@ -17,7 +18,7 @@ from counsel.errors import FileTooLarge
 CPU = 3.0  # seconds: generous; refusing takes hundredths
 
 
-def saved(form: str, size: tuple[int, int] = (64, 64), mode: str = "RGB", **options) -> bytes:
+def saved(form: str, size: tuple[int, int] = (64, 64), mode: str = "RGB", **options: Any) -> bytes:
     out = io.BytesIO()
     Pillow.new(mode, size, 1).save(out, form, **options)
     return out.getvalue()
@@ -73,7 +74,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("make", BOMBS.values(), ids=list(BOMBS))
-def test_a_picture_that_would_take_long_is_refused_unopened(make) -> None:
+def test_a_picture_that_would_take_long_is_refused_unopened(make: Any) -> None:
     data, begun = make(), time.process_time()
     with pytest.raises(FileTooLarge, match="too long"):
         images.checked(data, "picture", settings.load({}))
@@ -94,7 +95,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("make", ORDINARY.values(), ids=list(ORDINARY))
-def test_an_ordinary_picture_is_taken(make) -> None:
+def test_an_ordinary_picture_is_taken(make: Any) -> None:
     assert images.checked(make(), "picture", settings.load({})).width
 
 

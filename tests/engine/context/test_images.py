@@ -6,7 +6,9 @@ import struct
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -22,13 +24,13 @@ from counsel.requests import Question
 from counsel.types import Image, Model
 
 
-def picture(form: str = "PNG", size=(8, 6), mode: str = "RGB", **options) -> bytes:
+def picture(form: str = "PNG", size: Any = (8, 6), mode: str = "RGB", **options: Any) -> bytes:
     out = io.BytesIO()
     Pillow.new(mode, size, "red").save(out, form, **options)
     return out.getvalue()
 
 
-def noise(form: str, size, **options) -> bytes:
+def noise(form: str, size: Any, **options: Any) -> bytes:
     out = io.BytesIO()
     Pillow.effect_noise(size, 90).convert("RGB").save(out, form, **options)
     return out.getvalue()
@@ -51,7 +53,7 @@ def url(data: bytes, media_type: str = "image/png") -> str:
 
 
 @pytest.fixture
-def caller(tmp_path: Path):
+def caller(tmp_path: Path) -> Callable[..., Caller]:
     def make(**env: str) -> Caller:
         project = tmp_path / "project"
         project.mkdir(exist_ok=True)
@@ -69,7 +71,9 @@ def see(caller: Caller, *given: str) -> tuple[Image, ...]:
     ("form", "media_type"),
     [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("GIF", "image/gif"), ("WEBP", "image/webp")],
 )
-def test_the_type_is_found_by_content_and_the_bytes_stay(caller, form, media_type):
+def test_the_type_is_found_by_content_and_the_bytes_stay(
+    caller: Callable[..., Caller], form: str, media_type: str
+) -> None:
     data = picture(form)
     path = caller().cwd / "picture.txt"
     path.write_bytes(data)
@@ -85,13 +89,13 @@ def test_the_type_is_found_by_content_and_the_bytes_stay(caller, form, media_typ
     assert (image.media_type, image.data, image.path) == (media_type, data, None)
 
 
-def test_bmp_becomes_png(caller):
+def test_bmp_becomes_png(caller: Callable[..., Caller]) -> None:
     (image,) = see(caller(), url(picture("BMP"), "image/bmp"))
     assert image.media_type == "image/png"
     assert Pillow.open(io.BytesIO(image.data)).size == (8, 6)
 
 
-def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller):
+def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller: Callable[..., Caller]) -> None:
     (caller().cwd / "a.png").write_bytes(picture())
     built = build.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
     assert len(built.images) == 1
@@ -123,7 +127,7 @@ def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller):
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
     ],
 )
-def test_what_is_no_picture_is_refused(caller, given, words):
+def test_what_is_no_picture_is_refused(caller: Callable[..., Caller], given: Any, words: Any) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
         see(caller(), given)
     assert caught.value.hint
@@ -134,7 +138,9 @@ def test_what_is_no_picture_is_refused(caller, given, words):
 @hypothesis_settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_damage_leads_to_anything_but_a_refusal(caller, form, data):
+def test_no_damage_leads_to_anything_but_a_refusal(
+    caller: Callable[..., Caller], form: str, data: st.DataObject
+) -> None:
     whole = bytearray(picture(form, (20, 20)))
     for _ in range(data.draw(st.integers(1, 6))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
@@ -146,7 +152,7 @@ def test_no_damage_leads_to_anything_but_a_refusal(caller, form, data):
         pass
 
 
-def test_the_folder_rules_hold_for_pictures_too(caller, tmp_path):
+def test_the_folder_rules_hold_for_pictures_too(caller: Callable[..., Caller], tmp_path: Path) -> None:
     (tmp_path / "outside.png").write_bytes(picture())
     (caller().cwd / "link.png").symlink_to(tmp_path / "outside.png")
     (caller().cwd / ".env").write_bytes(picture())
@@ -155,7 +161,7 @@ def test_the_folder_rules_hold_for_pictures_too(caller, tmp_path):
             see(caller(), name)
 
 
-def test_bytes_are_limited_before_they_are_decoded(caller):
+def test_bytes_are_limited_before_they_are_decoded(caller: Callable[..., Caller]) -> None:
     data = noise("PNG", (64, 64))
     limited = caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data) - 1))
     (limited.cwd / "a.png").write_bytes(data)
@@ -166,65 +172,65 @@ def test_bytes_are_limited_before_they_are_decoded(caller):
 
 
 @pytest.mark.parametrize("size", [(8_000, 8_000), (60_000, 60_000)])
-def test_a_decompression_bomb_is_refused_unopened(caller, size):
+def test_a_decompression_bomb_is_refused_unopened(caller: Callable[..., Caller], size: Any) -> None:
     with pytest.raises(FileTooLarge, match="pixels"):
         see(caller(), url(bomb(*size)))
 
 
-def test_the_number_of_pictures_is_limited(caller):
+def test_the_number_of_pictures_is_limited(caller: Callable[..., Caller]) -> None:
     with pytest.raises(InvalidArgument, match="COUNSEL_MAX_IMAGES"):
         see(caller(COUNSEL_MAX_IMAGES="1"), "a", "b")
 
 
-def model(provider: str = "openai", **options) -> Model:
+def model(provider: str = "openai", **options: Any) -> Model:
     return Model("m", provider, "m", vision=True, options=options)
 
 
-def test_a_picture_that_fits_is_the_very_same():
+def test_a_picture_that_fits_is_the_very_same() -> None:
     image = Image("image/png", picture(), width=8, height=6)
     assert images.fit(image, model()) is image
     kept = images.fit(Image("image/png", picture()), model())  # from a conversation: its size is not known
     assert (kept.data, kept.width, kept.height) == (image.data, 8, 6)
 
 
-def test_a_large_picture_is_scaled_to_the_models_edge():
+def test_a_large_picture_is_scaled_to_the_models_edge() -> None:
     image = Image("image/png", picture(size=(4000, 1000)))
     fitted = images.fit(image, model(image_max_edge=1000))
     assert (fitted.media_type, fitted.width, fitted.height) == ("image/png", 1000, 250)
     assert Pillow.open(io.BytesIO(fitted.data)).size == (1000, 250)
 
 
-def test_every_vendor_gets_at_most_its_edge():
+def test_every_vendor_gets_at_most_its_edge() -> None:
     image = Image("image/jpeg", picture("JPEG", (4000, 40)))
     for vendor, take in images.FITS.items():
         fitted = images.fit(image, model(vendor))
         assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
 
 
-def test_anthropic_counts_its_limit_in_base64():
+def test_anthropic_counts_its_limit_in_base64() -> None:
     """ "image exceeds 5 MB maximum: 6275800 bytes > 5242880 bytes" for a file of 4.7 MB."""
     assert len(base64.b64encode(bytes(images.limits(model("anthropic")).bytes))) <= 5_242_880
 
 
-def test_bytes_are_brought_under_the_limit():
+def test_bytes_are_brought_under_the_limit() -> None:
     data = noise("PNG", (300, 300))
     fitted = images.fit(Image("image/png", data), model(image_max_bytes=9_000))
     assert fitted.media_type == "image/jpeg"
     assert len(fitted.data) <= 9_000
 
 
-def test_what_cannot_be_made_small_enough_is_refused():
+def test_what_cannot_be_made_small_enough_is_refused() -> None:
     with pytest.raises(FileTooLarge):
         images.fit(Image("image/png", noise("PNG", (200, 200))), model(image_max_bytes=100))
 
 
 @pytest.mark.parametrize(("vendor", "form"), [("google", "GIF"), ("xai", "GIF"), ("xai", "WEBP")])
-def test_a_type_that_the_vendor_does_not_take_becomes_png(vendor, form):
+def test_a_type_that_the_vendor_does_not_take_becomes_png(vendor: str, form: str) -> None:
     fitted = images.fit(Image(f"image/{form.lower()}", picture(form)), model(vendor))
     assert fitted.media_type == "image/png"
 
 
-def test_transparency_is_kept_in_png_and_white_in_jpeg():
+def test_transparency_is_kept_in_png_and_white_in_jpeg() -> None:
     image = Image("image/png", picture(size=(300, 300), mode="RGBA"))
     clear = io.BytesIO()
     Pillow.new("RGBA", (300, 300), (0, 0, 0, 0)).save(clear, "PNG")
@@ -235,7 +241,7 @@ def test_transparency_is_kept_in_png_and_white_in_jpeg():
     assert Pillow.open(io.BytesIO(jpeg.data)).getpixel((5, 5)) == (255, 255, 255)
 
 
-def test_a_photo_is_turned_upright_when_it_is_made_smaller():
+def test_a_photo_is_turned_upright_when_it_is_made_smaller() -> None:
     turned = Pillow.Exif()
     turned[0x0112] = 6
     image = Image("image/jpeg", picture("JPEG", (400, 200), exif=turned))
@@ -243,7 +249,7 @@ def test_a_photo_is_turned_upright_when_it_is_made_smaller():
     assert (fitted.width, fitted.height) == (50, 100)
 
 
-def test_pillow_is_not_imported_before_the_first_picture():
+def test_pillow_is_not_imported_before_the_first_picture() -> None:
     code = "import counsel.engine.context.build, sys; print('PIL' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

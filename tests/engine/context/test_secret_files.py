@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def caller(project: Path):
+def caller(project: Path) -> Callable[..., Caller]:
     def make(**env: str) -> Caller:
         home = {"HOME": str(project.parent), "COUNSEL_HOME": str(project.parent.parent / "counsel")}
         return Caller(cwd=project, settings=settings.load({**home, **env}))
@@ -105,7 +106,9 @@ def b64(text: str) -> str:
         "store.p12.old",
     ],
 )
-def test_a_secret_and_its_copies_are_known_by_name(project: Path, caller, name: str) -> None:
+def test_a_secret_and_its_copies_are_known_by_name(
+    project: Path, caller: Callable[..., Caller], name: str
+) -> None:
     path = project / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
@@ -139,7 +142,7 @@ def test_a_secret_and_its_copies_are_known_by_name(project: Path, caller, name: 
         "README (1).md",
     ],
 )
-def test_other_names_are_no_secrets(project: Path, caller, name: str) -> None:
+def test_other_names_are_no_secrets(project: Path, caller: Callable[..., Caller], name: str) -> None:
     (project / name).write_text("x\n")
     assert sent(caller(), name)
 
@@ -160,7 +163,7 @@ def test_other_names_are_no_secrets(project: Path, caller, name: str) -> None:
     ],
 )
 def test_some_files_are_secret_only_with_a_password(
-    project: Path, caller, name: str, harmless: str, secret: str
+    project: Path, caller: Callable[..., Caller], name: str, harmless: str, secret: str
 ) -> None:
     path = project / name
     path.parent.mkdir(exist_ok=True)
@@ -178,7 +181,9 @@ def test_every_name_of_a_part_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("held", ["token", ".env", "config.toml", "run/deep/er", "backups/1/x"])
-def test_a_hard_link_to_a_file_of_counsels_is_refused(project: Path, caller, held: str) -> None:
+def test_a_hard_link_to_a_file_of_counsels_is_refused(
+    project: Path, caller: Callable[..., Caller], held: str
+) -> None:
     path = project.parent.parent / "counsel" / held
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
@@ -191,7 +196,9 @@ def test_a_hard_link_to_a_file_of_counsels_is_refused(project: Path, caller, hel
     "held",
     [".ssh/my_key", ".aws/credentials", ".netrc", ".codex/auth.json", ".claude.json", ".config/gh/hosts.yml"],
 )
-def test_a_hard_link_to_a_secret_of_the_home_folder_is_refused(project: Path, caller, held: str) -> None:
+def test_a_hard_link_to_a_secret_of_the_home_folder_is_refused(
+    project: Path, caller: Callable[..., Caller], held: str
+) -> None:
     path = project.parent / held
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
@@ -199,14 +206,16 @@ def test_a_hard_link_to_a_secret_of_the_home_folder_is_refused(project: Path, ca
     assert not sent(caller(), "notes.txt")
 
 
-def test_other_hard_links_are_sent(project: Path, caller) -> None:
+def test_other_hard_links_are_sent(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "a.txt").write_text("x\n")
     (project / "b.txt").hardlink_to(project / "a.txt")
     assert sent(caller(), "b.txt")
 
 
 @pytest.mark.parametrize("link", ["symlink", "hard link"])
-def test_pictures_are_judged_by_the_same_names(project: Path, caller, link: str) -> None:
+def test_pictures_are_judged_by_the_same_names(
+    project: Path, caller: Callable[..., Caller], link: str
+) -> None:
     secret = project.parent.parent / "counsel" / "token"
     secret.parent.mkdir()
     secret.write_bytes(b"\x89PNG\r\n\x1a\n")
@@ -262,7 +271,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("form", SECRETS)
-def test_a_secret_is_known_by_its_form(project: Path, caller, form: str) -> None:
+def test_a_secret_is_known_by_its_form(project: Path, caller: Callable[..., Caller], form: str) -> None:
     (project / "notes.txt").write_text(f"first\n{SECRETS[form]}" if form != "cookies" else SECRETS[form])
     assert not sent(caller(), "notes.txt")
     (project / "notes.txt").write_text(SECRETS[form], encoding="utf-16")
@@ -299,7 +308,7 @@ MENTIONS = {
 
 
 @pytest.mark.parametrize("form", MENTIONS)
-def test_what_only_mentions_a_secret_is_sent(project: Path, caller, form: str) -> None:
+def test_what_only_mentions_a_secret_is_sent(project: Path, caller: Callable[..., Caller], form: str) -> None:
     (project / "notes.txt").write_text(MENTIONS[form])
     assert sent(caller(), "notes.txt")
 
@@ -313,13 +322,17 @@ def test_this_projects_own_sources_are_no_secrets() -> None:
     assert [str(path) for path in files if list(secret_content.tell(path.read_text()))] == []
 
 
-def test_a_file_that_holds_one_of_the_callers_own_keys_is_refused(project: Path, caller) -> None:
+def test_a_file_that_holds_one_of_the_callers_own_keys_is_refused(
+    project: Path, caller: Callable[..., Caller]
+) -> None:
     (project / "main.py").write_text("client = Client('my-very-own-key-0001')\n")
     assert sent(caller(), "main.py")
     assert not sent(caller(OPENAI_API_KEY="my-very-own-key-0001"), "main.py")
 
 
-def test_a_secret_across_the_pieces_of_a_large_file_is_found(project: Path, caller) -> None:
+def test_a_secret_across_the_pieces_of_a_large_file_is_found(
+    project: Path, caller: Callable[..., Caller]
+) -> None:
     for shift in range(-2000, 2000, 700):
         before = "x" * 99 + "\n"
         filled = (before * (1 + (1 << 20) // 100))[: (1 << 20) + shift]
@@ -343,7 +356,7 @@ def test_a_secret_across_the_pieces_of_a_large_file_is_found(project: Path, call
         "PrivateKey =",
     ],
 )
-def test_no_hostile_text_takes_long(project: Path, caller, text: str) -> None:
+def test_no_hostile_text_takes_long(project: Path, caller: Callable[..., Caller], text: str) -> None:
     for name in ("big", ".gitconfig", "x.tfvars", "gradle.properties", "wp-config.php"):
         (project / name).write_text(text * (300_000 // len(text)))
         sent(caller(), name)

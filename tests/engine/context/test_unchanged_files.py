@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs.model import Task
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 
 LONG = "".join(f"line {number} of the file\n" for number in range(200))
 
 
 @pytest.fixture
-def brief(fake_api) -> None:
+def brief(fake_api: FakeAPI) -> None:
     """An answer that repeats nothing of the question."""
     fake_api.script(text="seen", times=None)
 
 
-async def ask(engine, caller, conversation=None, **fields):
+async def ask(engine: Engine, caller: Caller, conversation: Any = None, **fields: Any) -> Any:
     fields = {
         "prompt": "look",
         "model": "gpt-5",
@@ -32,13 +37,13 @@ async def ask(engine, caller, conversation=None, **fields):
     return await engine.wait(await engine.submit(ChatRequest(**fields), caller))
 
 
-def last(fake_api) -> str:
+def last(fake_api: FakeAPI) -> str:
     return json.dumps(fake_api.log.requests[-1].body, ensure_ascii=False)
 
 
 @pytest.mark.usefixtures("brief")
 async def test_an_unchanged_file_is_sent_once_and_a_note_says_where(
-    engine, caller, fake_api, project
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     (project / "f.txt").write_text(LONG)
     first = await ask(engine, caller())
@@ -55,7 +60,7 @@ async def test_an_unchanged_file_is_sent_once_and_a_note_says_where(
 
 @pytest.mark.usefixtures("brief")
 async def test_a_changed_file_is_sent_again_also_when_it_was_changed_back(
-    engine, caller, fake_api, project
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     (project / "f.txt").write_text(LONG)
     name = (await ask(engine, caller()))["continuation"]["id"]
@@ -68,7 +73,9 @@ async def test_a_changed_file_is_sent_again_also_when_it_was_changed_back(
 
 
 @pytest.mark.usefixtures("brief")
-async def test_only_the_same_lines_of_the_same_file_count(engine, caller, fake_api, project) -> None:
+async def test_only_the_same_lines_of_the_same_file_count(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
     (project / "f.txt").write_text(LONG)
     (project / "g.txt").write_text(LONG)
     name = (await ask(engine, caller(), files=("f.txt{1:10}",)))["continuation"]["id"]
@@ -79,7 +86,7 @@ async def test_only_the_same_lines_of_the_same_file_count(engine, caller, fake_a
 
 @pytest.mark.usefixtures("brief")
 async def test_another_model_another_process_and_a_consensus_have_it_in_their_history(
-    home, caller, fake_api, project
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     (project / "f.txt").write_text(LONG)
     engine = await open_engine(home)
@@ -96,7 +103,9 @@ async def test_another_model_another_process_and_a_consensus_have_it_in_their_hi
     await engine.close()
 
 
-async def test_a_turn_that_failed_has_sent_nothing(engine, caller, fake_api, project) -> None:
+async def test_a_turn_that_failed_has_sent_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
     (project / "f.txt").write_text(LONG)
     name = (await ask(engine, caller(), files=()))["continuation"]["id"]
     fake_api.script(status=400)
@@ -107,7 +116,9 @@ async def test_a_turn_that_failed_has_sent_nothing(engine, caller, fake_api, pro
     assert "unchanged since" not in last(fake_api)
 
 
-async def test_another_conversation_knows_nothing_of_it(engine, caller, fake_api, project) -> None:
+async def test_another_conversation_knows_nothing_of_it(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
     (project / "f.txt").write_text(LONG)
     await ask(engine, caller())
     await ask(engine, caller())

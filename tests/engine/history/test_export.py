@@ -5,17 +5,17 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine.history import export_files as export_
 from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, export, where
 from counsel.errors import Conflict, FileNotAllowed, InvalidArgument
 
 
-def talk(*texts: str, id: str = "conv_1", **metadata) -> ExportedConversation:  # noqa: A002
+def talk(*texts: str, id: str = "conv_1", **metadata: Any) -> ExportedConversation:  # noqa: A002
     turns = tuple(ExportedTurn(f"ask {text}", f"answer {text}", {"model": "m"}) for text in texts)
     return ExportedConversation(id, turns, metadata)
 
@@ -24,7 +24,7 @@ def tree(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if path.name != "metadata.json"}
 
 
-def test_the_seeds_folder(tmp_path):
+def test_the_seeds_folder(tmp_path: Path) -> None:
     folder = export(talk("ä", "b", title="T"), tmp_path, tmp_path)
     assert folder == tmp_path / "conv_1"
     assert tree(folder) == {
@@ -37,30 +37,30 @@ def test_the_seeds_folder(tmp_path):
     assert (about["continuation_id"], about["title"], about["turns"]) == ("conv_1", "T", [{"model": "m"}] * 2)
 
 
-def test_nobody_else_can_read_it(tmp_path):
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     folder = export(talk("a"), tmp_path, tmp_path)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_turn_without_answer_has_a_request_only(tmp_path):
+def test_a_turn_without_answer_has_a_request_only(tmp_path: Path) -> None:
     folder = export(ExportedConversation("c", (ExportedTurn("q", None),)), tmp_path, tmp_path)
     assert tree(folder) == {"1_request.txt": "q"}
 
 
-def test_exporting_again_adds_and_leaves_no_drafts(tmp_path):
+def test_exporting_again_adds_and_leaves_no_drafts(tmp_path: Path) -> None:
     export(talk("a"), tmp_path, tmp_path)
     folder = export(talk("a", "b"), tmp_path, tmp_path)
     assert len(tree(folder)) == 4
     assert sorted(json.loads((folder / "metadata.json").read_text())["files"]) == sorted(tree(folder))
 
 
-def test_our_own_file_is_brought_up_to_date(tmp_path):
+def test_our_own_file_is_brought_up_to_date(tmp_path: Path) -> None:
     export(talk("half"), tmp_path, tmp_path)
     assert tree(export(talk("whole"), tmp_path, tmp_path))["1_response.txt"] == "answer whole"
 
 
-def test_what_a_person_changed_or_added_stays(tmp_path):
+def test_what_a_person_changed_or_added_stays(tmp_path: Path) -> None:
     folder = export(talk("a"), tmp_path, tmp_path)
     (folder / "1_response.txt").write_text("my words")
     (folder / "notes.md").write_text("my notes")
@@ -71,7 +71,7 @@ def test_what_a_person_changed_or_added_stays(tmp_path):
         assert found["2_response.txt"] == "answer b"
 
 
-def test_a_deleted_file_comes_back(tmp_path):
+def test_a_deleted_file_comes_back(tmp_path: Path) -> None:
     folder = export(talk("a"), tmp_path, tmp_path)
     (folder / "1_request.txt").unlink()
     assert "1_request.txt" in tree(export(talk("a"), tmp_path, tmp_path))
@@ -88,7 +88,7 @@ def conflict(tmp_path: Path, conversation: ExportedConversation) -> None:
     assert look() == before
 
 
-def test_a_foreign_folder_is_a_conflict(tmp_path):
+def test_a_foreign_folder_is_a_conflict(tmp_path: Path) -> None:
     (tmp_path / "conv_1").mkdir()
     (tmp_path / "conv_1" / "1_request.txt").write_text("theirs")
     conflict(tmp_path, talk("a"))
@@ -97,24 +97,24 @@ def test_a_foreign_folder_is_a_conflict(tmp_path):
 @pytest.mark.parametrize(
     "mark", ["{}", "not json", "[]", '{"counsel_export": 1, "continuation_id": "other", "files": {}}']
 )
-def test_a_folder_of_another_conversation_is_a_conflict(tmp_path, mark):
+def test_a_folder_of_another_conversation_is_a_conflict(tmp_path: Path, mark: str) -> None:
     (tmp_path / "conv_1").mkdir()
     (tmp_path / "conv_1" / "metadata.json").write_text(mark)
     conflict(tmp_path, talk("a"))
 
 
-def test_a_foreign_file_inside_our_folder_is_a_conflict(tmp_path):
+def test_a_foreign_file_inside_our_folder_is_a_conflict(tmp_path: Path) -> None:
     folder = export(talk("a"), tmp_path, tmp_path)
     (folder / "2_request.txt").write_text("theirs")
     conflict(tmp_path, talk("a", "b"))
 
 
-def test_a_file_of_the_folders_name_is_a_conflict(tmp_path):
+def test_a_file_of_the_folders_name_is_a_conflict(tmp_path: Path) -> None:
     (tmp_path / "conv_1").write_text("theirs")
     conflict(tmp_path, talk("a"))
 
 
-def test_symlinks_are_not_followed(tmp_path):
+def test_symlinks_are_not_followed(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     root.mkdir()
     outside.mkdir()
@@ -134,14 +134,14 @@ def test_symlinks_are_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("id", ["..", ".", "...", "a/b", "../x", "", "x" * 65, "a\0", "a\n", "ä"])
-def test_bad_ids_name_no_folder(tmp_path, id):  # noqa: A002
+def test_bad_ids_name_no_folder(tmp_path: Path, id: str) -> None:  # noqa: A002
     with pytest.raises(InvalidArgument):
         export(talk("a", id=id), tmp_path / "in", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("target", ["../", "link", "a/../..", "/"])
-def test_nothing_is_written_outside(tmp_path, target):
+def test_nothing_is_written_outside(tmp_path: Path, target: str) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(tmp_path)
@@ -150,41 +150,45 @@ def test_nothing_is_written_outside(tmp_path, target):
     assert {path.name for path in tmp_path.iterdir()} == {"root"}
 
 
-def test_a_missing_target_is_made(tmp_path):
+def test_a_missing_target_is_made(tmp_path: Path) -> None:
     assert export(talk("a"), tmp_path / "x" / "y", tmp_path) == tmp_path / "x" / "y" / "conv_1"
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EACCES])
-def test_an_unwritable_disk_is_named_and_leaves_no_draft(tmp_path, monkeypatch, code):
+def test_an_unwritable_disk_is_named_and_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: Any
+) -> None:
     folder = export(talk("a"), tmp_path, tmp_path)
     before = tree(folder)
 
-    def broken(*_args, **_options):
+    def broken(*_args: Any, **_options: Any) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(export_.os, "rename", broken)
+    monkeypatch.setattr(os, "rename", broken)
     with pytest.raises(FileNotAllowed, match=os.strerror(code)) as caught:
         export(talk("a", "b"), tmp_path, tmp_path)
     assert caught.value.file == str(folder)
     assert tree(folder) == before
 
 
-def test_a_crash_between_two_files_is_mended_by_the_next_export(tmp_path, monkeypatch):
+def test_a_crash_between_two_files_is_mended_by_the_next_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, left = os.rename, iter([True, True, False])
 
-    def dies(*args, **options):
+    def dies(*args: Any, **options: Any) -> None:
         if not next(left):
             raise OSError(errno.ENOSPC, "full")
         real(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_.os, "rename", dies)
+        patch.setattr(os, "rename", dies)
         with pytest.raises(FileNotAllowed):
             export(talk("a"), tmp_path, tmp_path)
     assert len(tree(export(talk("a"), tmp_path, tmp_path))) == 2
 
 
-def test_where_a_caller_may_export(tmp_path):
+def test_where_a_caller_may_export(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (tmp_path / "more").mkdir()

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
 from counsel.engine.history import usage_report
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
+from fake import FakeAPI
 
 
-async def asked(engine, who, **fields):
+async def asked(engine: Engine, who: Caller, **fields: Any) -> Any:
     job = await engine.submit(ChatRequest(prompt="hello", **fields), who)
     return await engine.wait(job)
 
 
-async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(engine, caller, fake_api) -> None:
+async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(gate="g", gate_after=0, model="gpt-5", times=3)
     tasks = [asyncio.create_task(asked(engine, caller(), model="gpt-5")) for _ in range(3)]
     await fake_api.wait_for(count=3)
@@ -37,7 +44,7 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(engine, cal
     assert found["total"]["calls"] == 4
 
 
-async def test_prometheus_reads_it(engine, caller) -> None:
+async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]) -> None:
     await asked(engine, caller(), model="gpt-5")
     await engine.database.write(lambda _: None)
     text = await usage_report.prometheus(engine.database, {("openai", "gpt-5"): 2})
@@ -48,7 +55,9 @@ async def test_prometheus_reads_it(engine, caller) -> None:
     assert 'counsel_response_seconds_sum{provider="openai",model="gpt-5"} ' in text
 
 
-async def test_calls_under_way_are_counted_by_provider_and_model(engine, caller, fake_api) -> None:
+async def test_calls_under_way_are_counted_by_provider_and_model(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(gate="g", times=2)
     tasks = [asyncio.create_task(asked(engine, caller(), model=model)) for model in ("gpt-5", "gpt-5-mini")]
     await fake_api.wait_for(count=2)
@@ -60,6 +69,6 @@ async def test_calls_under_way_are_counted_by_provider_and_model(engine, caller,
     assert 'counsel_running_calls{provider="openai",model="gpt-5"} 0' in await engine.metrics_text()
 
 
-async def test_an_empty_ledger_is_read_as_well(engine) -> None:
+async def test_an_empty_ledger_is_read_as_well(engine: Engine) -> None:
     text = await engine.metrics_text()
     assert text.endswith("\n")

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from counsel.caller import Caller
 from counsel.engine.consult.call import Fold
-from counsel.engine.engine import open_engine
+from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs import replay
 from counsel.engine.jobs.events import Live
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, JobEvent
 from counsel.text_buffer import TextBuffer
 from counsel.types import Json
+from fake import FakeAPI
 
 ORDER = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
 SONNET = "claude-sonnet-4-5-20250929"
 AUTO = ChatRequest(prompt="hello", model="auto")
 
 
-def breaks_off(fake, **more) -> None:
+def breaks_off(fake: FakeAPI, **more: Any) -> None:
     """gpt-5 says two of three words, then that it is overloaded; Claude says all of its own."""
     fake.script(text="void1 void2 void3", error="overloaded", error_after=2, model="gpt-5", **more)
     fake.script(text="good1 good2 good3", model="claude", gate="answer", gate_after=1)
@@ -38,11 +43,11 @@ def folded(events: list[JobEvent]) -> list[str]:
     return seen
 
 
-async def followed(engine, job: str) -> list[JobEvent]:
+async def followed(engine: Engine, job: str) -> list[JobEvent]:
     return [event async for event in engine.follow(job)]
 
 
-async def until(engine, job: str, kind: str) -> list[JobEvent]:
+async def until(engine: Engine, job: str, kind: str) -> list[JobEvent]:
     events = []
     async for event in engine.follow(job):
         events.append(event)
@@ -51,7 +56,7 @@ async def until(engine, job: str, kind: str) -> list[JobEvent]:
     return events
 
 
-async def said(engine, job: str, text: str) -> Json:
+async def said(engine: Engine, job: str, text: str) -> Json:
     while True:
         shown: Json = (await engine.status(job))["content"]
         if shown["partial"] == text:
@@ -59,7 +64,9 @@ async def said(engine, job: str, text: str) -> Json:
         await asyncio.sleep(0.01)
 
 
-async def test_a_follower_is_told_whose_words_are_void_and_who_speaks_now(engine, caller, fake_api) -> None:
+async def test_a_follower_is_told_whose_words_are_void_and_who_speaks_now(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     breaks_off(fake_api, gate="fail", gate_after=1)
     job = await engine.submit(AUTO, caller(**ORDER))
     following = asyncio.create_task(followed(engine, job))
@@ -84,7 +91,9 @@ async def test_a_follower_is_told_whose_words_are_void_and_who_speaks_now(engine
     assert folded(events)[-1] == "good1 good2 good3"
 
 
-async def test_the_answer_that_is_kept_has_no_void_words(engine, home, caller, fake_api) -> None:
+async def test_the_answer_that_is_kept_has_no_void_words(
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     breaks_off(fake_api)
     fake_api.open_gate("answer")
     job = await engine.submit(AUTO, caller(**ORDER))
@@ -102,7 +111,9 @@ async def test_the_answer_that_is_kept_has_no_void_words(engine, home, caller, f
     assert not [row for row in kept if "void" in str(row)]
 
 
-async def test_who_comes_late_or_from_another_process_has_the_same(engine, home, caller, fake_api) -> None:
+async def test_who_comes_late_or_from_another_process_has_the_same(
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     breaks_off(fake_api, gate="fail", gate_after=1)
     job = await engine.submit(AUTO, caller(**ORDER), background=True)
     other = await open_engine(home)
@@ -130,7 +141,9 @@ async def test_who_comes_late_or_from_another_process_has_the_same(engine, home,
     assert folded(over)[-1] == "good1 good2 good3"
 
 
-async def test_where_nothing_was_said_nothing_is_void(engine, caller, fake_api) -> None:
+async def test_where_nothing_was_said_nothing_is_void(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
     fake_api.script(text="good", model="claude")
     job = await engine.submit(AUTO, caller(**ORDER))
@@ -139,7 +152,9 @@ async def test_where_nothing_was_said_nothing_is_void(engine, caller, fake_api) 
     assert "passed_over" in [event.data.get("kind_of") for event in events]
 
 
-async def test_a_stream_that_breaks_with_nobody_left_keeps_what_had_arrived(engine, caller, fake_api) -> None:
+async def test_a_stream_that_breaks_with_nobody_left_keeps_what_had_arrived(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="half of it", cut_after=1, model="gpt-5")
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
     events = await followed(engine, job)
@@ -149,7 +164,9 @@ async def test_a_stream_that_breaks_with_nobody_left_keeps_what_had_arrived(engi
     assert [event.kind for event in events if event.kind in {"restarted", "failed"}] == ["failed"]
 
 
-async def test_a_job_that_another_process_takes_over_begins_again_and_says_so(home, caller, fake_api) -> None:
+async def test_a_job_that_another_process_takes_over_begins_again_and_says_so(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="void1 void2", hang_after=1, times=1)
     fake_api.script(text="good1 good2 good3", times=1)
     request = ChatRequest(prompt="hello", model="gpt-5")

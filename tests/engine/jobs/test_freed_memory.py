@@ -45,7 +45,7 @@ async def outcome(engine: Engine, caller: Caller, model: str) -> str:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("script", "ends"), [({}, "answered"), ({"status": 400}, "UPSTREAM_ERROR")])
 async def test_nothing_of_a_call_waits_for_the_collector(
-    engine: Engine, caller: Any, fake_api: FakeAPI, model: str, script: dict[str, int], ends: str
+    engine: Engine, caller: Any, fake_api: FakeAPI, model: str, script: dict[str, Any], ends: str
 ) -> None:
     fake_api.script(times=None, **script)
     assert await outcome(engine, caller(), model) == ends

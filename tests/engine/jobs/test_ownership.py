@@ -8,19 +8,22 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs import process_identity
 from counsel.engine.jobs.model import Reply
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.store.sqlite import jobs
 from counsel.engine.store.sqlite.database import StoreError
 from counsel.requests import ChatRequest
+from fake import FakeAPI
 from support.provider_keys import keys
 
 pytestmark = pytest.mark.slow  # left out of `make check`
@@ -184,7 +187,7 @@ asyncio.run(main())
 
 
 async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_and_again(
-    home: Path, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", gate_after=1)
     env = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "COUNSEL_HOME": str(home), **keys(fake_api)}
@@ -207,14 +210,14 @@ async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_
     await other.close()
 
 
-async def lose(engine, job: str) -> None:
+async def lose(engine: Engine, job: str) -> None:
     """Another process takes the job, as if this one had been dead."""
     taken = await engine.database.write(jobs.adopt(job, engine.runner._ownership.name, ""))
     assert taken
 
 
 async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_other_makes_of_it(
-    engine, home: Path, caller, fake_api
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1, times=1)
     job = await engine.submit(HELLO, caller(), background=True)
@@ -232,12 +235,12 @@ async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_
     await other.close()
 
 
-async def _last(engine, job: str):
+async def _last(engine: Engine, job: str) -> Any:
     return [event async for event in engine.follow(job)][-1]
 
 
 async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
-    home: Path, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", gate_after=1)
     engine = await open_engine(home)
@@ -257,7 +260,7 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
 
 
 async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
@@ -272,7 +275,7 @@ async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
 
 
 async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
-    home: Path, caller, fake_api, monkeypatch: pytest.MonkeyPatch
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the job stays unfinished, and the next process asks and pays again."""
 

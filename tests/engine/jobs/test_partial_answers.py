@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.engine.history.archive import Archive
 from counsel.engine.jobs.model import Reply, Task, caller_load
 from counsel.engine.store.sqlite import jobs
@@ -17,18 +20,19 @@ from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest
 from counsel.settings import Settings
 from counsel.types import Usage
+from fake import FakeAPI
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
 
 
-async def answered(engine, job: str, count: int) -> None:
+async def answered(engine: Engine, job: str, count: int) -> None:
     async with asyncio.timeout(20):
         while len(jobs.replies(engine.database, job)) < count:  # noqa: ASYNC110 - the writer's thread
             await asyncio.sleep(0.02)
 
 
-async def cancelled_consensus(engine, caller, fake_api, **fields) -> str:
+async def cancelled_consensus(engine: Engine, caller: Caller, fake_api: FakeAPI, **fields: Any) -> str:
     """Two of three have answered; the third has said one third of its answer."""
     fake_api.script(text="aaabbbccc", hang_after=1, model="gemini")
     job = await engine.submit(ASK, caller, **fields)
@@ -42,7 +46,9 @@ async def cancelled_consensus(engine, caller, fake_api, **fields) -> str:
     return job
 
 
-async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(engine, caller, fake_api) -> None:
+async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api, background=True)
     shown = (await engine.status(job))["content"]
     assert shown["status"] == "cancelled"
@@ -59,7 +65,7 @@ async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(engine, 
 
 
 async def test_the_conversation_goes_on_from_the_answers_that_had_come(
-    engine, home: Path, tmp_path: Path, caller, fake_api
+    engine: Engine, home: Path, tmp_path: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api)
     follow_up = ChatRequest(prompt="and then?", model="gpt-5", continuation_id="mine")
@@ -84,7 +90,9 @@ async def test_the_conversation_goes_on_from_the_answers_that_had_come(
     assert json.loads((folder / "metadata.json").read_text())["turns"][0]["partial"]
 
 
-async def test_what_a_cancelled_job_has_used_is_counted(engine, caller, fake_api) -> None:
+async def test_what_a_cancelled_job_has_used_is_counted(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     await cancelled_consensus(engine, caller(), fake_api)
     await engine.database.write(lambda _: None)
     total = (await engine.usage(0, "model"))["total"]
@@ -93,7 +101,9 @@ async def test_what_a_cancelled_job_has_used_is_counted(engine, caller, fake_api
     assert total["cost_usd"] > 0
 
 
-async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(engine, caller, fake_api) -> None:
+async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="refined", hang_after=0, contains="refined", times=None)
     job = await engine.submit(ASK, caller(), background=True)
     await fake_api.wait_for(count=6)
@@ -112,7 +122,7 @@ async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(engine,
 
 
 async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
-    engine, home: Path, caller, fake_api
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="aaabbbccc", hang_after=2)
     request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="mine")
@@ -133,7 +143,9 @@ async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
     archive.close()
 
 
-async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(home: Path, caller, fake_api) -> None:
+async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="aaabbbccc", hang_after=1, model="gemini")
     ended = await open_engine(home)
     job = await ended.submit(ASK, caller(), background=True)
@@ -158,7 +170,14 @@ def test_what_a_newer_release_has_written_can_be_read() -> None:
     assert Reply.load(json.dumps(held)) == reply
     task = Task(tool="chat", prompt="p", text="p", models=("gpt-5",))
     assert Task.load(json.dumps({**json.loads(task.dump()), "budget": 5})) == task
-    caller = {"client": "c", "agent": None, "cwd": "/", "roots": [], "chain": [], "team": "blue"}
+    caller: dict[str, Any] = {
+        "client": "c",
+        "agent": None,
+        "cwd": "/",
+        "roots": [],
+        "chain": [],
+        "team": "blue",
+    }
     assert caller_load(json.dumps(caller), Settings()).client == "c"
 
 
@@ -169,7 +188,7 @@ def test_what_an_older_release_has_written_can_be_read() -> None:
 
 
 async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
-    home: Path, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
     ended = await open_engine(home)

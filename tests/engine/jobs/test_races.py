@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine.engine import open_engine
+from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.sqlite import jobs
 from counsel.errors import Cancelled, ProviderUnavailable
 from counsel.requests import ChatRequest
+from fake import FakeAPI
 from support.provider_keys import keys
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
 
 
-async def status(engine, job) -> str:
-    return (await engine.status(job))["content"]["status"]
+async def status(engine: Engine, job: str) -> str:
+    return str((await engine.status(job))["content"]["status"])
 
 
 @contextmanager
-def slow_disk(engine) -> Iterator[None]:
+def slow_disk(engine: Engine) -> Iterator[None]:
     """Nothing is written until the block ends."""
     go_on = threading.Event()
     engine.database.soon(lambda _: go_on.wait())
@@ -41,13 +44,15 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def emitted(engine, job: str, kind: str) -> None:
+async def emitted(engine: Engine, job: str, kind: str) -> None:
     async for event in engine.runner.running[job].live.follow():
         if event.kind == kind:
             return
 
 
-async def test_a_job_can_be_stopped_before_its_first_step(engine, caller, fake_api) -> None:
+async def test_a_job_can_be_stopped_before_its_first_step(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await engine.submit(HELLO, caller(), background=True)
     conversation = (await engine.accepted(job))["continuation"]["id"]
     found = await engine.cancel(conversation)
@@ -56,7 +61,9 @@ async def test_a_job_can_be_stopped_before_its_first_step(engine, caller, fake_a
     assert fake_api.log.requests == []
 
 
-async def test_two_who_stop_one_job_are_both_told(engine, caller, fake_api) -> None:
+async def test_two_who_stop_one_job_are_both_told(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     conversation = (await engine.accepted(job))["continuation"]["id"]
@@ -69,7 +76,9 @@ async def test_two_who_stop_one_job_are_both_told(engine, caller, fake_api) -> N
     assert {found["content"]["status"] for found in await asyncio.gather(first, second)} == {"cancelled"}
 
 
-async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(engine, caller) -> None:
+async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     job = await engine.submit(HELLO, caller(), background=True)
     conversation = (await engine.accepted(job))["continuation"]["id"]
     waiting = asyncio.create_task(engine.wait(job))
@@ -81,7 +90,9 @@ async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(engi
     assert (await waiting)["content"] == "gpt-5 says: hello"
 
 
-async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead_one(engine, caller) -> None:
+async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead_one(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="mine")
     with slow_disk(engine):
         submitting = asyncio.create_task(engine.submit(request, caller(), key="k"))
@@ -93,7 +104,9 @@ async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead
     assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
 
 
-async def test_one_call_sent_twice_at_once_is_made_once(engine, caller, fake_api) -> None:
+async def test_one_call_sent_twice_at_once_is_made_once(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     with slow_disk(engine):
         sent = [
             asyncio.create_task(engine.submit(HELLO, caller(), background=True, key="one")) for _ in range(2)
@@ -106,7 +119,7 @@ async def test_one_call_sent_twice_at_once_is_made_once(engine, caller, fake_api
     assert len(fake_api.log.requests) == 1
 
 
-async def interrupted(home, caller, fake_api, **fields) -> str:
+async def interrupted(home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, **fields: Any) -> str:
     """A job whose process has died under it."""
     fake_api.script(hang_after=1, times=1)
     dead = await open_engine(home)
@@ -116,7 +129,9 @@ async def interrupted(home, caller, fake_api, **fields) -> str:
     return job
 
 
-async def test_a_long_call_whose_process_died_waits_for_its_caller(home, caller, fake_api) -> None:
+async def test_a_long_call_whose_process_died_waits_for_its_caller(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """However long it ran before: its client needs a moment to reach the next process."""
     job = await interrupted(home, caller, fake_api, key="k")
     engine = await open_engine(home)
@@ -127,7 +142,9 @@ async def test_a_long_call_whose_process_died_waits_for_its_caller(home, caller,
     await engine.close()
 
 
-async def test_a_call_that_nobody_comes_back_for_is_given_up(home, caller, fake_api, monkeypatch) -> None:
+async def test_a_call_that_nobody_comes_back_for_is_given_up(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = await interrupted(home, caller, fake_api)
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
@@ -137,7 +154,9 @@ async def test_a_call_that_nobody_comes_back_for_is_given_up(home, caller, fake_
     await engine.close()
 
 
-async def test_a_job_whose_keys_never_come_back_fails_in_the_end(home, caller, fake_api) -> None:
+async def test_a_job_whose_keys_never_come_back_fails_in_the_end(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await interrupted(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     await engine.runner.look_for_orphans()
@@ -149,7 +168,9 @@ async def test_a_job_whose_keys_never_come_back_fails_in_the_end(home, caller, f
     await engine.close()
 
 
-async def test_a_stop_that_the_other_process_does_not_hear_says_so(engine, home, caller, fake_api) -> None:
+async def test_a_stop_that_the_other_process_does_not_hear_says_so(
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
@@ -160,7 +181,9 @@ async def test_a_stop_that_the_other_process_does_not_hear_says_so(engine, home,
     await other.close()
 
 
-async def test_a_stop_from_another_process_is_heard(engine, home, caller, fake_api) -> None:
+async def test_a_stop_from_another_process_is_heard(
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
@@ -171,7 +194,7 @@ async def test_a_stop_from_another_process_is_heard(engine, home, caller, fake_a
 
 
 async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     """Two processes: the one that was written down last waits, also when its clock is behind."""
     request = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
@@ -186,13 +209,15 @@ async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
     assert (await engine.wait(second))["continuation"]["messageCount"] == 4
 
 
-async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(engine, caller) -> None:
+async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     job = await engine.submit(replace(HELLO, continuation_id="job_review"), caller())
     await engine.wait(job)
     assert (await engine.status("job_review"))["content"]["job_id"] == job
 
 
-async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path, fake_api) -> None:
+async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_api: FakeAPI) -> None:
     """Asked with an environment that does not name the home, as a person's shell does not."""
     home = tmp_path / "data" / "counsel"
     home.mkdir(parents=True)
@@ -205,14 +230,14 @@ async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path, fake_api) ->
     await engine.close()
 
 
-def test_a_windows_own_numbers_do_not_make_it_somebody_else(caller) -> None:
+def test_a_windows_own_numbers_do_not_make_it_somebody_else(caller: Callable[..., Caller]) -> None:
     first, second = caller(CURSOR_TRACE_ID="1", VSCODE_IPC_TOKEN="a"), caller(CURSOR_TRACE_ID="2")
     other = caller(OPENAI_API_KEY="sk-another-0000000000000000")
     assert first.fingerprint(b"x") == second.fingerprint(b"x") != other.fingerprint(b"x")
 
 
 async def test_an_engine_is_busy_while_a_job_runs_here_and_while_one_can_go_on_here(
-    home, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await interrupted(home, caller, fake_api, background=True)
     engine = await open_engine(home)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from counsel import pending_calls
+from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.sqlite import jobs
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
 TWO = ConsensusRequest(prompt="hello", models=("gpt-5", "sonnet"), enable_cross_feedback=False)
 
 
-async def interrupted(home, caller, fake_api, *, keep: bool = False, **fields) -> str:
+async def interrupted(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, *, keep: bool = False, **fields: Any
+) -> str:
     fake_api.script(hang_after=1, times=1)
     ended = await open_engine(home)
     job = await ended.submit(HELLO, caller(), **fields)
@@ -25,7 +34,7 @@ async def interrupted(home, caller, fake_api, *, keep: bool = False, **fields) -
 
 
 async def test_a_synchronous_call_goes_on_after_an_orderly_stop_although_nobody_comes_back(
-    home, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await interrupted(home, caller, fake_api, keep=True)
     engine = await open_engine(home)
@@ -34,7 +43,9 @@ async def test_a_synchronous_call_goes_on_after_an_orderly_stop_although_nobody_
     await engine.close()
 
 
-async def test_a_call_whose_front_left_a_note_goes_on(home, caller, fake_api) -> None:
+async def test_a_call_whose_front_left_a_note_goes_on(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await interrupted(home, caller, fake_api, key="k")
     assert job == pending_calls.job_id("k")
     assert pending_calls.note(str(home), job)
@@ -51,7 +62,7 @@ def test_a_jobs_name_follows_from_its_calls_key() -> None:
 
 
 async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
-    home, caller, fake_api, monkeypatch
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_api.script(hang_after=1, times=1, model="claude")
     ended = await open_engine(home)
@@ -72,7 +83,9 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     await engine.close()
 
 
-async def test_a_home_that_was_replaced_is_left_alone(home, caller, fake_api) -> None:
+async def test_a_home_that_was_replaced_is_left_alone(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     engine = await open_engine(home)
     assert engine.home_is_ours()
     home.rename(home.with_name("aside"))

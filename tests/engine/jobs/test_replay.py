@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs.events import LAST_KINDS, Live
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, ConsensusRequest, JobEvent
+from fake import FakeAPI
 
 
 async def heard(engine: Engine, job: str) -> list[JobEvent]:
@@ -22,7 +27,7 @@ def texts(events: list[JobEvent]) -> dict[str, str]:
     return said
 
 
-async def test_a_finished_answer_is_told_in_full(engine, caller) -> None:
+async def test_a_finished_answer_is_told_in_full(engine: Engine, caller: Callable[..., Caller]) -> None:
     job = await engine.submit(ChatRequest(prompt="quick", model="gpt-5"), caller())
     await engine.wait(job)
     events = await heard(engine, job)
@@ -31,7 +36,9 @@ async def test_a_finished_answer_is_told_in_full(engine, caller) -> None:
     assert events[-1].data == {"status": "completed"}
 
 
-async def test_a_slow_answer_is_told_in_full_by_another_engine(engine, home, caller, fake_api) -> None:
+async def test_a_slow_answer_is_told_in_full_by_another_engine(
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(chunk_delay=0.15, times=None)
     job = await engine.submit(ChatRequest(prompt="slowly now", model="gpt-5"), caller(), background=True)
     other = await open_engine(home)
@@ -46,7 +53,9 @@ async def test_a_slow_answer_is_told_in_full_by_another_engine(engine, home, cal
     assert sum(event.kind == "text" for event in during) >= 1
 
 
-async def test_each_voice_of_a_finished_consensus_is_told(engine, caller) -> None:
+async def test_each_voice_of_a_finished_consensus_is_told(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     request = ConsensusRequest(prompt="which?", models=("gpt-5", "sonnet"))
     job = await engine.submit(request, caller())
     result = await engine.wait(job)
@@ -57,7 +66,9 @@ async def test_each_voice_of_a_finished_consensus_is_told(engine, caller) -> Non
     assert events[-1].kind == "done"
 
 
-async def test_a_failure_ends_the_story(engine, caller, fake_api) -> None:
+async def test_a_failure_ends_the_story(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=401, times=None)
     job = await engine.submit(ChatRequest(prompt="no", model="gpt-5"), caller())
     with pytest.raises(CounselError):

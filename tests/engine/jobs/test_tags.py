@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.errors import InvalidArgument
 from counsel.requests import ChatRequest
+from fake import FakeAPI
 
 
-async def ask(engine, caller, prompt="hello", **fields):
+async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
     request = ChatRequest(tool="askModel", prompt=prompt, **{"model": "gpt-5", **fields})
     return await engine.wait(await engine.submit(request, caller))
 
 
-def thread(result) -> tuple[str, int]:
+def thread(result: Any) -> tuple[str, int]:
     return result["continuation"]["id"], result["continuation"]["messageCount"]
 
 
-async def test_a_tag_continues_across_models_windows_and_restarts(home, caller, fake_api) -> None:
+async def test_a_tag_continues_across_models_windows_and_restarts(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     engine = await open_engine(home)
     first = await ask(engine, caller("claude-code"), "the first", session_tag="auth-design")
     await engine.close()
@@ -36,7 +43,7 @@ async def test_a_tag_continues_across_models_windows_and_restarts(home, caller, 
     assert "gpt-5 says: the first" in str(fake_api.log.requests[-1].body["messages"])
 
 
-async def test_which_tag_is_meant(engine, caller) -> None:
+async def test_which_tag_is_meant(engine: Engine, caller: Callable[..., Caller]) -> None:
     alone = await ask(engine, caller())
     again = await ask(engine, caller())
     assert "tag" not in alone["continuation"]  # nothing to go on with: a thread of its own
@@ -52,7 +59,9 @@ async def test_which_tag_is_meant(engine, caller) -> None:
     assert newest["continuation"]["tag"] == "window-7"
 
 
-async def test_projects_never_share_a_tag_and_subfolders_do(engine, caller, project, tmp_path) -> None:
+async def test_projects_never_share_a_tag_and_subfolders_do(
+    engine: Engine, caller: Callable[..., Caller], project: Path, tmp_path: Path
+) -> None:
     here = await ask(engine, caller(), session_tag="same")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -67,13 +76,15 @@ async def test_projects_never_share_a_tag_and_subfolders_do(engine, caller, proj
     assert thread(below) == (thread(there)[0], 4)
 
 
-async def test_a_new_tag_asked_for_five_times_at_once_is_one_thread(engine, caller) -> None:
+async def test_a_new_tag_asked_for_five_times_at_once_is_one_thread(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     done = await asyncio.gather(*(ask(engine, caller(), f"q{n}", session_tag="burst") for n in range(5)))
     assert len({thread(result)[0] for result in done}) == 1
     assert sorted(thread(result)[1] for result in done) == [2, 4, 6, 8, 10]
 
 
-async def test_sessions_are_strangers_to_each_other(engine, caller) -> None:
+async def test_sessions_are_strangers_to_each_other(engine: Engine, caller: Callable[..., Caller]) -> None:
     one = await ask(engine, caller(), session="one", session_tag="topic")
     two = await ask(engine, caller(), session="two", session_tag="topic")
     outside = await ask(engine, caller(), session_tag="topic")
@@ -87,7 +98,7 @@ async def test_sessions_are_strangers_to_each_other(engine, caller) -> None:
 
 
 @pytest.mark.parametrize("tag", ["one:topic", "../x", "a b", "..", "x" * 65, "ä"])
-async def test_a_tag_is_plain(engine, caller, tag) -> None:
+async def test_a_tag_is_plain(engine: Engine, caller: Callable[..., Caller], tag: str) -> None:
     with pytest.raises(InvalidArgument, match="session tag"):
         await ask(engine, caller(), session_tag=tag)
     with pytest.raises(InvalidArgument, match="session tag"):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Cancelled, Conflict
 from counsel.requests import ChatRequest
+from fake import FakeAPI
 
 FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
 SECOND = replace(FIRST, prompt="second")
 
 
-async def interrupted(home, caller, fake_api, **fields) -> str:
+async def interrupted(home: Path, caller: Caller, fake_api: FakeAPI, **fields: Any) -> str:
     """A first turn whose process ended under it."""
     fake_api.script(hang_after=1, times=1)
     ended = await open_engine(home)
@@ -25,12 +30,12 @@ async def interrupted(home, caller, fake_api, **fields) -> str:
     return job
 
 
-def asked(fake_api) -> list[str]:
+def asked(fake_api: FakeAPI) -> list[str]:
     """The last question of each call."""
     return ["second" if "second" in str(call.body) else "first" for call in fake_api.calls]
 
 
-async def waiting_for(engine, job: str, what: str):
+async def waiting_for(engine: Engine, job: str, what: str) -> Any:
     async with asyncio.timeout(20):
         while True:
             found = (await engine.status(job))["content"].get("waiting_for", {})
@@ -39,7 +44,9 @@ async def waiting_for(engine, job: str, what: str):
             await asyncio.sleep(0.02)
 
 
-async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(home, caller, fake_api) -> None:
+async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     first = await interrupted(home, caller(), fake_api, background=True)
     engine = await open_engine(home)
     fake_api.script(contains="first", gate="g")
@@ -52,7 +59,9 @@ async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(home, calle
     await engine.close()
 
 
-async def test_a_turn_waits_for_one_that_another_process_adopts(home, caller, fake_api) -> None:
+async def test_a_turn_waits_for_one_that_another_process_adopts(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     """The process that has the second turn has not the first one's keys."""
     first = await interrupted(
         home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
@@ -69,7 +78,9 @@ async def test_a_turn_waits_for_one_that_another_process_adopts(home, caller, fa
     await engine.close()
 
 
-async def test_three_turns_through_two_processes_keep_their_order(engine, home, caller, fake_api) -> None:
+async def test_three_turns_through_two_processes_keep_their_order(
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     other = await open_engine(home)
     fake_api.script(contains="number 0", gate="g")
     turns = [
@@ -83,7 +94,7 @@ async def test_three_turns_through_two_processes_keep_their_order(engine, home, 
 
 
 async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_meanwhile(
-    home, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = await interrupted(home, caller(), fake_api, key="k")
     engine = await open_engine(home)
@@ -97,7 +108,7 @@ async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_me
 
 
 async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
-    home, caller, fake_api, monkeypatch
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     first = await interrupted(home, caller(), fake_api)
@@ -110,13 +121,15 @@ async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
 
 
 @pytest.fixture
-def impatient(monkeypatch) -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counsel.engine.jobs.turns._PATIENCE", 0.1)
     monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_behind_a_job_without_keys_a_caller_is_told_what_it_waits_for(home, caller, fake_api) -> None:
+async def test_behind_a_job_without_keys_a_caller_is_told_what_it_waits_for(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     first = await interrupted(
         home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
     )
@@ -124,14 +137,14 @@ async def test_behind_a_job_without_keys_a_caller_is_told_what_it_waits_for(home
     with pytest.raises(Conflict, match="OPENAI_API_KEY") as refused:
         await engine.wait(await engine.submit(SECOND, caller()))
     assert first in refused.value.message
-    assert f"counsel cancel {first}" in refused.value.hint
+    assert f"counsel cancel {first}" in (refused.value.hint or "")
     assert asked(fake_api) == ["first"]
     await engine.close()
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_waits_for(
-    home, caller, fake_api
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = await interrupted(
         home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
@@ -147,7 +160,9 @@ async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_wait
     await engine.close()
 
 
-async def test_a_turn_that_waits_can_be_cancelled(engine, caller, fake_api) -> None:
+async def test_a_turn_that_waits_can_be_cancelled(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(contains="first", gate="g")
     first = await engine.submit(FIRST, caller())
     second = await engine.submit(SECOND, caller())
@@ -159,7 +174,7 @@ async def test_a_turn_that_waits_can_be_cancelled(engine, caller, fake_api) -> N
 
 
 async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_process(
-    engine, home, caller, fake_api
+    engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=429, retry_after=20, contains="limited")
     fake_api.script(hang_after=1, contains="long")

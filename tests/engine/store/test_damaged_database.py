@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def database(path: Path) -> Iterator[Database]:
     made.close()
 
 
-def put(name: str, size: int = 1):
+def put(name: str, size: int = 1) -> Any:
     return lambda db: db.execute("INSERT INTO answers VALUES (?, 1, ?)", (name, "x" * size))
 
 
@@ -332,6 +333,7 @@ def test_unfinished_jobs_of_a_backup_are_not_run_again(path: Path) -> None:
     path.write_bytes(b"no database" * 1000)
     database = Database(path)
     row = database.row("SELECT status, error FROM jobs WHERE id = 'j'")
+    assert row is not None
     assert row["status"] == "failed"
     assert "not known" in row["error"]
     database.close()
@@ -353,8 +355,8 @@ async def test_a_read_only_home_is_read_with_its_log(path: Path, monkeypatch: py
     connect = sqlite3.connect
 
     def read_only(
-        target, *more, **options
-    ):  # root may write everywhere: SQLite meets the refusal that others meet
+        target: Any, *more: Any, **options: Any
+    ) -> Any:  # root may write everywhere: SQLite meets the refusal that others meet
         if str(path.parent) in str(target) and "immutable" not in str(target):
             raise sqlite3.OperationalError("unable to open database file")
         return connect(target, *more, **options)

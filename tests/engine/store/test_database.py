@@ -9,28 +9,31 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counsel.engine.store.sqlite.database import Database, StoreError
 from counsel.errors import ConfigInvalid
+from support.rows import first
 
 
 @pytest.fixture
-def database(tmp_path: Path):
+def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(tmp_path / "home" / "counsel.db")
     yield made
     made.close()
 
 
-def put(name: str):
+def put(name: str) -> Any:
     return lambda db: db.execute("INSERT INTO answers VALUES (?, 1, 'x')", (name,))
 
 
 def count(database: Database) -> int:
-    return database.row("SELECT COUNT(*) FROM answers")[0]
+    return int(first(database, "SELECT COUNT(*) FROM answers"))
 
 
 async def test_a_write_is_on_disk_when_its_future_resolves(database: Database) -> None:
@@ -66,7 +69,7 @@ async def test_a_quick_write_stays_behind_those_before_it(database: Database) ->
     go_on = threading.Event()
     order: list[str] = []
 
-    def work(name: str, wait: bool = False):
+    def work(name: str, wait: bool = False) -> Any:
         def write(db: sqlite3.Connection) -> None:
             if wait:
                 go_on.wait()
@@ -146,7 +149,7 @@ async def test_a_full_disk_is_a_clear_error_and_leaves_the_file_whole(database: 
     with pytest.raises(StoreError, match="full"):
         await database.write(grow)
     assert count(database) == 1
-    assert database.row("PRAGMA integrity_check")[0] == "ok"
+    assert first(database, "PRAGMA integrity_check") == "ok"
 
 
 SCRIPT = """

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from counsel.engine.store.sqlite import backups, conversations, files, upkeep
 from counsel.engine.store.sqlite.connections import WAL_BYTES
 from counsel.engine.store.sqlite.database import Database
 from counsel.settings import load
+from support.rows import first
 
 DAY = 86400
 
@@ -52,7 +54,7 @@ def add_jobs(
 
 
 def count(database: Database, table: str = "jobs") -> int:
-    return database.row(f"SELECT COUNT(*) FROM {table}")[0]
+    return int(first(database, f"SELECT COUNT(*) FROM {table}"))
 
 
 async def test_expired_jobs_go_in_many_short_transactions_and_their_pages_with_them(
@@ -63,7 +65,7 @@ async def test_expired_jobs_go_in_many_short_transactions_and_their_pages_with_t
     steps = 0
     write = database.write
 
-    def counted(work):
+    def counted(work: Any) -> Any:
         nonlocal steps
         steps += 1
         return write(work)
@@ -73,7 +75,7 @@ async def test_expired_jobs_go_in_many_short_transactions_and_their_pages_with_t
     assert steps >= 30
     assert count(database) == 10
     assert count(database, "events") == 20
-    assert database.row("PRAGMA freelist_count")[0] <= 500
+    assert first(database, "PRAGMA freelist_count") <= 500
 
 
 async def test_other_writes_get_through_while_it_sweeps(database: Database) -> None:

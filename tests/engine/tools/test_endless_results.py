@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,9 @@ for line in sys.stdin:
 """
 
 
-async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(world, tmp_path: Path) -> None:
+async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(
+    world: Any, tmp_path: Path
+) -> None:
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
     world.claude(shelf={"command": sys.executable, "args": [str(script)]})
@@ -46,7 +49,7 @@ async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(w
 
 
 async def test_an_http_body_without_an_end_or_compressed_is_refused(
-    world, monkeypatch: pytest.MonkeyPatch
+    world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(message_limits, "MOST_BODY", 1_000_000)
     for head in ("", "content-encoding: gzip\r\n"):
@@ -60,7 +63,7 @@ async def test_an_http_body_without_an_end_or_compressed_is_refused(
             assert server.sent < 20_000_000
 
 
-async def test_a_server_is_reached_through_the_callers_proxy(world) -> None:
+async def test_a_server_is_reached_through_the_callers_proxy(world: Any) -> None:
     async with FakeProxy(("127.0.0.1", 9), refuse=502) as proxy:
         world.claude(shelf={"type": "http", "url": "http://mcp.example/mcp"})
         who = world.caller(HTTP_PROXY=proxy.url)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from counsel.caller import Caller
 from counsel.engine.tools import connections, loop
 from counsel.errors import (
     CounselError,
@@ -116,7 +119,7 @@ async def test_every_model_of_a_consensus_has_the_tools(remote: World) -> None:
 # ── refusals, before anything is sent ────────────────────────────────────────────────────────────────
 
 
-async def refused(world: World, kind: type[CounselError], words: str, *args, **fields) -> None:
+async def refused(world: World, kind: type[CounselError], words: str, *args: Any, **fields: Any) -> None:
     with pytest.raises(kind, match=words):
         await world.submit(*args, **fields)
     assert world.fake.log.requests == []
@@ -177,7 +180,7 @@ async def test_counsel_itself_is_not_shared(world: World) -> None:
 
 
 async def test_a_switched_off_server(world: World) -> None:
-    held = {"mcpServers": {}, "projects": {str(world.project): {"disabledMcpServers": ["shelf"]}}}
+    held: dict[str, Any] = {"projects": {str(world.project): {"disabledMcpServers": ["shelf"]}}}
     held["mcpServers"] = {"shelf": {"type": "stdio", **world.entry()}}
     (world.home / ".claude.json").write_text(json.dumps(held))
     await refused(world, InvalidArgument, "switched off")
@@ -207,7 +210,7 @@ async def test_an_agent_keeps_its_own_servers(world: World, monkeypatch: pytest.
     from counsel.agents import registry
     from counsel.types import Finished, Text
 
-    async def answer(self, call, caller, limits):
+    async def answer(_self: object, call: Any, caller: Caller, limits: Any) -> AsyncIterator[Any]:
         assert call.tools == ()
         yield Text("done")
         yield Finished()
@@ -304,7 +307,9 @@ async def test_the_time_limit_is_for_all_rounds(world: World) -> None:
     assert not world.pid_file.exists() or world.server_is_gone()
 
 
-async def test_a_model_that_never_stops_calling_is_stopped(remote: World, monkeypatch) -> None:
+async def test_a_model_that_never_stops_calling_is_stopped(
+    remote: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "ROUNDS", 2)
     remote.fake.script(tool_calls=[remote.calls("shelf__look_up", note="tide")] * 9, times=None)
     with pytest.raises(UpstreamError, match="after 2 rounds"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -101,7 +102,7 @@ def base_url(provider: Provider, fake: FakeAPI) -> str:
 
 
 @pytest.fixture(params=PROVIDERS, ids=lambda provider: provider.name)
-async def way(request: pytest.FixtureRequest, fake_api: FakeAPI):
+async def way(request: pytest.FixtureRequest, fake_api: FakeAPI) -> AsyncIterator[Way]:
     provider: Provider = request.param
     waits: list[float] = []
 

@@ -242,7 +242,7 @@ class Both:
             pass
         return self.fake.last
 
-    async def refused(self, asked: Question) -> BaseException:
+    async def refused(self, asked: Question) -> Any:
         """What pydantic-ai raises."""
         try:
             await self.theirs(asked)
@@ -258,7 +258,7 @@ class Both:
             async with model_request_stream(
                 self.oracle.model(asked.model, asked.provider),
                 messages(asked.call),
-                model_settings=given,  # type: ignore[arg-type]
+                model_settings=given,
                 model_request_parameters=parameters(asked.call),
             ) as stream:
                 async for _ in stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -97,11 +97,13 @@ class Readers:
         return read
 
     async def theirs(self, wire: str) -> Read:
-        return await getattr(self, f"_{wire}")()
+        reader: Callable[[], Awaitable[Read]] = getattr(self, f"_{wire}")
+        return await reader()
 
     async def _openai_responses(self) -> Read:
         # The SDK's accumulator wants text formats; the final event holds the whole answer as the SDK reads it.
-        final, thinking = None, ""
+        final: Any = None
+        thinking = ""
         async with await self.openai.responses.create(model="m", input="hello", stream=True) as stream:
             async for event in stream:
                 if event.type == "response.reasoning_summary_part.added" and event.summary_index:

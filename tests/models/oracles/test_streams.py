@@ -73,7 +73,7 @@ async def test_generated(reading: ModuleType, wire: str) -> None:
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 async def test_recorded(reading: ModuleType, file: Path) -> None:
-    wire, recorded = file.stem.partition("-")[0], file.read_text()  # noqa: ASYNC240 (a small file)
+    wire, recorded = file.stem.partition("-")[0], file.read_text()
     async with reading.readers() as readers:
         readers.fake.script(times=2, raw=recorded)
         ours, theirs = await readers.ours(wire), await readers.theirs(wire)
