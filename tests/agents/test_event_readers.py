@@ -14,7 +14,7 @@ from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
 from counsel.agents.definitions import AGENTS
-from counsel.agents.driver import Ask, NotSpoken, Reader, Send, Step
+from counsel.agents.driver import Ask, MethodUnsupported, Reader, Send, Step
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import run as gemini
 from counsel.agents.process import Exit
@@ -182,7 +182,7 @@ def test_codex_is_never_left_waiting_for_a_person() -> None:
 
 
 def test_a_codex_without_app_server_is_asked_the_other_way() -> None:
-    with pytest.raises(NotSpoken):
+    with pytest.raises(MethodUnsupported):
         codex.Reader(asked("codex")).finish(Exit(2, "error: unrecognized subcommand 'app-server'"))
 
 

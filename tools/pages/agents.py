@@ -10,7 +10,7 @@ from counsel.agents.cursor import run as cursor
 from counsel.agents.definitions import ASKABLE
 from counsel.agents.gemini import run as gemini
 from counsel.agents.opencode import run as opencode
-from counsel.agents.registry import room
+from counsel.agents.registry import driver_of
 from tools.generate import within
 
 
@@ -21,7 +21,7 @@ def agents() -> str:
 def _agents() -> str:
     rows = ["| name | agent | install | log in | takes |", "|---|---|---|---|---|"]
     for name, agent in ASKABLE.items():
-        takes = ", ".join(sorted(room(name).takes)) or "-"
+        takes = ", ".join(sorted(driver_of(name).takes)) or "-"
         rows.append(f"| `{name}` | {agent.label} | `{agent.install}` | `{agent.login}` | {takes} |")
     return "\n".join(rows)
 
