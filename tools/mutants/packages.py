@@ -1,0 +1,51 @@
+"""Which sources belong to which package, and which tests are its own. Paths that do not exist are skipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "src" / "counsel"
+TESTS = ROOT / "tests"
+FAST = "not slow and not client and not conformance and not localmodel"
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    sources: tuple[str, ...]  # files and folders under src/counsel
+    tests: tuple[str, ...]  # files and folders under tests
+
+
+PACKAGES = {
+    package.name: package
+    for package in (
+        Package("engine", ("engine",), ("engine", "toolshare")),
+        Package("models", ("models",), ("models",)),
+        Package("configfiles", ("configfiles",), ("configfiles",)),
+        Package("servers", ("servers",), ("servers",)),
+        Package("agents", ("agents",), ("agents",)),
+        Package("skills", ("skills",), ("skills",)),
+        Package("interfaces", ("doors", "front", "mcp", "daemon", "http", "askmodel"), ("doors", "front", "mcp", "daemon", "http", "askmodel")),
+        Package("cli", ("cli",), ("cli", "setup", "servers/test_commands.py")),
+        # The words that all packages share: whoever uses them tests them.
+        Package("root", ("*.py",), ("test_*.py", "cli", "doors", "engine", "front", "mcp", "daemon", "http")),
+    )
+}  # fmt: skip
+
+
+def source_files(package: Package) -> list[Path]:
+    return _files(SOURCE, package.sources, "*.py")
+
+
+def test_files(package: Package) -> list[Path]:
+    return _files(TESTS, package.tests, "test_*.py")
+
+
+def _files(base: Path, names: tuple[str, ...], pattern: str) -> list[Path]:
+    paths: set[Path] = set()
+    for name in names:
+        for path in base.glob(name):
+            paths.update(path.rglob(pattern) if path.is_dir() else [path])
+    return sorted(paths)

@@ -1,0 +1,149 @@
+"""Which tests reach which line. Recorded once per test file, and again when that file changes.
+
+Lines are kept by function and offset, so that most of the record survives an edit of the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tools.mutants.checkout import Checkout
+from tools.mutants.mutations import Mutant
+from tools.mutants.packages import ROOT, SOURCE
+
+STORED = ROOT / ".cache" / "mutants" / "reach.json.z"
+LONGEST = 1200.0  # seconds for one test file, on a busy machine
+
+
+@dataclass(frozen=True)
+class Test:
+    name: str
+    seconds: float
+    lines: dict[str, dict[str, list[int]]]  # file, function, offsets
+
+    @property
+    def breadth(self) -> int:
+        return sum(len(offsets) for functions in self.lines.values() for offsets in functions.values())
+
+
+class Reach:
+    def __init__(self) -> None:
+        self._files: dict[str, dict[str, object]] = {}
+        if STORED.exists():
+            self._files = json.loads(zlib.decompress(STORED.read_bytes()))
+
+    def missing(self, paths: Iterable[Path]) -> list[Path]:
+        return [path for path in paths if self._files.get(_name(path), {}).get("hash") != _hash(path)]
+
+    def record(self, path: Path, checkout: Checkout) -> list[str]:
+        """Runs one test file; returns the tests that failed without any mutant."""
+        with checkout.recording():
+            checkout.pytest([_name(path)], LONGEST)
+        results = checkout.notes / "tests.json"
+        told = (
+            json.loads(results.read_text()) if results.exists() else {"passed": {}, "failed": [_name(path)]}
+        )
+        lines = _lines(checkout)
+        tests = {name: [round(seconds, 3), lines.get(name, {})] for name, seconds in told["passed"].items()}
+        self._files[_name(path)] = {"hash": _hash(path), "tests": tests}
+        return list(told["failed"])
+
+    def save(self) -> None:
+        STORED.parent.mkdir(parents=True, exist_ok=True)
+        STORED.write_bytes(zlib.compress(json.dumps(self._files).encode(), 1))
+
+    def tests(self, paths: Iterable[Path]) -> list[Test]:
+        found = []
+        for path in paths:
+            stored = self._files.get(_name(path), {}).get("tests")
+            if isinstance(stored, dict):
+                found += [Test(name, seconds, lines) for name, (seconds, lines) in stored.items()]
+        return found
+
+
+def reaching(mutant: Mutant, tests: Iterable[Test], most_seconds: float) -> list[Test]:
+    """Tests that run the mutated statement, or else its function, or else its file: the most specific first."""
+    in_file = [test for test in tests if mutant.file in test.lines]
+    function, start = _function_at(mutant)
+    in_function = [test for test in in_file if function in test.lines[mutant.file]]
+    offsets = set(range(mutant.first - start, mutant.last - start + 1))
+    on_line = [test for test in in_function if offsets & set(test.lines[mutant.file][function])]
+    chosen: list[Test] = []
+    total = 0.0
+    for test in sorted(on_line or in_function or in_file, key=lambda test: (test.breadth, test.name)):
+        if total + test.seconds <= most_seconds or not chosen:
+            chosen.append(test)
+            total += test.seconds
+    return chosen
+
+
+def _function_at(mutant: Mutant) -> tuple[str, int]:
+    return next(
+        (
+            (name, start)
+            for name, start, stop in _functions(SOURCE / mutant.file)
+            if start <= mutant.line <= stop
+        ),
+        ("", 0),
+    )
+
+
+@cache
+def _functions(path: Path) -> list[tuple[str, int, int]]:
+    """Outermost functions and methods with their lines."""
+    found: list[tuple[str, int, int]] = []
+
+    def look(body: list[ast.stmt], names: tuple[str, ...]) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                look(node.body, (*names, node.name))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.append((".".join((*names, node.name)), node.lineno, node.end_lineno or node.lineno))
+
+    look(ast.parse(path.read_text()).body, ())
+    return found
+
+
+def _lines(checkout: Checkout) -> dict[str, dict[str, dict[str, list[int]]]]:
+    from coverage import CoverageData
+
+    result: dict[str, dict[str, dict[str, list[int]]]] = defaultdict(dict)
+    sets: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for data_file in checkout.notes.glob("lines.*"):
+        data = CoverageData(basename=str(data_file))
+        try:
+            data.read()
+        except Exception:  # noqa: BLE001, S112 (a process that was killed while it wrote)
+            continue
+        for measured in data.measured_files():
+            path = Path(measured)
+            functions = _functions(path)
+            file = path.relative_to(checkout.folder / "src" / "counsel").as_posix()
+            for line, contexts in data.contexts_by_lineno(measured).items():
+                for name, start, stop in functions:
+                    if start < line <= stop:  # the header runs when the module is imported
+                        for test in contexts:
+                            sets[test, file, name].add(line - start)
+    for (test, file, name), offsets in sets.items():
+        result[test].setdefault(file, {})[name] = sorted(offsets)
+    return result
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _hash(path: Path) -> str:
+    digest = hashlib.sha256(path.read_bytes())
+    for beside in sorted(path.parent.glob("conftest.py")):
+        digest.update(beside.read_bytes())
+    return digest.hexdigest()[:16]
