@@ -42,7 +42,11 @@ class Workers:
                 self._free.put(checkout)
 
         with ThreadPoolExecutor(self._count) as pool:
-            return list(pool.map(one, items))
+            try:
+                return list(pool.map(one, items))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -49,7 +49,7 @@ class Reach:
         with checkout.recording():
             checkout.pytest([_name(path)], LONGEST)
         results = checkout.notes / "tests.json"
-        told = (
+        told: dict[str, Any] = (
             json.loads(results.read_text()) if results.exists() else {"passed": {}, "failed": [_name(path)]}
         )
         lines = _lines(checkout)
