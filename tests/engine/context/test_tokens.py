@@ -40,7 +40,16 @@ def test_a_call_counts_all_its_parts() -> None:
         ),
         tools=(ToolSpec("grep", "d" * 400, {}),),
     )
-    assert tokens.estimate_call(more, MODEL) > base + 4 * 100 + 1_600
+    arguments = tokens.estimate('{"pattern": "' + "z" * 400 + '"}')
+    name, schema = 1, tokens.estimate("grep" + "d" * 400 + "{}")
+    assert tokens.estimate_call(more, MODEL) == 100 + schema + (104 + 1_600) + (4 + name + arguments) + 104
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("abcd", 1), ("abcde", 2), ("ж", 1), ("жжжж", 3), ("好" * 4, 5), ("🦊" * 4, 7)]
+)
+def test_estimates_count_characters_and_the_bytes_beyond_one(text, expected):
+    assert tokens.estimate(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,10 +58,22 @@ def test_a_call_counts_all_its_parts() -> None:
         ("anthropic", (750, 1000), 1001),
         ("anthropic", (4000, 4000), 1600),
         ("google", (300, 300), 258),
+        ("google", (384, 384), 258),
+        ("google", (385, 385), 258),
         ("google", (1000, 700), 516),
+        ("google", (768, 1536), 516),
+        ("google", (769, 1537), 1548),
+        ("google", (4000, 4000), 2240),
         ("openai", (512, 512), 256),
+        ("openai", (513, 100), 425),
+        ("openai", (1024, 768), 768),
         ("openai", (2048, 4096), 1792),
+        ("anthropic", (10, 10), 1),
         ("mistral", (320, 320), 100),
+        ("mistral", (321, 320), 110),
+        ("mistral", (0, 320), 1600),
+        ("mistral", (320, 0), 1600),
+        ("mistral", (4000, 4000), 1792),
     ],
 )
 def test_pictures_count_as_their_vendor_counts(vendor: str, size: Any, expected: int) -> None:

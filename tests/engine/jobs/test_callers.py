@@ -1,0 +1,108 @@
+"""The secret that keys callers' fingerprints, and the keyring that finds their settings again."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel import settings
+from counsel.caller import Caller
+from counsel.engine.jobs import callers
+from counsel.engine.jobs.callers import Keyring, Secret
+
+
+def test_a_secret_is_written_once_and_found_again(tmp_path: Path) -> None:
+    first = Secret(tmp_path / "home")
+    path = tmp_path / "home" / "secret"
+    assert first.kept
+    assert path.read_bytes() == first.value
+    assert len(first.value) == 32
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Secret(tmp_path / "home").value == first.value
+
+
+def test_a_secret_that_a_full_disk_cut_short_is_replaced(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "secret").write_bytes(b"short")
+    made = Secret(home)
+    assert made.kept
+    assert (home / "secret").read_bytes() == made.value != b"short"
+
+
+def test_a_secret_that_could_not_be_written_stays_the_same_and_is_written_later(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.write_text("in the way")
+    secret = Secret(home)
+    value = secret.value
+    assert len(value) == 32
+    assert not secret.kept
+    secret.keep()
+    assert (secret.value, secret.kept) == (value, False)
+    home.unlink()
+    secret.keep()
+    assert (secret.value, secret.kept) == (value, True)
+    assert (home / "secret").read_bytes() == value
+
+
+def test_a_secret_that_somebody_else_wrote_meanwhile_is_not_ours(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.write_text("in the way")
+    secret = Secret(home)
+    home.unlink()
+    other = Secret(home)
+    secret.keep()
+    assert not secret.kept
+    assert (home / "secret").read_bytes() == other.value
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> Keyring:
+    return Keyring(tmp_path, b"s" * 32)
+
+
+def caller(home: Path, key: str) -> Caller:
+    return Caller("test", settings=settings.load({"COUNSEL_HOME": str(home), "OPENAI_API_KEY": key}))
+
+
+def test_a_caller_is_met_once_and_found_by_its_fingerprint(keyring: Keyring, tmp_path: Path) -> None:
+    first, second = caller(tmp_path, "sk-one"), caller(tmp_path, "sk-two")
+    fingerprint, new = keyring.meet(first)
+    assert new
+    assert keyring.meet(first) == (fingerprint, False)
+    assert keyring.find(fingerprint) is first.settings
+    other, _ = keyring.meet(second)
+    assert other != fingerprint
+    assert keyring.find(other) is second.settings
+    assert keyring.find("unknown") is None
+
+
+def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-home\n")
+    (tmp_path / ".env").chmod(0o600)
+    keyring = Keyring(tmp_path, b"s" * 32)
+    alone = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
+    found = keyring.find(alone.fingerprint(b"s" * 32))
+    assert found is not None
+
+
+def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(
+    keyring: Keyring, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(callers, "_MOST", 2)
+    met = [caller(tmp_path, key) for key in ("sk-one", "sk-two", "sk-one", "sk-three")]
+    one, two, again, three = (keyring.meet(each)[0] for each in met)
+    assert one == again
+    assert keyring.find(one) is met[2].settings
+    assert keyring.find(two) is None
+    assert keyring.find(three) is met[3].settings
+
+
+def test_the_variables_that_hold_a_jobs_keys_are_named_once_each(keyring: Keyring) -> None:
+    assert keyring.names(["gpt-5", "gpt-5-mini", "sonnet", "no-such-model"]) == [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+    ]

@@ -1,0 +1,154 @@
+"""Cancelling: by job and by conversation, a call under way, a job whose process has died."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from counsel.engine.engine import open_engine
+from counsel.errors import Cancelled, Conflict, NotFound
+from counsel.requests import ChatRequest, ConsensusRequest
+
+FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
+
+
+async def status(engine, job) -> str:
+    return (await engine.status(job))["content"]["status"]
+
+
+async def two_on_one_conversation(engine, caller, fake_api) -> tuple[str, str]:
+    fake_api.script(contains="first", hang_after=1)
+    first = await engine.submit(FIRST, caller, background=True)
+    second = await engine.submit(replace(FIRST, prompt="second"), caller, background=True)
+    await fake_api.wait_for(deltas=1)
+    return first, second
+
+
+async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
+    engine, caller, fake_api
+) -> None:
+    first, second = await two_on_one_conversation(engine, caller(), fake_api)
+    with pytest.raises(Conflict) as caught:
+        await engine.cancel("mine")
+    assert str(caught.value).startswith("2 jobs run on mine:")
+    assert first in str(caught.value)
+    assert second in str(caught.value)
+    assert [await status(engine, job) for job in (first, second)] == ["processing", "processing"]
+    assert (await engine.status("mine"))["content"]["job_id"] == second  # to look at one, the newest will do
+    assert (await engine.cancel(first))["content"]["job_id"] == first
+    assert (await engine.wait(second))["content"] == "gpt-5 says: second"
+    assert await status(engine, first) == "cancelled"
+
+
+async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(engine, caller, fake_api) -> None:
+    first, second = await two_on_one_conversation(engine, caller(), fake_api)
+    await engine.cancel(first)
+    await engine.wait(second)
+    fake_api.script(contains="third", hang_after=1)
+    third = await engine.submit(replace(FIRST, prompt="third"), caller(), background=True)
+    await fake_api.wait_for(contains="third", deltas=1)
+    told = (await engine.cancel("mine"))["content"]
+    assert told["job_id"] == third
+    assert told["message"] == "Job mine cancelled successfully"
+    assert told["elapsed_seconds"] >= 0
+    assert told["cancelled_at"].endswith("Z")
+    again = (await engine.cancel("mine"))["content"]
+    assert again == {"status": "cancelled", "message": "Job mine has already been cancelled", "job_id": third}
+
+
+async def test_an_unknown_name_is_not_found_and_not_repeated_at_length(engine) -> None:
+    with pytest.raises(NotFound) as caught:
+        await engine.cancel("x" * 500)
+    assert str(caught.value).startswith(f"There is no job {'x' * 80}.")
+
+
+async def test_a_cancelled_call_says_so_and_keeps_what_was_said(engine, caller, fake_api) -> None:
+    fake_api.script(text="one two three four", deltas=4, hang_after=2)
+    job = await engine.submit(FIRST, caller(), background=True)
+    waiting = asyncio.create_task(engine.wait(job))
+    await fake_api.wait_for(deltas=2)
+    async with asyncio.timeout(20):
+        while not (await engine.status(job))["content"].get("partial"):
+            await asyncio.sleep(0.01)
+    await engine.cancel(job)
+    with pytest.raises(Cancelled):
+        await waiting
+    shown = (await engine.status(job))["content"]
+    assert shown["status"] == "cancelled"
+    assert shown["error"]["code"] == "CANCELLED"
+    (model,) = shown["models_status"]
+    assert model["status"] == "cancelled" or model["error"]["code"] == "CANCELLED"
+    assert "one" in shown["partial"]
+    failed = [event async for event in engine.follow(job) if event.kind == "model_failed"]
+    assert failed[0].data["error"]["code"] == "CANCELLED"
+    assert failed[0].data["error"]["provider"] == "openai"
+    report = await engine.usage(0, "provider")
+    assert report["groups"][0]["errors"] == {"CANCELLED": 1}
+    assert report["groups"][0]["output_tokens"] > 0
+
+
+async def test_a_cancelled_consensus_ends_every_call_as_cancelled(engine, caller, fake_api) -> None:
+    fake_api.script(hang_after=1, times=None)
+    job = await engine.submit(
+        ConsensusRequest(prompt="q", models=("gpt-5", "sonnet")), caller(), background=True
+    )
+    await fake_api.wait_for(deltas=1, count=2)
+    await engine.cancel(job)
+    await engine.database.write(lambda _: None)
+    report = await engine.usage(0, "provider")
+    assert [group["errors"] for group in report["groups"]] == [{"CANCELLED": 1}, {"CANCELLED": 1}]
+
+
+async def orphan(home, caller, fake_api, **fields) -> str:
+    """A job whose process ended, asked with keys that are not here."""
+    fake_api.script(hang_after=1, times=1)
+    ended = await open_engine(home)
+    job = await ended.submit(FIRST, caller(OPENAI_API_KEY="sk-another-00000000000000"), **fields)
+    await fake_api.wait_for(deltas=1)
+    await ended.close()
+    return job
+
+
+async def ended(engine, job: str) -> str:
+    async with asyncio.timeout(20):
+        while (state := await status(engine, job)) == "processing":
+            await asyncio.sleep(0.02)
+    return state
+
+
+async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(home, caller, fake_api) -> None:
+    job = await orphan(home, caller, fake_api, background=True)
+    engine = await open_engine(home)
+    assert await status(engine, job) == "processing"
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
+    await engine.runner.look_for_orphans()
+    assert await status(engine, job) == "cancelled"
+    error = (await engine.status(job))["content"]["error"]
+    assert error["code"] == "CANCELLED"
+    assert error["error"] == f"Job {job} was cancelled."
+    assert len(fake_api.calls) == 1
+    await engine.close()
+
+
+async def test_an_orphan_is_cancelled_by_whoever_asks(home, caller, fake_api) -> None:
+    job = await orphan(home, caller, fake_api, background=True)
+    engine = await open_engine(home)
+    await engine.cancel(job)
+    assert await ended(engine, job) == "cancelled"
+    await engine.close()
+
+
+async def test_a_job_that_never_gets_further_is_given_up(home, caller, fake_api) -> None:
+    job = await orphan(home, caller, fake_api, background=True)
+    engine = await open_engine(home)
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET stuck = 24 WHERE id = ?", (job,)))
+    await engine.runner.look_for_orphans()
+    assert await status(engine, job) == "processing"
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET stuck = 25 WHERE id = ?", (job,)))
+    await engine.runner.look_for_orphans()
+    error = (await engine.status(job))["content"]["error"]
+    assert error["error"] == f"Job {job} was interrupted 25 times without getting further."
+    assert await status(engine, job) == "failed"
+    await engine.close()

@@ -1,0 +1,90 @@
+"""A queue of events behind a slow reader: shorter, and without the loss of a word."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from counsel.engine.jobs import event_queue
+from counsel.engine.jobs.event_queue import EventQueue, merged
+from counsel.requests import JobEvent
+
+
+def event(kind: str, slot: str = "0", seq: int = 1, **data: Any) -> JobEvent:
+    return JobEvent(seq, 0.0, kind, slot, data)
+
+
+def text(words: str, offset: int, slot: str = "0", seq: int = 1) -> JobEvent:
+    return event("text", slot, seq, text=words, offset=offset)
+
+
+def told(items: list[Any]) -> list[tuple[str, str, Any, Any]]:
+    return [(item.kind, item.slot, item.data.get("text"), item.data.get("offset")) for item in items]
+
+
+def test_texts_that_follow_each_other_in_one_slot_become_one_with_the_first_ones_number() -> None:
+    items = merged([text("ab", 0, seq=3), text("cd", 2, seq=4), text("e", 4, seq=5)])
+    assert items == [text("abcde", 0, seq=3)]
+
+
+def test_slots_are_kept_apart_although_they_speak_in_turns() -> None:
+    items = merged([text("a", 0), text("x", 0, "1"), text("b", 1), text("y", 1, "1")])
+    assert told(items) == [("text", "0", "ab", 0), ("text", "1", "xy", 0)]
+
+
+def test_a_gap_begins_a_new_piece() -> None:
+    items = merged([text("ab", 0), text("new", 0), text("er", 3)])
+    assert told(items) == [("text", "0", "ab", 0), ("text", "0", "newer", 0)]
+
+
+def test_other_events_of_a_slot_end_its_text_and_leave_another_slots_open() -> None:
+    items = merged([text("a", 0), text("x", 0, "1"), event("notice"), text("b", 1), text("y", 1, "1")])
+    assert told(items) == [
+        ("text", "0", "a", 0), ("text", "1", "xy", 0), ("notice", "0", None, None), ("text", "0", "b", 1),
+    ]  # fmt: skip
+
+
+def test_an_event_of_the_job_ends_every_slots_text() -> None:
+    items = merged([text("a", 0), text("x", 0, "1"), event("waiting", ""), text("b", 1), text("y", 1, "1")])
+    assert [item.data.get("text") for item in items] == ["a", "x", None, "b", "y"]
+
+
+def test_thinking_is_dropped_and_what_is_no_event_stays() -> None:
+    items = merged([text("a", 0), event("thinking", text="hm"), text("b", 1), None])
+    assert items == [text("ab", 0), None]
+
+
+def test_pieces_are_not_joined_without_end() -> None:
+    size = 1 << 15
+    items = merged([text("x" * size, size * n) for n in range(6)])
+    assert [len(item.data["text"]) for item in items] == [3 * size, 3 * size]
+
+
+async def test_a_queue_keeps_the_order_and_waits_for_news() -> None:
+    queue = EventQueue()
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    for number in range(3):
+        queue.put(number)
+    assert [await waiting, await queue.get(), await queue.get()] == [0, 1, 2]
+    assert len(queue) == 0
+
+
+def test_a_queue_is_merged_when_many_wait_and_not_before() -> None:
+    queue = EventQueue()
+    for number in range(event_queue.MANY):
+        queue.put(text("x", number))
+    assert len(queue) == event_queue.MANY
+    queue.put(text("x", event_queue.MANY))
+    assert len(queue) == 1
+
+
+def test_events_that_cannot_be_merged_are_not_gone_through_at_every_put(monkeypatch: Any) -> None:
+    passes = []
+    monkeypatch.setattr(event_queue, "merged", lambda items: passes.append(1) or list(items))
+    queue = EventQueue()
+    for number in range(5 * event_queue.MANY):
+        queue.put(number)
+    assert len(queue) == 5 * event_queue.MANY
+    assert len(passes) == 3

@@ -1,0 +1,163 @@
+"""Proof of life by a locked file, within one process: quick, next to the tests with processes in `test_ownership.py`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counsel.engine.jobs import ownership, process_identity
+from counsel.engine.jobs.ownership import AGAIN, NOBODY, Ownership
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "owners"
+
+
+@pytest.fixture
+def us(folder: Path) -> Iterator[Ownership]:
+    made = Ownership(folder)
+    yield made
+    made.release()
+
+
+def name_of(process: process_identity.Process) -> str:
+    return f"{process.words()}-abcdef"
+
+
+def living() -> process_identity.Process:
+    """A process that runs: our parent."""
+    pid = os.getppid()
+    return replace(process_identity.this(), pid=pid, start=process_identity.started(pid) or "")
+
+
+def gone() -> process_identity.Process:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    return replace(process_identity.this(), pid=child.pid, start="5")
+
+
+def locked(path: Path) -> int:
+    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    return held
+
+
+def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: Path) -> None:
+    assert [entry.name for entry in folder.iterdir()] == [us.name]
+    assert stat.S_IMODE((folder / us.name).stat().st_mode) == 0o600
+    assert us._free(us.name) is False
+    assert process_identity.parse(us.name.rpartition("-")[0]) == process_identity.this()
+
+
+def test_an_owner_in_this_process_is_alive_until_it_lets_go(folder: Path, us: Ownership) -> None:
+    other = Ownership(folder)
+    assert us.state(other.name) == "alive"
+    other.release()
+    assert us.state(other.name) == "dead"
+    assert not (folder / other.name).exists()
+    other.release()  # twice does no harm
+
+
+def test_nobody_is_dead(us: Ownership) -> None:
+    assert us.state(NOBODY) == "dead"
+    assert us.dead(NOBODY)
+
+
+def test_without_its_file_an_owner_is_as_alive_as_its_process(us: Ownership) -> None:
+    assert us.state(name_of(living())) == "alive"
+    assert us.state(name_of(gone())) == "dead"
+    assert us.state(name_of(replace(living(), machine="elsewhere"))) == "unknown"
+    assert us.state("nonsense") == "unknown"
+    assert not us.dead("nonsense")
+
+
+def test_a_free_file_is_proof_of_death_only_where_the_process_does_not_run(
+    us: Ownership, folder: Path
+) -> None:
+    for process, life in (
+        (living(), "alive"),
+        (gone(), "dead"),
+        (replace(living(), machine="elsewhere"), "dead"),
+    ):
+        (folder / name_of(process)).touch()
+        assert us.state(name_of(process)) == life
+    (folder / "nonsense").touch()
+    assert us.state("nonsense") == "dead"
+
+
+def test_a_locked_file_is_proof_of_life(us: Ownership, folder: Path) -> None:
+    held = locked(folder / "nonsense")
+    assert us.state("nonsense") == "alive"
+    os.close(held)
+    assert us.state("nonsense") == "dead"
+
+
+def test_a_link_in_place_of_the_file_proves_nothing(us: Ownership, folder: Path) -> None:
+    (folder / "target").touch()
+    (folder / "nonsense").symlink_to(folder / "target")
+    assert us.state("nonsense") == "unknown"
+
+
+def test_a_removed_file_is_made_again_after_a_while_and_not_at_once(us: Ownership, folder: Path) -> None:
+    us.hold()
+    (folder / us.name).unlink()
+    for _ in range(AGAIN - 1):
+        us.hold()
+        assert not (folder / us.name).exists()
+    us.hold()
+    assert us._free(us.name) is False
+    assert [entry.name for entry in folder.iterdir()] == [us.name]
+
+
+def test_looks_that_found_the_file_begin_the_count_again(us: Ownership, folder: Path) -> None:
+    away = folder.parent / "away"
+    for _ in range(3):
+        (folder / us.name).rename(away)
+        for _ in range(AGAIN - 1):
+            us.hold()
+        away.rename(folder / us.name)
+        us.hold()
+    assert us._free(us.name) is False
+
+
+def test_a_file_that_could_not_be_made_is_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "owners"
+    folder.parent.mkdir()
+    folder.write_text("in the way")
+    us = Ownership(folder)
+    assert us._held is None
+    folder.unlink()
+    us.hold()
+    assert us._free(us.name) is False
+    us.release()
+
+
+def test_release_leaves_a_file_that_is_no_longer_ours(folder: Path) -> None:
+    us = Ownership(folder)
+    (folder / us.name).unlink()
+    (folder / us.name).write_text("somebody's")
+    us.release()
+    assert (folder / us.name).read_text() == "somebody's"
+
+
+def test_tidying_removes_only_the_dead_who_own_nothing(us: Ownership, folder: Path) -> None:
+    dead, needed, alive = name_of(gone()), f"{gone().words()}-needed", name_of(living())
+    for name in (dead, f".{dead}", needed, alive):
+        (folder / name).touch()
+    us.tidy({needed})
+    assert {entry.name for entry in folder.iterdir()} == {us.name, needed, alive}
+
+
+def test_tidying_where_there_is_no_folder_does_nothing(us: Ownership, folder: Path) -> None:
+    (folder / us.name).unlink()
+    folder.rmdir()
+    us.tidy(set())
+    assert us.name in ownership._HERE

@@ -1,0 +1,78 @@
+"""Which process a name means, and whether it still runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counsel.engine.jobs import process_identity as identity
+from counsel.engine.jobs.process_identity import Process
+
+
+def test_a_process_is_read_back_from_its_words() -> None:
+    us = identity.this()
+    assert identity.parse(us.words()) == us
+    assert us.pid == os.getpid()
+    assert us.start and us.machine
+    assert us.runs() is True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_on_linux_the_name_has_the_boot_and_the_namespace() -> None:
+    us = identity.this()
+    link = os.readlink("/proc/self/ns/pid")
+    assert link == f"pid:[{us.namespace}]"
+    assert len(us.boot) == len(us.machine) == 8
+    assert us.start == Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+
+
+@pytest.mark.parametrize("words", ["", "0", "-5", "x", "²", "1x-a-b-c-d"])
+def test_what_is_no_number_is_no_process(words: str) -> None:
+    assert identity.parse(words) is None
+
+
+def test_an_earlier_releases_name_has_only_the_number() -> None:
+    assert identity.parse("12") == identity.parse("12-a-b") == Process(12)
+    assert identity.parse("12-a-b-c-d") == Process(12, "a", "b", "c", "d")
+
+
+def test_another_machine_and_another_container_cannot_be_told_and_another_boot_is_over() -> None:
+    us = identity.this()
+    assert replace(us, machine="other").runs() is None
+    assert replace(us, namespace="1").runs() is None
+    assert replace(us, boot="other").runs() is False
+    assert replace(us, machine="", boot="", namespace="").runs() is True
+
+
+def test_a_number_that_was_given_out_again_is_another_process() -> None:
+    us = identity.this()
+    assert replace(us, start="1").runs() is False
+    assert replace(us, start="").runs() is None
+
+
+def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() -> None:
+    child = subprocess.Popen(["true"])
+    us = identity.this()
+    start = identity.started(child.pid)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    if sys.platform == "linux":
+        assert identity.started(child.pid) == "ended"
+        assert replace(us, pid=child.pid, start=start or "").runs() is False
+    child.wait()
+    assert replace(us, pid=child.pid, start="5").runs() is False
+    assert identity.started(child.pid) is None
+
+
+def test_a_number_too_large_for_the_kernel_cannot_be_told() -> None:
+    assert replace(identity.this(), pid=1 << 70).runs() is None
+
+
+def test_where_nothing_can_be_read_nothing_is_claimed() -> None:
+    assert identity._read("/nonexistent") == ""
+    assert identity._short("") == ""
+    assert identity._short("a") == "ca978112"
