@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench fuzz lock docs shape clients clean
+.PHONY: demo test check fix bench fuzz lock docs shape mutants clients clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -33,6 +33,12 @@ docs: $(VENV)/.dev
 # Lengths of functions and modules, `Any`, `noqa`, import cycles. Other commits: python -m tools.shape CHECKOUT …
 shape: $(VENV)/.dev
 	$(BIN)/python -m tools.shape
+
+# Small changes to the source, N per package, that a test must notice. PACKAGES="engine models", another SEED: another sample.
+N ?= 30
+SEED ?= 1
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tools.mutants -n $(N) --seed $(SEED) $(PACKAGES)
 
 # The lock holds hashes and no addresses.
 lock:

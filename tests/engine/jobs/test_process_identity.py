@@ -18,15 +18,16 @@ def test_a_process_is_read_back_from_its_words() -> None:
     us = identity.this()
     assert identity.parse(us.words()) == us
     assert us.pid == os.getpid()
-    assert us.start and us.machine
+    assert us.start
+    assert us.machine
     assert us.runs() is True
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_on_linux_the_name_has_the_boot_and_the_namespace() -> None:
     us = identity.this()
-    link = os.readlink("/proc/self/ns/pid")
-    assert link == f"pid:[{us.namespace}]"
+    link = Path("/proc/self/ns/pid").readlink()
+    assert str(link) == f"pid:[{us.namespace}]"
     assert len(us.boot) == len(us.machine) == 8
     assert us.start == Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
 
@@ -56,14 +57,16 @@ def test_a_number_that_was_given_out_again_is_another_process() -> None:
 
 
 def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() -> None:
-    child = subprocess.Popen(["true"])
     us = identity.this()
-    start = identity.started(child.pid)
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    if sys.platform == "linux":
-        assert identity.started(child.pid) == "ended"
-        assert replace(us, pid=child.pid, start=start or "").runs() is False
-    child.wait()
+    with subprocess.Popen(["sleep", "600"]) as child:
+        start = identity.started(child.pid)
+        assert start
+        assert replace(us, pid=child.pid, start=start).runs() is True
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        if sys.platform == "linux":
+            assert identity.started(child.pid) == "ended"
+            assert replace(us, pid=child.pid, start=start).runs() is False
     assert replace(us, pid=child.pid, start="5").runs() is False
     assert identity.started(child.pid) is None
 
