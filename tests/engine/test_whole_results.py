@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 _VOLATILE = (
@@ -36,7 +40,7 @@ def counted(sent: int, received: int) -> dict[str, int]:
     return {"input_tokens": sent, "output_tokens": received, "total_tokens": sent + received}
 
 
-async def chat(engine, caller, **fields) -> tuple[str, Any]:
+async def chat(engine: Engine, caller: Caller, **fields: Any) -> tuple[str, Any]:
     job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **fields}), caller)
     return job, await engine.wait(job)
 
@@ -57,13 +61,17 @@ CHAT = {
 USAGE = {"input": 1_000, "output": 100, "reasoning": 40, "cache_read": 600}
 
 
-async def test_a_chat_says_all_about_its_answer(engine, caller, fake_api) -> None:
+async def test_a_chat_says_all_about_its_answer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="Hi there.", usage=USAGE)
     _, result = await chat(engine, caller())
     assert steady(result) == CHAT
 
 
-async def test_a_finished_chats_status_holds_its_result_and_its_history(engine, caller, fake_api) -> None:
+async def test_a_finished_chats_status_holds_its_result_and_its_history(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="Hi there.", usage=USAGE)
     job, result = await chat(engine, caller())
     shown = (await engine.status(job, full_history=True))["content"]
@@ -89,7 +97,9 @@ async def test_a_finished_chats_status_holds_its_result_and_its_history(engine, 
     }
 
 
-async def test_the_newest_jobs_are_listed_first_without_their_results(engine, caller) -> None:
+async def test_the_newest_jobs_are_listed_first_without_their_results(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     first, _ = await chat(engine, caller(), prompt="one")
     second, _ = await chat(engine, caller(), prompt="two")
     listed = (await engine.recent())["content"]["jobs"]
@@ -98,7 +108,9 @@ async def test_the_newest_jobs_are_listed_first_without_their_results(engine, ca
     assert [entry["job_id"] for entry in (await engine.recent(1))["content"]["jobs"]] == [second]
 
 
-async def test_a_failed_chats_status_holds_the_error_with_its_fields(engine, caller, fake_api) -> None:
+async def test_a_failed_chats_status_holds_the_error_with_its_fields(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(status=401)
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
     with pytest.raises(CounselError):
@@ -112,7 +124,9 @@ async def test_a_failed_chats_status_holds_the_error_with_its_fields(engine, cal
     assert shown["status_line"].startswith("❌ FAILED | CHAT | ")
 
 
-async def test_a_consensus_counts_both_rounds_of_each_model(engine, caller, fake_api) -> None:
+async def test_a_consensus_counts_both_rounds_of_each_model(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     for model, sent in (("gpt-5", 10), ("gemini", 20)):
         fake_api.script(model=model, text="First.", usage={"input": sent, "output": 1}, latency=0.02)
         fake_api.script(model=model, text="Better.", usage={"input": 2 * sent, "output": 2}, latency=0.02)
@@ -191,7 +205,9 @@ def one_call(model: str, provider: str, sent: int, received: int) -> dict[str, A
     }
 
 
-async def test_usage_adds_up_every_column_of_every_call(engine, caller, fake_api) -> None:
+async def test_usage_adds_up_every_column_of_every_call(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="Hi.", usage=USAGE, times=2, latency=0.01)
     await chat(engine, caller())
     await chat(engine, caller())

@@ -48,7 +48,7 @@ def test_a_call_counts_all_its_parts() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("abcd", 1), ("abcde", 2), ("ж", 1), ("жжжж", 3), ("好" * 4, 5), ("🦊" * 4, 7)]
 )
-def test_estimates_count_characters_and_the_bytes_beyond_one(text, expected):
+def test_estimates_count_characters_and_the_bytes_beyond_one(text: str, expected: int) -> None:
     assert tokens.estimate(text) == expected
 
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from counsel.engine.engine import open_engine
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Cancelled, Conflict, CounselError, NotFound
 from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
 
 FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
 
 
-async def status(engine, job) -> str:
-    return (await engine.status(job))["content"]["status"]
+async def status(engine: Engine, job: str) -> str:
+    return str((await engine.status(job))["content"]["status"])
 
 
-async def two_on_one_conversation(engine, caller, fake_api) -> tuple[str, str]:
+async def two_on_one_conversation(engine: Engine, caller: Caller, fake_api: FakeAPI) -> tuple[str, str]:
     fake_api.script(contains="first", hang_after=1)
     first = await engine.submit(FIRST, caller, background=True)
     second = await engine.submit(replace(FIRST, prompt="second"), caller, background=True)
@@ -27,7 +32,7 @@ async def two_on_one_conversation(engine, caller, fake_api) -> tuple[str, str]:
 
 
 async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
-    engine, caller, fake_api
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first, second = await two_on_one_conversation(engine, caller(), fake_api)
     with pytest.raises(Conflict) as caught:
@@ -42,7 +47,9 @@ async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
     assert await status(engine, first) == "cancelled"
 
 
-async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(engine, caller, fake_api) -> None:
+async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     first, second = await two_on_one_conversation(engine, caller(), fake_api)
     await engine.cancel(first)
     await engine.wait(second)
@@ -58,13 +65,15 @@ async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(engine, ca
     assert again == {"status": "cancelled", "message": "Job mine has already been cancelled", "job_id": third}
 
 
-async def test_an_unknown_name_is_not_found_and_not_repeated_at_length(engine) -> None:
+async def test_an_unknown_name_is_not_found_and_not_repeated_at_length(engine: Engine) -> None:
     with pytest.raises(NotFound) as caught:
         await engine.cancel("x" * 500)
     assert str(caught.value).startswith(f"There is no job {'x' * 80}.")
 
 
-async def test_a_cancelled_call_says_so_and_keeps_what_was_said(engine, caller, fake_api) -> None:
+async def test_a_cancelled_call_says_so_and_keeps_what_was_said(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(text="one two three four", deltas=4, hang_after=2)
     job = await engine.submit(FIRST, caller(), background=True)
     waiting = asyncio.create_task(engine.wait(job))
@@ -88,7 +97,9 @@ async def test_a_cancelled_call_says_so_and_keeps_what_was_said(engine, caller, 
     assert report["groups"][0]["output_tokens"] > 0
 
 
-async def test_a_cancelled_consensus_ends_every_call_as_cancelled(engine, caller, fake_api) -> None:
+async def test_a_cancelled_consensus_ends_every_call_as_cancelled(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     fake_api.script(hang_after=1, times=None)
     job = await engine.submit(
         ConsensusRequest(prompt="q", models=("gpt-5", "sonnet")), caller(), background=True
@@ -100,7 +111,7 @@ async def test_a_cancelled_consensus_ends_every_call_as_cancelled(engine, caller
     assert [group["errors"] for group in report["groups"]] == [{"CANCELLED": 1}, {"CANCELLED": 1}]
 
 
-async def orphan(home, caller, fake_api, **fields) -> str:
+async def orphan(home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, **fields: Any) -> str:
     """A job whose process ended, asked with keys that are not here."""
     fake_api.script(hang_after=1, times=1)
     ended = await open_engine(home)
@@ -110,7 +121,7 @@ async def orphan(home, caller, fake_api, **fields) -> str:
     return job
 
 
-async def over(engine, job: str) -> None:
+async def over(engine: Engine, job: str) -> None:
     """Given up by whichever look at orphans comes first: this one, or the engine's own."""
     await engine.runner.look_for_orphans()
     async with asyncio.timeout(20):
@@ -118,7 +129,9 @@ async def over(engine, job: str) -> None:
             await engine.wait(job)
 
 
-async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(home, caller, fake_api) -> None:
+async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await orphan(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     assert await status(engine, job) == "processing"
@@ -132,7 +145,9 @@ async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(home, c
     await engine.close()
 
 
-async def test_an_orphan_is_cancelled_by_whoever_asks(home, caller, fake_api) -> None:
+async def test_an_orphan_is_cancelled_by_whoever_asks(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await orphan(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     assert (await engine.cancel(job))["content"]["status"] == "cancelled"
@@ -140,7 +155,9 @@ async def test_an_orphan_is_cancelled_by_whoever_asks(home, caller, fake_api) ->
     await engine.close()
 
 
-async def test_a_job_that_never_gets_further_is_given_up(home, caller, fake_api) -> None:
+async def test_a_job_that_never_gets_further_is_given_up(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
     job = await orphan(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     await engine.database.write(lambda db: db.execute("UPDATE jobs SET stuck = 24 WHERE id = ?", (job,)))

@@ -81,10 +81,16 @@ def test_a_queue_is_merged_when_many_wait_and_not_before() -> None:
 
 
 def test_events_that_cannot_be_merged_are_not_gone_through_at_every_put(monkeypatch: Any) -> None:
-    passes = []
-    monkeypatch.setattr(event_queue, "merged", lambda items: passes.append(1) or list(items))
+    passes = 0
+
+    def counted(items: Any) -> list[Any]:
+        nonlocal passes
+        passes += 1
+        return list(items)
+
+    monkeypatch.setattr(event_queue, "merged", counted)
     queue = EventQueue()
     for number in range(5 * event_queue.MANY):
         queue.put(number)
     assert len(queue) == 5 * event_queue.MANY
-    assert len(passes) == 3
+    assert passes == 3
