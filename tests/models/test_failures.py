@@ -1,0 +1,209 @@
+"""What vendors complain about, and what a person reads of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from counsel.errors import CounselError
+from counsel.models import catalog_rows, failures
+from counsel.models.failures import Complaint, understand
+from counsel.types import Endpoint, Model
+
+
+def named(name: str, words: str = "") -> dict[str, Any]:
+    return {"error": {"type": name, "message": words}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, None, "auth"),
+        (402, {}, "quota"),
+        (404, {}, "not_found"),
+        (404, [], "not_found"),
+        (404, "<html>", "wrong_address"),
+        (404, named("not_found_error"), "not_found"),
+        (413, {}, "context"),
+        (429, {}, "rate_limit"),
+        (400, {}, "refused"),
+        (400, named("invalid_api_key"), "auth"),
+        (400, named("", "Incorrect API key provided"), "auth"),
+        (429, named("rate_limit_error", "Your credit balance is too low"), "quota"),
+        (
+            429,
+            named("rate_limit_error", "we are overloaded"),
+            "rate_limit",
+        ),  # the name says more than the word
+        (429, named("", "we are overloaded"), "rate_limit"),
+        (401, named("api_error"), "auth"),  # Ollama Cloud
+        (418, named("api_error"), "refused"),
+        (499, {}, "refused"),
+        (500, {}, "server"),
+        (500, named("server_error", "overloaded"), "overloaded"),
+        (500, named("overloaded_error"), "overloaded"),
+        (500, named("", "maximum context length is 10 tokens, it resulted in 20"), "context"),
+        (500, named("invalid_api_key"), "server"),
+        (503, {}, "overloaded"),
+        (None, {}, "server"),
+        (None, named("api_error", "we are overloaded"), "overloaded"),  # inside a stream there is no status
+        (None, named("api_error"), "server"),
+        (None, named("invalid_request_error"), "refused"),
+        (None, named("rate_limit_error"), "rate_limit"),
+    ],
+)
+def test_a_complaint_is_of_a_kind(status: int | None, body: Any, kind: str) -> None:
+    assert understand(status, body).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"error": {"message": "m", "detail": "d"}}, "m"),
+        ({"error": {"detail": "d"}, "detail": "e"}, "d"),
+        ({"error": {"code": 1}, "detail": "e"}, "e"),
+        ({"message": "m"}, "m"),
+        ({"error": "plain"}, "plain"),
+        ({"code": "c", "error": 5, "message": "m"}, "m"),
+        ([{"error": {"message": "first"}}, {"error": {"message": "second"}}], "first"),
+        ({"error": {"message": "m", "metadata": {"raw": "from behind"}}}, "m (from behind)"),
+        ({"error": {"message": "m", "metadata": {"raw": 5}}}, "m"),
+        ({"error": {"message": "m", "metadata": "x"}}, "m"),
+        ("text", ""),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_the_words_of_every_shape_are_found(body: Any, words: str) -> None:
+    assert understand(400, body).words == words
+
+
+def test_numbers_and_the_field_are_read() -> None:
+    complaint = understand(
+        400, {"error": {"message": "prompt is too long: 200 tokens > 100", "param": "input"}}
+    )
+    assert complaint == Complaint(
+        "context", "prompt is too long: 200 tokens > 100", 400, None, 100, 200, "input"
+    )
+    assert understand(400, {"error": {"message": "prompt is too long"}}).max_tokens is None
+    assert understand(400, {"error": "x"}).field == ""
+    assert understand(400, {"error": {"param": None}}).field == ""
+
+
+def google(*details: Any) -> dict[str, Any]:
+    return {"error": {"status": "RESOURCE_EXHAUSTED", "message": "quota", "details": list(details)}}
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "kind", "wait"),
+    [
+        (429, [{"retryDelay": "7s"}], "rate_limit", 7.0),
+        (429, [{"violations": [{"quotaId": "RequestsPerDay"}]}, {"retryDelay": "7s"}], "quota", 7.0),
+        (429, [{"violations": [{"quotaValue": "0"}]}], "quota", None),
+        (429, [{"violations": [{"quotaId": "RequestsPerMinute"}]}], "rate_limit", None),
+        (None, [{"violations": [{"quotaId": "RequestsPerDay"}]}], "quota", None),
+        (400, [{"violations": [{"quotaId": "RequestsPerDay"}]}], "rate_limit", None),
+        (429, ["nonsense", {"violations": "nonsense"}], "rate_limit", None),
+    ],
+)
+def test_google_says_which_limit_it_was(
+    status: Any, details: list[Any], kind: str, wait: float | None
+) -> None:
+    complaint = understand(status, google(*details))
+    assert (complaint.kind, complaint.retry_after) == (kind, wait)
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "1e9"}, failures.LONGEST_WAIT),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9.0),
+        ({}, None),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], wait: float | None) -> None:
+    assert understand(429, {}, headers).retry_after == wait
+
+
+@pytest.mark.parametrize("zone", ["GMT", ""])
+def test_a_date_to_wait_for(zone: str) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True).removesuffix("GMT") + zone
+    wait = understand(429, {}, {"retry-after": date}).retry_after
+    assert wait is not None
+    assert 30 < wait <= 100
+
+
+def test_keys_are_taken_out_and_long_words_are_cut() -> None:
+    assert failures.scrubbed("bad my-secret, and sk-abcdefgh", "my-secret") == "bad [key], and [key]"
+    assert failures.scrubbed("bad my-secret", None) == "bad my-secret"
+    assert failures.scrubbed("x" * 400, None) == "x" * 400
+    assert failures.scrubbed("x" * 401, None) == "x" * 400 + "…"
+
+
+MODEL = Model("gpt-5", "openai", "gpt-5-wire", context=1_000)
+ENDPOINT = Endpoint(catalog_rows.shipped().providers["openai"], "https://api.example/v1", "the-key")
+
+
+def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
+    return failures.as_error(Complaint(kind, words, **fields), ENDPOINT, MODEL, partial="so far")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "code", "begins", "hint", "told"),
+    [
+        ("auth", {"status": 401}, "AUTHENTICATION_FAILED", "OpenAI refused the key: no", "Check OPENAI_API_KEY. Keys: https://", {"provider": "openai", "status": 401}),
+        ("not_found", {"status": 404}, "MODEL_NOT_FOUND", "OpenAI does not know the model gpt-5-wire: no", "`counsel models`", {"provider": "openai", "model": "gpt-5"}),
+        ("rate_limit", {"retry_after": 7.4}, "RATE_LIMIT_EXCEEDED", "OpenAI limits the rate: no", "Try again in 7 s", {"provider": "openai", "retry_after": 7.4}),
+        ("rate_limit", {}, "RATE_LIMIT_EXCEEDED", "OpenAI limits the rate: no", "Try again later", {"provider": "openai"}),
+        ("quota", {}, "RATE_LIMIT_EXCEEDED", "OpenAI says that the account's quota or credit is used up: no", "Check the plan", {"provider": "openai", "reason": "insufficient_quota"}),
+        ("context", {"max_tokens": 5, "provided_tokens": 9}, "CONTEXT_LENGTH_EXCEEDED", "The request is too long for gpt-5: no", "Send fewer", {"provider": "openai", "max_tokens": 5, "provided_tokens": 9}),
+        ("context", {}, "CONTEXT_LENGTH_EXCEEDED", "The request is too long for gpt-5: no", "Send fewer", {"max_tokens": 1_000}),
+        ("overloaded", {"status": 503}, "PROVIDER_UNAVAILABLE", "OpenAI is overloaded or down (503): no", "Try again in a moment", {"provider": "openai", "status": 503}),
+        ("overloaded", {}, "PROVIDER_UNAVAILABLE", "OpenAI is overloaded or down (in the stream): no", "Try again in a moment", {"provider": "openai"}),
+        ("server", {"status": 500}, "UPSTREAM_ERROR", "OpenAI failed (500): no", "Try again, or", {"provider": "openai", "status": 500}),
+        ("refused", {"status": 400}, "UPSTREAM_ERROR", "OpenAI refused the request (400): no", "`counsel models`", {"provider": "openai", "status": 400}),
+        ("refused", {}, "UPSTREAM_ERROR", "OpenAI refused the request (in the stream): no", "`counsel models`", {}),
+        ("wrong_address", {"status": 404}, "UPSTREAM_ERROR", "There is no API of OpenAI at https://api.example/v1 (404).", "Check OPENAI_BASE_URL.", {"status": 404}),
+    ],
+)  # fmt: skip
+def test_each_kind_is_an_error_with_its_hint_and_fields(
+    kind: str, fields: dict[str, Any], code: str, begins: str, hint: str, told: dict[str, Any]
+) -> None:
+    failed = error(kind, **fields)
+    shown = failed.as_dict()
+    assert shown["code"] == code
+    assert shown["error"].startswith(begins)
+    assert shown["hint"].startswith(hint)
+    assert shown["partial"] == "so far"
+    assert told.items() <= shown.items()
+
+
+def test_a_vendor_without_words_is_not_quoted() -> None:
+    assert error("auth", "  ").as_dict()["error"] == "OpenAI refused the key."
+    assert (
+        error("server", "the-key is wrong").as_dict()["error"]
+        == "OpenAI failed (in the stream): [key] is wrong"
+    )
+
+
+def test_only_what_may_pass_is_tried_again() -> None:
+    kinds = (
+        "auth",
+        "not_found",
+        "rate_limit",
+        "quota",
+        "context",
+        "overloaded",
+        "server",
+        "refused",
+        "wrong_address",
+    )
+    assert [kind for kind in kinds if Complaint(kind, "").retryable] == ["rate_limit", "overloaded", "server"]  # type: ignore[arg-type]
