@@ -16,7 +16,7 @@ import pytest
 from configfiles.writing import apply, put
 from counsel.configfiles.write import disk, safewrite
 from counsel.configfiles.write.safewrite import plan
-from counsel.configfiles.write.undo_log import Journal
+from counsel.configfiles.write.undo_log import UndoLog
 from counsel.errors import CounselError
 
 
@@ -73,7 +73,7 @@ def test_what_was_written_before_an_interruption_can_be_undone(
 ) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
-    journal = Journal(home)
+    undo_log = UndoLog(home)
 
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
@@ -81,9 +81,9 @@ def test_what_was_written_before_an_interruption_can_be_undone(
     with monkeypatch.context() as patched:
         patched.setattr(disk, "sync_folder", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            apply(journal, put(file, "a"))
+            apply(undo_log, put(file, "a"))
     assert file.read_text() == '{"b": 2, "a": 1}'
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == '{"b": 2}'
 
 
@@ -99,23 +99,23 @@ def test_a_write_that_was_killed_just_before_the_replacement_needs_no_undo(
     file, older = tmp_path / "a.json", tmp_path / "older.json"
     if exists:
         file.write_text('{"b": 2}')
-    journal = Journal(home)
-    apply(journal, put(older, "a"))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(older, "a"))
     code = f"""
 import os
 from pathlib import Path
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.edits import Put
-from counsel.configfiles.write.undo_log import Journal
+from counsel.configfiles.write.undo_log import UndoLog
 from counsel.configfiles.write.safewrite import Target, by_edits, plan
 safewrite._Staged._take_place = lambda _: os._exit(9)
 planned = plan(by_edits(Target(Path({str(file)!r}), "json"), lambda _: [Put(("a",), 1)]))
-Journal(Path({str(home)!r})).apply([planned], "test")
+UndoLog(Path({str(home)!r})).apply([planned], "test")
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert journal.undo()[1] is None
+    assert undo_log.undo()[1] is None
     assert file.exists() is exists
-    journal.undo()
+    undo_log.undo()
     assert not older.exists()
 
 
@@ -136,7 +136,7 @@ def test_a_backup_that_does_not_fit_leaves_nothing(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """COUNSEL_HOME is on another file system, so the file is copied, and that one is full."""
-    file, journal = tmp_path / "a.json", Journal(home)
+    file, undo_log = tmp_path / "a.json", UndoLog(home)
     file.write_text('{"b": 2}')
 
     def elsewhere(*_: object) -> None:
@@ -153,6 +153,6 @@ def test_a_backup_that_does_not_fit_leaves_nothing(
     monkeypatch.setattr(os, "link", elsewhere)
     monkeypatch.setattr(disk, "_write_all", full)
     with pytest.raises(CounselError, match=r"backups.*the disk is full"):
-        apply(journal, put(file, "a"))
+        apply(undo_log, put(file, "a"))
     assert file.read_text() == '{"b": 2}'
     assert list((home / "backups").iterdir()) == []

@@ -25,7 +25,7 @@ from counsel.configfiles.toml.scan import scan
 from counsel.configfiles.toml.toml11 import Older
 from counsel.configfiles.write.content import difference, whole
 from counsel.configfiles.write.safewrite import Target
-from counsel.configfiles.write.undo_log import Entry, _same, _three_way
+from counsel.configfiles.write.three_way import Span, _same, without_change
 from counsel.errors import ConfigInvalid, Conflict
 
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -224,10 +224,10 @@ def test_undo_takes_our_edits_out_of_what_others_made_of_the_file(
     ours = as_kind(made, kind).edited(any_edits(data, made.value))
     theirs = ours.edited(any_edits(data, ours.value))
     before, after, current = (text.encode() for text in (made.text, ours.text, theirs.text))
-    entry = Entry(Target(Path("f"), kind), (0, 0), *difference(before, after)[:2], len(after))  # type: ignore[arg-type]
+    span, target = Span(*difference(before, after)[:2]), Target(Path("f"), kind)  # type: ignore[arg-type]
     with patch.object(read, "_LARGE", size):
         try:
-            undone = _three_way(entry, before, after, current)
+            undone = without_change(span, target, before, after, current)
         except Conflict:
             return
     wanted = merged(made.value, ours.value, theirs.value)
@@ -347,9 +347,9 @@ def test_undo_takes_our_edits_out_of_toml_that_others_edited(text: str, data: st
     ours = document.edited(any_edits(data, document.value))
     theirs = ours.edited(any_edits(data, ours.value))
     before, after, current = (one.encode() for one in (text, ours.text, theirs.text))
-    entry = Entry(Target(Path("f"), "toml"), (0, 0), *difference(before, after)[:2], len(after))
+    span, target = Span(*difference(before, after)[:2]), Target(Path("f"), "toml")
     try:
-        undone = _three_way(entry, before, after, current)
+        undone = without_change(span, target, before, after, current)
     except Conflict:
         return
     wanted = merged(document.value, ours.value, theirs.value)

@@ -14,7 +14,7 @@ from configfiles.writing import apply, put, write
 from counsel.configfiles.edits import MISSING
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.write.safewrite import Target, plan
-from counsel.configfiles.write.undo_log import Journal
+from counsel.configfiles.write.undo_log import UndoLog
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge
 
 
@@ -149,7 +149,7 @@ def test_all_or_none(tmp_path: Path, home: Path) -> None:
     first, second, third = (tmp_path / name / "f.json" for name in ("1", "2", "3"))
     first.parent.mkdir()
     first.write_text("{ }")
-    journal = Journal(home)
+    undo_log = UndoLog(home)
     planned = [plan(put(path, "a")) for path in (first, second, third)]
 
     def spoil(_: object) -> list[Path]:
@@ -160,7 +160,7 @@ def test_all_or_none(tmp_path: Path, home: Path) -> None:
         safewrite.write(planned, home, spoil)
     assert first.read_text() == "{ }"
     assert not third.parent.exists()
-    assert journal.operations() == []
+    assert undo_log.operations() == []
 
 
 def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_a_file_changed_after_another_was_replaced_spoils_no_record(
             second.write_text('{"theirs": true}')
 
     monkeypatch.setattr(safewrite._Staged, "_take_place", then_somebody_writes)
-    journal = Journal(home)
-    apply(journal, put(first, "a"), put(second, "a"))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(first, "a"), put(second, "a"))
     assert second.read_text() == '{"theirs": true, "a": 1}'
-    journal.undo()
+    undo_log.undo()
     assert (first.read_text(), second.read_text()) == ('{"b": 2}', '{"theirs": true}')

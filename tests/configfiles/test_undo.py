@@ -15,29 +15,29 @@ from configfiles.writing import apply, put
 from counsel.configfiles.edits import Drop, Put
 from counsel.configfiles.write import disk, safewrite
 from counsel.configfiles.write.safewrite import Target, by_edits
-from counsel.configfiles.write.undo_log import KEEP, Journal
+from counsel.configfiles.write.undo_log import KEEP, UndoLog
 from counsel.errors import ConfigInvalid, Conflict, NotFound
 
 
 def test_undo_gives_the_old_bytes_back(tmp_path: Path, home: Path) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     old.write_text('{ "b":2 }')
-    journal = Journal(home)
-    apply(journal, put(old, "a"), put(new, "a"))
-    journal.undo()
+    undo_log = UndoLog(home)
+    apply(undo_log, put(old, "a"), put(new, "a"))
+    undo_log.undo()
     assert old.read_text() == '{ "b":2 }'
     assert not new.exists()
     with pytest.raises(NotFound):
-        journal.undo()
+        undo_log.undo()
 
 
 def test_undo_can_itself_be_undone_by_its_id(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text("{}")
-    journal = Journal(home)
-    apply(journal, put(file, "a"))
-    _, undo = journal.undo()
-    journal.undo(undo)
+    undo_log = UndoLog(home)
+    apply(undo_log, put(file, "a"))
+    _, undo = undo_log.undo()
+    undo_log.undo(undo)
     assert file.read_text() == '{\n  "a": 1\n}'
 
 
@@ -53,22 +53,22 @@ def test_undo_can_itself_be_undone_by_its_id(tmp_path: Path, home: Path) -> None
 def test_undo_takes_back_only_our_change(since: str, restored: str, tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
-    journal = Journal(home)
-    apply(journal, put(file, "a", {"k": 1}))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(file, "a", {"k": 1}))
     assert file.read_text() == '{"b": 2, "a": {"k": 1}}'
     file.write_text(since)
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == restored
 
 
 def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
-    journal = Journal(home)
-    apply(journal, put(file, "b", 3))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(file, "b", 3))
     file.write_text('{"b": 4}')
     with pytest.raises(Conflict):
-        journal.undo()
+        undo_log.undo()
     assert file.read_text() == '{"b": 4}'
 
 
@@ -76,11 +76,11 @@ def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None
 def test_what_was_no_object_does_not_become_an_empty_one(empty: str, tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text(f'{{"b": {empty}}}')
-    journal = Journal(home)
-    apply(journal, put(file, "b", {"k": 1}))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(file, "b", {"k": 1}))
     file.write_text('{"b": {"k": 1, "theirs": 2}}')
     with pytest.raises(Conflict):
-        journal.undo()
+        undo_log.undo()
     assert file.read_text() == '{"b": {"k": 1, "theirs": 2}}'
 
 
@@ -88,13 +88,13 @@ def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
     """Codex adds `tools` when a person approves one for good; what is left without a command stops it altogether."""
     file = tmp_path / "config.toml"
     file.write_text("model = 'x'\n")
-    journal = Journal(home)
+    undo_log = UndoLog(home)
     server = {"command": "x"}
-    apply(journal, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "s"), server)]))
+    apply(undo_log, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "s"), server)]))
     mine = file.read_text() + '\n[mcp_servers.s.tools.t]\napproval_mode = "approve"\n'
     file.write_text(mine)
     with pytest.raises(Conflict, match=r"mcp_servers\.s was changed") as refused:
-        journal.undo()
+        undo_log.undo()
     assert "servers remove" in (refused.value.hint or "")
     assert file.read_text() == mine
 
@@ -103,11 +103,11 @@ def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) 
     file = tmp_path / "a.json"
     text = '{\n  "s": {\n    "x": { // mine\n      "k": 1\n    }\n  }\n}'
     file.write_text(text)
-    journal = Journal(home)
+    undo_log = UndoLog(home)
     target = Target(file, "jsonc")
-    apply(journal, by_edits(target, lambda _: [Drop(("s", "x"))]))
+    apply(undo_log, by_edits(target, lambda _: [Drop(("s", "x"))]))
     file.write_text(file.read_text().replace("\n}", ',\n  "later": 1\n}'))
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == text.replace("\n}", ',\n  "later": 1\n}')
 
 
@@ -115,11 +115,11 @@ def test_undo_joins_a_line_that_was_cut_in_two(tmp_path: Path, home: Path) -> No
     """A comment stayed when its key went; the key comes back to it, not to a line that others put there."""
     file = tmp_path / "config.toml"
     file.write_text("k = 1 # why\nl = 2\n")
-    journal = Journal(home)
-    apply(journal, by_edits(Target(file, "toml"), lambda _: [Drop(("k",))]))
+    undo_log = UndoLog(home)
+    apply(undo_log, by_edits(Target(file, "toml"), lambda _: [Drop(("k",))]))
     assert file.read_text() == "# why\nl = 2\n"
     file.write_text("# by hand\n# why\nl = 2\n")
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == "# by hand\nk = 1 # why\nl = 2\n"
 
 
@@ -129,7 +129,7 @@ def test_undo_knows_what_was_written_in_the_middle(
     """A writer without a lock comes between staging and replacing: the record is that of what was replaced."""
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
-    journal = Journal(home)
+    undo_log = UndoLog(home)
     sync, theirs = disk.sync_file, iter(['{"theirs": true}'])
 
     def meanwhile(path: Path) -> None:
@@ -138,9 +138,9 @@ def test_undo_knows_what_was_written_in_the_middle(
             file.write_text(text)
 
     monkeypatch.setattr(disk, "sync_file", meanwhile)
-    apply(journal, put(file, "a"))
+    apply(undo_log, put(file, "a"))
     assert file.read_text() == '{"theirs": true, "a": 1}'
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == '{"theirs": true}'
 
 
@@ -149,10 +149,10 @@ def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
     file, other = tmp_path / "a.json", tmp_path / "other.json"
     file.write_text('{"b": 2}')
     other.hardlink_to(file)
-    journal = Journal(home)
-    apply(journal, put(file, "a"))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(file, "a"))
     other.write_text("something else")
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == '{"b": 2}'
 
 
@@ -160,12 +160,12 @@ def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, 
     """A client that had opened the file before we replaced it writes into what is now our backup."""
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
-    journal = Journal(home)
+    undo_log = UndoLog(home)
     with file.open("r+") as straggler:
-        apply(journal, put(file, "a"))
+        apply(undo_log, put(file, "a"))
         straggler.write('{"b": "later"}')
     with pytest.raises(Conflict, match="another program") as raised:
-        journal.undo()
+        undo_log.undo()
     assert file.read_text() == '{"b": 2, "a": 1}'
     kept = Path((raised.value.hint or "").removeprefix("What that program wrote is in ").rstrip("."))
     assert kept.read_text() == '{"b": "later"}'
@@ -182,25 +182,25 @@ from pathlib import Path
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.edits import Put
 from counsel.configfiles.write import undo_log as journal_module
-from counsel.configfiles.write.undo_log import KEEP, Journal
+from counsel.configfiles.write.undo_log import KEEP, UndoLog
 from counsel.configfiles.write.safewrite import Target, by_edits, plan
 real, calls = safewrite._replace, []
 safewrite._replace = lambda *given: os._exit(9) if calls else calls.append(real(*given))
 files = {[str(first), str(second)]!r}
 planned = [plan(by_edits(Target(Path(file), "json"), lambda _: [Put(("a",), 1)])) for file in files]
-Journal(Path({str(home)!r})).apply(planned, "test")
+UndoLog(Path({str(home)!r})).apply(planned, "test")
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert (first.read_text() == "{}", second.read_text()) == (False, "{}")
-    Journal(home).undo()
+    UndoLog(home).undo()
     assert (first.read_text(), second.read_text()) == ("{}", "{}")
 
 
 def test_backups_are_private(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"secret": "s"}')
-    journal = Journal(home)
-    name = apply(journal, put(file, "a"))
+    undo_log = UndoLog(home)
+    name = apply(undo_log, put(file, "a"))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (home / "backups" / name).iterdir()}
     assert modes == {0o600}
     assert stat.S_IMODE((home / "backups").stat().st_mode) == 0o700
@@ -211,32 +211,32 @@ def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> 
     by_hand, untouched, deleted = (tmp_path / name for name in ("1.json", "2.json", "3.json"))
     for file in (by_hand, untouched, deleted):
         file.write_text('{"b": 2}')
-    journal = Journal(home)
-    apply(journal, *(put(file, "a") for file in (by_hand, untouched, deleted)))
+    undo_log = UndoLog(home)
+    apply(undo_log, *(put(file, "a") for file in (by_hand, untouched, deleted)))
     by_hand.write_text('{"b": 3}')
     deleted.unlink()
-    journal.undo()
+    undo_log.undo()
     assert (by_hand.read_text(), untouched.read_text()) == ('{"b": 3}', '{"b": 2}')
     assert not deleted.exists()
 
 
 @pytest.mark.parametrize("since", ["m = 2\n", "[mcp_servers.other]\ncommand = 'o'\n"])
 def test_undo_of_what_went_with_its_table_is_nothing(since: str, tmp_path: Path, home: Path) -> None:
-    file, journal = tmp_path / "config.toml", Journal(home)
+    file, undo_log = tmp_path / "config.toml", UndoLog(home)
     file.write_text("[mcp_servers.a]\ncommand = 'a'\n")
-    apply(journal, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "b"), {"command": "b"})]))
+    apply(undo_log, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "b"), {"command": "b"})]))
     file.write_text(since)
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == since
 
 
 def test_undo_gives_no_field_back_to_a_server_that_is_gone(tmp_path: Path, home: Path) -> None:
-    file, journal = tmp_path / "a.json", Journal(home)
+    file, undo_log = tmp_path / "a.json", UndoLog(home)
     file.write_text('{"mcpServers": {"s": {"command": "c", "cwd": "d"}}}')
-    apply(journal, by_edits(Target(file, "json"), lambda _: [Drop(("mcpServers", "s", "cwd"))]))
+    apply(undo_log, by_edits(Target(file, "json"), lambda _: [Drop(("mcpServers", "s", "cwd"))]))
     file.write_text('{"mcpServers": {}}')
     with pytest.raises(Conflict):
-        journal.undo()
+        undo_log.undo()
     assert file.read_text() == '{"mcpServers": {}}'
 
 
@@ -252,10 +252,10 @@ def test_undo_fills_a_file_that_we_had_emptied(
 ) -> None:
     file = tmp_path / "file"
     file.write_text(text)
-    journal = Journal(home)
-    apply(journal, by_edits(Target(file, kind), lambda _: [Drop(path)]))  # type: ignore[arg-type]
+    undo_log = UndoLog(home)
+    apply(undo_log, by_edits(Target(file, kind), lambda _: [Drop(path)]))  # type: ignore[arg-type]
     file.write_text(since)
-    journal.undo()
+    undo_log.undo()
     after = safewrite.document(file.read_bytes(), kind, file)  # type: ignore[arg-type]
     assert after.get(path) == safewrite.document(text.encode(), kind, file).get(path)  # type: ignore[arg-type]
     assert "mine" in file.read_text() or kind == "json"
@@ -265,22 +265,22 @@ def test_undo_finds_its_place_between_edits_on_both_sides(tmp_path: Path, home: 
     file = tmp_path / "a.json"
     text = '{\n  "k": 1,\n  "m": { // mine\n    "x": [1,  2]\n  },\n  "z": 1\n}'
     file.write_text(text)
-    journal = Journal(home)
-    apply(journal, by_edits(Target(file, "jsonc"), lambda _: [Drop(("m",))]))
+    undo_log = UndoLog(home)
+    apply(undo_log, by_edits(Target(file, "jsonc"), lambda _: [Drop(("m",))]))
     file.write_text(file.read_text().replace('"k": 1', '"k": 5').replace('"z": 1', '"z": 10'))
-    journal.undo()
+    undo_log.undo()
     assert file.read_text() == text.replace('"k": 1', '"k": 5').replace('"z": 1', '"z": 10')
 
 
 def test_undo_in_what_is_nested_too_deeply_is_refused(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"a": 1, "deep": ' + '{"b":' * 600 + "1" + "}" * 601)
-    journal = Journal(home)
-    apply(journal, put(file, "a", 2))
+    undo_log = UndoLog(home)
+    apply(undo_log, put(file, "a", 2))
     mine = f"{file.read_text()}\n"
     file.write_text(mine)
     with pytest.raises(ConfigInvalid, match="nested too deeply"):
-        journal.undo()
+        undo_log.undo()
     assert file.read_text() == mine
 
 
@@ -291,13 +291,13 @@ def test_undo_is_of_the_last_change_after_many_within_a_second(
     monkeypatch.setattr(time, "strftime", lambda _form: "20261115-120000")
     file = tmp_path / "a.json"
     file.write_text("{}")
-    journal = Journal(home)
+    undo_log = UndoLog(home)
     for number in range(KEEP + 5):
-        apply(journal, put(file, "a", number))
-    assert len(journal.operations()) == KEEP
+        apply(undo_log, put(file, "a", number))
+    assert len(undo_log.operations()) == KEEP
     for number in range(KEEP + 3, KEEP - 7, -1):
-        journal.undo()
+        undo_log.undo()
         assert json.loads(file.read_text()) == {"a": number}
     with pytest.raises(NotFound) as gone:
-        journal.find("20261115-115959-000000")
+        undo_log.find("20261115-115959-000000")
     assert f"the last {KEEP} changes" in str(gone.value.hint)

@@ -7,7 +7,7 @@ from pathlib import Path
 from counsel.configfiles.edits import Put
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.write.safewrite import Change, Planned, Target, by_edits, plan
-from counsel.configfiles.write.undo_log import Journal
+from counsel.configfiles.write.undo_log import UndoLog
 
 
 def put(path: Path, key: str, value: object = 1, **options: object) -> Change:
@@ -18,7 +18,7 @@ def write(change: Change, home: Path) -> list[Planned]:
     return safewrite.write([plan(change)], home)
 
 
-def apply(journal: Journal, *changes: Change) -> str:
-    name = journal.apply([plan(change) for change in changes], "test")
+def apply(undo_log: UndoLog, *changes: Change) -> str:
+    name = undo_log.apply([plan(change) for change in changes], "test")
     assert name is not None
     return name

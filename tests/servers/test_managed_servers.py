@@ -85,7 +85,7 @@ def test_a_plugins_server_is_switched_but_not_edited(world: World) -> None:
     claude_plugins(world)
     for command in (["remove"], ["update", "-e", "A=b"]):
         shown = world.json(command[0], "plugin:usual:one", *command[1:], code=1)
-        assert "kept by the plugin usual@mk" in shown["error"]
+        assert "belongs to the plugin usual@mk" in shown["error"]
     world.json("disable", "plugin:usual:one", "-a", "claude")
     assert world.json("show", "plugin:usual:one")["servers"][0]["enabled"] is False
     world.json("enable", "plugin:usual:one")

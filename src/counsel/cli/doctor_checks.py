@@ -327,7 +327,7 @@ def registered(caller: Caller) -> Iterator[Finding]:
     """counsel's entries in the agents' files, and files that cannot be read."""
     from counsel.agents.self_entry import is_ours  # noqa: PLC0415
     from counsel.servers import Servers  # noqa: PLC0415 — the other checks work without it
-    from counsel.servers.listing import problem_words  # noqa: PLC0415
+    from counsel.servers.listing import problem_text  # noqa: PLC0415
 
     seen = Servers.here(caller.cwd, caller.env).listing()
     ours = [entry for entry in seen.servers if is_ours(entry.server) and entry.shadowed_by is None]
@@ -345,7 +345,7 @@ def registered(caller: Caller) -> Iterator[Finding]:
             yield Finding("setup", "problem", what, "`counsel setup` updates the entry.")
     for problem in seen.problems:
         todo = "Correct it by hand; the agent may refuse to start otherwise."
-        yield Finding("setup", "warn", logs.redact(problem_words(problem)), todo)
+        yield Finding("setup", "warn", logs.redact(problem_text(problem)), todo)
 
 
 def _program(program: Installed) -> str:

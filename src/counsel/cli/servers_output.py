@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from counsel.agents.definitions import AGENTS
 from counsel.cli import output
 from counsel.cli.servers_options import EVERY_SCOPE
-from counsel.servers.listing import ListedServer, Listing, problem_words
+from counsel.servers.listing import ListedServer, Listing, problem_text
 from counsel.servers.service import Applied, Servers
 
 if TYPE_CHECKING:
-    from counsel.servers.planning import Plan
+    from counsel.servers.plan import Plan
 
 
 def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> None:
@@ -60,7 +60,7 @@ def _cell(one: ListedServer) -> str:
 
 def _print_problems(found: Listing) -> None:
     for problem in found.problems:
-        output.words(f"problem: {problem_words(problem)}")
+        output.words(f"problem: {problem_text(problem)}")
 
 
 def print_applied(done: Applied, *, as_json: bool) -> None:

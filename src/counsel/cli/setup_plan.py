@@ -26,7 +26,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified
 from counsel.servers.formats import FORMATS, is_present
-from counsel.servers.listing import ListedServer, problem_words
+from counsel.servers.listing import ListedServer, problem_text
 from counsel.servers.service import Servers
 from counsel.settings import Settings, rows
 
@@ -188,7 +188,7 @@ class Setup:
     def apply(self, step: Step, *, remove: bool = False) -> None:
         what = (_REMOVED if remove else _ADDED).format(step.agent.name)
         try:
-            step.operation = self.servers.journal.apply(step.writes, what)
+            step.operation = self.servers.undo_log.apply(step.writes, what)
         except CounselError as error:
             step.action, step.error = "refused", error
 
@@ -230,7 +230,7 @@ class Setup:
             raise from_dict(
                 {
                     "code": broken[0]["code"],
-                    "error": problem_words(broken[0]),
+                    "error": problem_text(broken[0]),
                     "hint": "Correct it by hand, then run `counsel setup` again.",
                     "file": broken[0]["path"],
                 }
@@ -246,7 +246,7 @@ class Setup:
             return "absent", []
         path = held.table.target.path
         try:
-            return "removed", [self.servers.journal.rewind(self._done(agent), path)]
+            return "removed", [self.servers.undo_log.rewind(self._done(agent), path)]
         except (Conflict, NotFound):
             plan = self.servers.remove(NAME, [agent.name], "user", dry_run=True).plan
             return "removed", plan.writes

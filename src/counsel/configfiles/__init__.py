@@ -1,15 +1,16 @@
-"""Editing files that belong to other programs, so that only the intended bytes change.
+"""Edit files that belong to other programs, changing only the intended bytes.
 
-edits.py     what is to change, as data, and what the file must mean afterwards
-document.py  one small interface over the formats, with the semantic guard
-jsonread.py  JSON: where members stand and what they mean; sparse.py: of large objects only where
-jsonspan.py  JSON and JSONC: change the characters of a member and no others
-tomlread.py  TOML: what a text means; tomlscan.py: where its statements stand; toml11.py: its newer version
-tomlspan.py  TOML: change the statements of one path; tomlinline.py: inside inline tables; tomlwrite.py: how it is written
-locks.py     Claude Code's lock folder, and our own lock files
-safewrite.py lock, read again, new file beside the old one, atomic replace; several files all or none
-disk.py      what the file system does for it: through links, modes and owners kept, synced, errors in words
-content.py   a file's bytes, or what it holds now with one span changed
-overlap.py   what two texts share at their ends
-journal.py   a backup of every write; undo
+edits.py            edits as data, and what the file must mean afterwards
+document.py         one interface over the formats, with the semantic guard
+json/read.py        JSON: where members are and what they mean; sparse.py: large objects, read by member
+json/edit.py        JSON and JSONC: change the characters of a member and no others; plain.py, style.py
+toml/read.py        TOML: what a text means; scan.py: where its statements are; toml11.py: TOML 1.1
+toml/edit.py        TOML: change the statements of one path; inline.py: inside inline tables; format.py: written form
+yaml/read.py        YAML frontmatter, for reading only
+write/locks.py      Claude Code's lock folder, and our own lock files
+write/safewrite.py  lock, read again, new file beside the old one, atomic replace; several files all or none
+write/disk.py       the file system's part: links, modes, owners, sync, errors
+write/content.py    a file's new content: bytes, or one span replaced; what two texts share
+write/undo_log.py   a backup of every write; undo
+write/three_way.py  one earlier change taken out of a file that was edited since
 """

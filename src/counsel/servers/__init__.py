@@ -1,16 +1,20 @@
 """MCP servers of all agents, from one place.
 
-formats.py   the table of the agents' formats (agents/<agent>/servers.py)
-secrets.py   what looks like a secret; masking
-listing.py   what is there: shadowed, drifted, disabled
-fitting.py   a server as one agent can have it
-layers.py    how Codex merges its files
-planning.py  what would change, refusals and warnings first, as planned writes
-pasted.py    JSON or TOML of any agent's form
-diff.py      the exact diff of a planned write
+formats.py    the agents' formats by name (agents/<agent>/servers.py)
+listing.py    what is configured: shadowed, drifted, disabled
+selection.py  which tables and servers a command means
+adapt.py      a server as one agent can have it
+codex_layers.py how Codex and OpenCode merge their files
+changes.py    add, update, rename, remove, switch: as steps of a plan
+plan.py       the steps as planned writes, refusals first
+fields.py     a server from named fields
+paste.py      JSON or TOML in any agent's format
+secrets.py    what looks like a secret; masking
+diff.py       the exact diff of a planned write
+starting.py   where a server is started, and with which variables
 connecting.py a connection as the agent itself would make it
-check.py     connect to a server and ask for its tools
-service.py   `Servers`: the operations, for the command line, HTTP and Python
+check.py      connect to servers and list their tools
+service.py    `Servers`: the operations, for the command line, HTTP and Python
 """
 
 from counsel.agents.server_format import Server

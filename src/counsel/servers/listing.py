@@ -80,7 +80,7 @@ class Listing(Record):
         }
 
 
-def problem_words(problem: Mapping[str, Any]) -> str:
+def problem_text(problem: Mapping[str, Any]) -> str:
     """In one line: the file, the server, what is wrong. Some errors name their file themselves."""
     path = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
     name = f"{problem['name']}:" if "name" in problem else ""

@@ -18,7 +18,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 from counsel.agents import driver, failures, images, local_servers, trust
 from counsel.agents.claude.servers import FORMAT
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import Installed, first_set, read_json
+from counsel.agents.detect import first_set, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
@@ -35,11 +35,8 @@ from counsel.caller import Caller
 from counsel.errors import FileNotAllowed
 from counsel.pieces import missing
 from counsel.types import (
-    Call,
-    Event,
     Finished,
     Json,
-    Limits,
     Notice,
     Text,
     Thinking,
@@ -351,11 +348,3 @@ DRIVER = driver.AgentDriver(
     takes=frozenset({"effort", "web_search"}),
     env=environment,
 )
-
-
-def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(DRIVER, call, caller, limits, model)
-
-
-def probe(caller: Caller) -> Installed:
-    return DRIVER.probe(caller)

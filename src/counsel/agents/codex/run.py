@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from counsel import __version__, reach
 from counsel.agents import driver, failures, images
 from counsel.agents.codex import exec as exec_
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import Installed, first_set, inside, read_json
+from counsel.agents.detect import first_set, inside, read_json
 from counsel.agents.driver import Ask, Busy, MethodUnsupported, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
@@ -34,11 +33,8 @@ from counsel.configfiles.document import parse
 from counsel.errors import ConfigInvalid, Refused
 from counsel.pieces import missing
 from counsel.types import (
-    Call,
-    Event,
     Finished,
     Json,
-    Limits,
     Notice,
     Text,
     Thinking,
@@ -379,11 +375,3 @@ DRIVER = driver.AgentDriver(
     takes=frozenset({"effort", "verbosity", "web_search"}),
     fallback=exec_.method,
 )
-
-
-def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(DRIVER, call, caller, limits, model)
-
-
-def probe(caller: Caller) -> Installed:
-    return DRIVER.probe(caller)

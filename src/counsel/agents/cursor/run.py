@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from counsel import reach
 from counsel.agents import driver, failures, images, prompt
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import Installed, first_set, read_json
+from counsel.agents.detect import first_set, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.pieces import missing
-from counsel.types import Call, Event, Finished, Json, Limits, Text, Thinking, ToolCall, ToolUse
+from counsel.types import Finished, Json, Text, Thinking, ToolCall, ToolUse
 
 LEVELS: dict[Level, tuple[str, ...]] = {
     "read-only": ("--mode", "ask"),
@@ -169,11 +169,3 @@ def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
 DRIVER = driver.AgentDriver(
     agent=AGENTS["cursor"], command=command, reader=Reader, login=login, env=environment
 )
-
-
-def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(DRIVER, call, caller, limits, model)
-
-
-def probe(caller: Caller) -> Installed:
-    return DRIVER.probe(caller)

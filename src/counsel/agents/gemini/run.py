@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from counsel import reach
 from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import Installed, first_set, inside, read_json
+from counsel.agents.detect import first_set, inside, read_json
 from counsel.agents.driver import Ask, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import session_file
@@ -34,20 +34,7 @@ from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.pieces import missing
-from counsel.types import (
-    Call,
-    Event,
-    Finished,
-    Json,
-    Limits,
-    Notice,
-    Text,
-    ToolCall,
-    ToolUse,
-    Usage,
-    UsageReport,
-    Withdrawn,
-)
+from counsel.types import Finished, Json, Notice, Text, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
 
 _POLICY = str(Path(__file__).with_name("read_only.toml"))
 LEVELS: dict[Level, tuple[str, ...]] = {
@@ -268,11 +255,3 @@ DRIVER = driver.AgentDriver(
     takes=frozenset({"web_search"}),  # its search tool is always there
     env=environment,
 )
-
-
-def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(DRIVER, call, caller, limits, model)
-
-
-def probe(caller: Caller) -> Installed:
-    return DRIVER.probe(caller)

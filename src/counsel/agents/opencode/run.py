@@ -17,19 +17,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from counsel.agents import acp, driver, failures, images, local_servers
 from counsel.agents.definitions import AGENTS, Workspace, workspace_of
-from counsel.agents.detect import Installed, first_set, read_json
+from counsel.agents.detect import first_set, read_json
 from counsel.agents.driver import Ask
 from counsel.agents.opencode.servers import FORMAT, folder
 from counsel.agents.process import Command
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
-from counsel.types import Call, Event, Json, Limits
+from counsel.types import Json
 
 _READS = ("read", "glob", "grep", "list")
 LEVELS: dict[Level, tuple[str, ...]] = {
@@ -165,11 +165,3 @@ DRIVER = driver.AgentDriver(
     login=login,
     takes=frozenset({"web_search"}),
 )
-
-
-def answer(call: Call, caller: Caller, limits: Limits, model: str | None = None) -> AsyncIterator[Event]:
-    return driver.answer(DRIVER, call, caller, limits, model)
-
-
-def probe(caller: Caller) -> Installed:
-    return DRIVER.probe(caller)

@@ -26,8 +26,7 @@ from counsel.configfiles.json.read import (
     whole,
 )
 from counsel.configfiles.json.style import Style, line_indent
-from counsel.configfiles.write import overlap
-from counsel.configfiles.write.content import Content
+from counsel.configfiles.write.content import Content, differing
 
 
 class JsonDocument(Document):
@@ -95,7 +94,7 @@ class JsonDocument(Document):
 
     def _again(self, text: str) -> Self:
         slots = self._root.slots if self._root else ()
-        start, end = overlap.differing(self.text, text)
+        start, end = differing(self.text, text)
         known = Known({slot.key: slot for slot in slots}, start, end, len(text) - len(self.text))
         return self.read(text, comments=self._comments, known=known)
 

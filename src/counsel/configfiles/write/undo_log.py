@@ -10,23 +10,21 @@ All of it may hold secrets: folders are 0700, files 0600.
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from counsel import private
 from counsel.configfiles.document import Kind
-from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, unlike
-from counsel.configfiles.edits import Path as Keys
-from counsel.configfiles.write import disk, overlap, safewrite
+from counsel.configfiles.write import disk, safewrite
 from counsel.configfiles.write.content import difference, size, whole
 from counsel.configfiles.write.safewrite import Change, Planned, Target
-from counsel.errors import ConfigInvalid, Conflict, CounselError, NotFound
+from counsel.configfiles.write.three_way import Span, without_change
+from counsel.errors import Conflict, CounselError, NotFound
 from counsel.records import Record
 
 KEEP = 50  # operations
-_SERVERS = {("mcpServers",), ("mcp_servers",)}  # what holds MCP servers, in any agent's file
 KEEP_BYTES = 256 * 1024 * 1024
 _LIMITS = f"the last {KEEP} changes are kept, at most {KEEP_BYTES // 1024**2} MB of them"
 
@@ -53,7 +51,7 @@ class Operation(Record):
         return {"id": self.id, "at": self.at, "what": self.what, "files": files, "undoes": self.undoes}
 
 
-class Journal:
+class UndoLog:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.folder = home / "backups"
@@ -301,107 +299,18 @@ def _entry(shown: Mapping[str, Any]) -> Entry:
 # ── taking back ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _undo_of(journal: Journal, operation: Operation, number: int) -> safewrite.Rewrite:
+def _undo_of(undo_log: UndoLog, operation: Operation, number: int) -> safewrite.Rewrite:
     entry = operation.entries[number]
 
     def rewrite(current: bytes | None) -> bytes | None:
-        before, after = journal.before(operation, number), journal.after(operation, number)
+        before, after = undo_log.before(operation, number), undo_log.after(operation, number)
         gone = entry.after_size < 0  # the operation removed the file
         if (current is None and gone) or (current == after and not gone):
             return before
-        return current if current == before else _three_way(entry, before or b"", after, current)
+        return (
+            current
+            if current == before
+            else without_change(Span(entry.start, entry.end), entry.target, before or b"", after, current)
+        )
 
     return rewrite
-
-
-def _three_way(entry: Entry, before: bytes, after: bytes, current: bytes | None) -> bytes | None:
-    """Our change taken out of a file that was edited since: by its bytes if they still stand, else by its members."""
-    kind, path = entry.target.kind, entry.target.path
-    now = safewrite.document(current, kind, path)
-    was, made = (safewrite.document(data, kind, path).value for data in (before, after))
-    try:
-        edits = _reverse((), was, made, now.value, path)
-        wanted = now.edited(edits)
-    except RecursionError:
-        raise ConfigInvalid(
-            f"{path} is nested too deeply to be compared; nothing was written.",
-            hint="Change it by hand.",
-            file=str(path),
-        ) from None
-    if current is None or not edits:
-        return current if not edits else wanted.text.encode()
-    for moved in _moved_bytes(entry, before, after, current):
-        with suppress(CounselError):
-            if safewrite.document(moved, kind, path).value == wanted.value:
-                return moved
-    return wanted.text.encode()
-
-
-# How many bytes on either side tell where our change stands now: first those that leave the least doubt.
-_AROUND = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (0, 4), (4, 0), (0, 0))
-
-
-def _moved_bytes(entry: Entry, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
-    """The current bytes without our change, wherever that may stand now."""
-    stop = len(after) - (len(before) - entry.end)
-    shifts = dict.fromkeys(_shifts(entry.start, stop, after, current))
-    line = _line(after, entry.start, stop)
-    for shift in sorted(shifts, key=lambda one: _line(current, entry.start + one, stop + one) != line):
-        yield current[: entry.start + shift] + before[entry.start : entry.end] + current[stop + shift :]
-
-
-def _line(data: bytes, start: int, stop: int) -> tuple[bytes, bytes]:
-    """What stands on the same line before and after a span: part of a line belongs to the rest of it."""
-    end = data.find(b"\n", stop)
-    return data[data.rfind(b"\n", 0, start) + 1 : start], data[stop : end if end >= 0 else len(data)]
-
-
-def _shifts(start: int, stop: int, after: bytes, current: bytes) -> Iterator[int]:
-    if stop <= overlap.common_prefix(after, current):
-        yield 0
-    if start >= len(after) - overlap.common_suffix(after, current):
-        yield len(current) - len(after)
-    for left, right in _AROUND:
-        piece = after[max(0, start - left) : stop + right]
-        at = current.find(piece)
-        if piece and at >= 0 and current.find(piece, at + 1) < 0:
-            yield at - max(0, start - left)
-
-
-def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> list[Edit]:
-    if _same(before, after) or _same(before, current) or (current is MISSING and _only_adds(before, after)):
-        return []
-    if _same(current, after):
-        return [Drop(path) if before is MISSING else Put(path, before)]
-    added_server = before is MISSING and path[-2:-1] in _SERVERS  # half of one breaks every command of Codex
-    old = {} if before is MISSING else before
-    if not added_server and all(isinstance(one, Mapping) for one in (old, after, current)):
-        return [
-            edit
-            for key in unlike(after, old)
-            for edit in _reverse(
-                (*path, key), old.get(key, MISSING), after.get(key, MISSING), current.get(key, MISSING), file
-            )
-        ]
-    name = ".".join(path) or "the file"
-    raise Conflict(
-        f"{file}: {name} was changed after the change that is to be undone; nothing was written.",
-        hint="`counsel servers remove` takes out a whole server."
-        if added_server
-        else "Change it by hand, or undo the later change first.",
-        file=str(file),
-    )
-
-
-def _only_adds(before: Any, after: Any) -> bool:
-    """Whether the change only brought members: when all of it is gone, they are."""
-    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
-        return False
-    both = ((before[key], after.get(key, MISSING)) for key in before)
-    return all(_same(old, new) or _only_adds(old, new) for old, new in both)
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is MISSING or other is MISSING:
-        return one is other
-    return alike(one, other)

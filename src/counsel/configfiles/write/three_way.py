@@ -1,0 +1,118 @@
+"""One earlier change taken out of a file that was edited since, as a three-way merge."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, unlike
+from counsel.configfiles.edits import Path as Keys
+from counsel.configfiles.write import safewrite
+from counsel.configfiles.write.content import common_prefix, common_suffix
+from counsel.configfiles.write.safewrite import Target
+from counsel.errors import ConfigInvalid, Conflict, CounselError
+from counsel.records import Record
+
+_SERVERS = {("mcpServers",), ("mcp_servers",)}  # the tables of MCP servers in any agent's file
+
+
+class Span(Record):
+    """The bytes of `before` from `start` to `end`, which the change replaced."""
+
+    start: int
+    end: int
+
+
+def without_change(
+    span: Span, target: Target, before: bytes, after: bytes, current: bytes | None
+) -> bytes | None:
+    """Our change taken out of a file that was edited since: by its bytes if they still stand, else by its members."""
+    kind, path = target.kind, target.path
+    now = safewrite.document(current, kind, path)
+    was, made = (safewrite.document(data, kind, path).value for data in (before, after))
+    try:
+        edits = _reverse((), was, made, now.value, path)
+        wanted = now.edited(edits)
+    except RecursionError:
+        raise ConfigInvalid(
+            f"{path} is nested too deeply to be compared; nothing was written.",
+            hint="Change it by hand.",
+            file=str(path),
+        ) from None
+    if current is None or not edits:
+        return current if not edits else wanted.text.encode()
+    for moved in _moved_bytes(span, before, after, current):
+        with suppress(CounselError):
+            if safewrite.document(moved, kind, path).value == wanted.value:
+                return moved
+    return wanted.text.encode()
+
+
+# How many bytes on either side tell where our change stands now: first those that leave the least doubt.
+_AROUND = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (0, 4), (4, 0), (0, 0))
+
+
+def _moved_bytes(span: Span, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
+    """The current bytes without our change, wherever that may stand now."""
+    stop = len(after) - (len(before) - span.end)
+    shifts = dict.fromkeys(_shifts(span.start, stop, after, current))
+    line = _line(after, span.start, stop)
+    for shift in sorted(shifts, key=lambda one: _line(current, span.start + one, stop + one) != line):
+        yield current[: span.start + shift] + before[span.start : span.end] + current[stop + shift :]
+
+
+def _line(data: bytes, start: int, stop: int) -> tuple[bytes, bytes]:
+    """What stands on the same line before and after a span: part of a line belongs to the rest of it."""
+    end = data.find(b"\n", stop)
+    return data[data.rfind(b"\n", 0, start) + 1 : start], data[stop : end if end >= 0 else len(data)]
+
+
+def _shifts(start: int, stop: int, after: bytes, current: bytes) -> Iterator[int]:
+    if stop <= common_prefix(after, current):
+        yield 0
+    if start >= len(after) - common_suffix(after, current):
+        yield len(current) - len(after)
+    for left, right in _AROUND:
+        piece = after[max(0, start - left) : stop + right]
+        at = current.find(piece)
+        if piece and at >= 0 and current.find(piece, at + 1) < 0:
+            yield at - max(0, start - left)
+
+
+def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> list[Edit]:
+    if _same(before, after) or _same(before, current) or (current is MISSING and _only_adds(before, after)):
+        return []
+    if _same(current, after):
+        return [Drop(path) if before is MISSING else Put(path, before)]
+    added_server = before is MISSING and path[-2:-1] in _SERVERS  # half of one breaks every command of Codex
+    old = {} if before is MISSING else before
+    if not added_server and all(isinstance(one, Mapping) for one in (old, after, current)):
+        return [
+            edit
+            for key in unlike(after, old)
+            for edit in _reverse(
+                (*path, key), old.get(key, MISSING), after.get(key, MISSING), current.get(key, MISSING), file
+            )
+        ]
+    name = ".".join(path) or "the file"
+    raise Conflict(
+        f"{file}: {name} was changed after the change that is to be undone; nothing was written.",
+        hint="`counsel servers remove` takes out a whole server."
+        if added_server
+        else "Change it by hand, or undo the later change first.",
+        file=str(file),
+    )
+
+
+def _only_adds(before: Any, after: Any) -> bool:
+    """Whether the change only brought members: when all of it is gone, they are."""
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return False
+    both = ((before[key], after.get(key, MISSING)) for key in before)
+    return all(_same(old, new) or _only_adds(old, new) for old, new in both)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is MISSING or other is MISSING:
+        return one is other
+    return alike(one, other)

@@ -1,0 +1,191 @@
+"""What would change: for every agent and scope the refusals and warnings first, then the edits as planned writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from counsel.agents.definitions import AgentName, Workspace
+from counsel.agents.server_format import ServerTable
+from counsel.configfiles.document import Meaning
+from counsel.configfiles.edits import Edit, Put, alike, intended, lookup
+from counsel.configfiles.edits import Path as Keys
+from counsel.configfiles.write import safewrite
+from counsel.configfiles.write.safewrite import Planned, Reader, Target
+from counsel.errors import CounselError
+from counsel.servers import codex_layers
+from counsel.servers.formats import FORMATS
+
+EditsOf = Callable[[Meaning], list[Edit]]
+
+
+class Result:
+    """What happens at one place."""
+
+    def __init__(self, table: ServerTable, name: str, action: str, warnings: Sequence[str] = ()) -> None:
+        self.agent: str = table.agent
+        self.scope: str = table.scope
+        self.path = str(table.target.path)
+        self.name = name
+        # added, replaced, updated, renamed, removed, enabled, disabled, unchanged, absent, refused
+        self.action = action
+        self.names = {name}  # all that it concerns
+        self.warnings = list(warnings)
+        self.error: CounselError | None = None
+
+    def refuse(self, error: CounselError) -> None:
+        self.action, self.error = "refused", error
+
+    def as_dict(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "agent": self.agent,
+            "scope": self.scope,
+            "path": self.path,
+            "name": self.name,
+            "action": self.action,
+            "warnings": self.warnings,
+        }
+        return {**shown, "error": self.error.as_dict()} if self.error else shown
+
+
+class Plan:
+    """All of a command: a result per place, and the writes. `what` goes into the journal: no values, only names."""
+
+    def __init__(self, what: str, results: list[Result], writes: list[Planned]) -> None:
+        self.what = what
+        self.results = results
+        self.writes = writes
+
+    def refuse_if_any_refused(self) -> None:
+        refused = [result for result in self.results if result.error is not None]
+        if not refused:
+            return
+        shown = [result.as_dict() for result in self.results]
+        first = refused[0].error
+        assert first is not None  # noqa: S101 - filtered above
+        if len(self.results) == 1:
+            raise first
+        names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refused}))
+        errors = [result.error for result in refused if result.error is not None]
+        hints = [*(error.hint for error in errors), self._without({result.agent for result in refused})]
+        raise type(first)(
+            f"Nothing was written: it cannot be done for {names}. {_once(error.message for error in errors)}",
+            hint=_once(hints) or None,
+            results=shown,
+        )
+
+    def _without(self, refused: set[str]) -> str:
+        rest = dict.fromkeys(result.agent for result in self.results if result.agent not in refused)
+        return f"Or leave it out: --agent {','.join(rest)}." if rest else ""
+
+    def diffs(self) -> list[dict[str, str]]:
+        from counsel.servers.diff import unified  # noqa: PLC0415 - only a dry run compares
+
+        return [{"path": str(one.path), "diff": unified(one)} for one in self.writes if one.changes]
+
+    def as_dict(self, *, dry_run: bool, operation: str | None = None) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "dry_run": dry_run,
+            "id": operation,
+            "results": [one.as_dict() for one in self.results],
+        }
+        return {**shown, "diffs": self.diffs()} if dry_run else shown
+
+
+def _once(sentences: Iterable[str | None]) -> str:
+    return " ".join(dict.fromkeys(filter(None, sentences)))
+
+
+class Planner:
+    """Collects steps, joins those of one file into one write."""
+
+    def __init__(self, workspace: Workspace, reader: Reader) -> None:
+        self.workspace = workspace
+        self.reader = reader
+        self._results: list[Result] = []
+        self._edits: dict[Target, list[EditsOf]] = {}
+        self._files: dict[str, Target] = {}  # links can make one file of two agents' files
+        self._layers: dict[tuple[AgentName, str], dict[str, Any]] = {}
+        self._steps: dict[tuple[str, Keys, str], ServerTable] = {}
+
+    def step(
+        self,
+        table: ServerTable,
+        name: str,
+        action: str,
+        edits: Mapping[Target, EditsOf],
+        warnings: Sequence[str] = (),
+        *,
+        becomes: str | None = None,
+    ) -> None:
+        """One place's step; its edits are tried at once, so that a refusal is known before anything is written.
+
+        `becomes`: the server's name after it, where that is another one.
+        """
+        result = Result(table, name, action, warnings)
+        result.names.add(becomes or name)
+        self._results.append(result)
+        first = self._steps.setdefault((os.path.realpath(table.target.path), table.keys, name), table)
+        if first is not table and edits.keys() == {table.target}:
+            result.warnings.append(f"{first.target.path} is the same file; it is written once.")
+            return
+        try:
+            changed = [
+                self._try(table, {name, becomes or name}, target, make) for target, make in edits.items()
+            ]
+        except CounselError as error:
+            result.refuse(error)
+            return
+        if not any(changed):
+            result.action = "unchanged"
+        for target, make in edits.items():
+            file = self._files.setdefault(os.path.realpath(target.path), target)
+            self._edits.setdefault(file, []).append(make)
+
+    def _try(self, table: ServerTable, names: set[str], target: Target, make: EditsOf) -> bool:
+        document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
+        edits = [edit for edit in make(document) if not _done_already(document, edit)]
+        if edits and FORMATS[table.agent].layered and target == table.target:
+            after = intended(document.value, edits)
+            for name in names:
+                becomes = lookup(after, (*table.keys, name))
+                self._layers.setdefault((table.agent, name), {})[str(target.path)] = becomes
+        return bool(edits)
+
+    def _refuse_broken_layers(self) -> None:
+        """Once all steps are known: a server may be taken out of two files by one command."""
+        for (agent, name), after in self._layers.items():
+            error = codex_layers.refusal(FORMATS[agent], self.workspace, self.reader, name, after)
+            for result in self._results:
+                if error and result.agent == agent and name in result.names and result.path in after:
+                    result.refuse(error)
+
+    def refuse(self, table: ServerTable, name: str, error: CounselError) -> None:
+        self.note(table, name, "refused")
+        self._results[-1].error = error
+
+    def note(self, table: ServerTable, name: str, action: str) -> None:
+        self._results.append(Result(table, name, action))
+
+    def plan(self, what: str) -> Plan:
+        self._refuse_broken_layers()
+        plan = Plan(what, self._results, [])
+        if not any(result.error for result in self._results):
+            plan.writes = [self._write(target, makers) for target, makers in self._edits.items()]
+        return plan
+
+    def _write(self, target: Target, makers: list[EditsOf]) -> Planned:
+        def edits(document: Meaning) -> list[Edit]:
+            found: list[Edit] = []
+            for make in makers:
+                more = make(document)
+                found += more
+                document = Meaning(intended(document.value, more))
+            return found
+
+        return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
+
+
+def _done_already(document: Meaning, edit: Edit) -> bool:
+    return isinstance(edit, Put) and alike(document.get(edit.path), edit.value)
