@@ -169,3 +169,57 @@ async def test_a_job_that_never_gets_further_is_given_up(
     assert error["error"] == f"Job {job} was interrupted 25 times without getting further."
     assert await status(engine, job) == "failed"
     await engine.close()
+
+
+async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    """A journal that is being rebuilt may show an older state: only the second look in a row counts."""
+    for loop in engine.runner._loops:
+        loop.cancel()
+    fake_api.script(gate="g", gate_after=1)
+    job = await engine.submit(FIRST, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+
+    async def owner(name: str) -> None:
+        await engine.database.write(
+            lambda db: db.execute("UPDATE jobs SET owner = ? WHERE id = ?", (name, job))
+        )
+        await engine.runner._tick()
+
+    ours = engine.runner._ownership.name
+    for name in ("other", ours, "other", ours):
+        await owner(name)
+        assert not engine.runner.running[job].task.done()
+    fake_api.open_gate("g")
+    assert (await engine.wait(job))["content"] == "gpt-5 says: first"
+
+
+async def test_a_job_that_is_lost_at_two_looks_is_stopped(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    for loop in engine.runner._loops:
+        loop.cancel()
+    fake_api.script(hang_after=1)
+    job = await engine.submit(FIRST, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET attempt = 2 WHERE id = ?", (job,)))
+    await engine.runner._tick()
+    await engine.runner._tick()
+    await fake_api.wait_for(state="disconnected")
+    assert await status(engine, job) == "processing"  # it is somebody else's to end
+
+
+async def test_what_another_process_wants_stopped_stops(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    for loop in engine.runner._loops:
+        loop.cancel()
+    fake_api.script(hang_after=1)
+    job = await engine.submit(FIRST, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    await engine.runner._tick()
+    assert await status(engine, job) == "processing"
+    await engine.database.write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
+    await engine.runner._tick()
+    assert await status(engine, job) == "cancelled"

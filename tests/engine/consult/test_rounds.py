@@ -1,0 +1,74 @@
+"""When a round of a consensus closes, and how its outcome is called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.consult import consensus
+from counsel.engine.engine import Engine
+from counsel.requests import ConsensusRequest
+from fake import FakeAPI
+
+
+async def hold(engine: Engine, caller: Caller, *models: str, **fields: Any) -> Any:
+    return await engine.wait(
+        await engine.submit(ConsensusRequest(prompt="which?", models=models, **fields), caller)
+    )
+
+
+async def test_two_that_answer_once_are_a_consensus(engine: Engine, caller: Callable[..., Caller]) -> None:
+    result = await hold(engine, caller(), "gpt-5", "sonnet", enable_cross_feedback=False)
+    assert result["status"] == "consensus_complete"
+    assert (
+        result["successful_initial_responses"],
+        result["refined_responses"],
+        result["failed_responses"],
+    ) == (2, 0, 0)
+
+
+async def test_two_of_three_are_a_partial_one(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(status=401, vendor="anthropic", times=None)
+    result = await hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
+    assert result["status"] == "consensus_partial"
+
+
+async def test_the_last_one_has_its_grace_and_no_longer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consensus, "GRACE", 0.2)
+    fake_api.script(hang_after=1, vendor="anthropic", times=None)
+    result = await hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
+    (failed,) = result["phases"]["failed"]
+    assert (failed["model"], failed["code"], failed["phase"]) == ("sonnet", "TIMEOUT", "initial")
+    assert failed["partial"]
+    assert failed["usage"]["estimated"] is True
+
+
+async def test_nobody_is_left_behind_while_two_are_not_done(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consensus, "GRACE", 0.0)
+    fake_api.script(gate="slow", vendor="anthropic", gate_after=1)
+    fake_api.script(gate="slow", vendor="gemini", gate_after=1)
+    asking = asyncio.create_task(
+        hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
+    )
+    await fake_api.wait_for(deltas=1, vendor="anthropic")
+    await fake_api.wait_for(deltas=1, vendor="gemini")
+    await fake_api.wait_for(state="finished", model="gpt-5")
+    await asyncio.sleep(0)
+    assert not asking.done()
+    fake_api.open_gate("slow")
+    result = await asking
+    assert result["successful_initial_responses"] >= 2
+
+
+async def test_the_same_model_three_times_has_three_names() -> None:
+    assert consensus.labels(("a", "b", "a", "a")) == ["a", "b", "a#2", "a#3"]
