@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from fake import FakeAPI, FakeProcess
 from support.stdio_client import daemon_pid, gone
+from support.user import User, make_user
 
 # The time of one example says how busy the machine is.
 settings.register_profile("counsel", deadline=None)
@@ -43,6 +44,12 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
     if (pid := daemon_pid(tmp_path / "home")) is not None:
         os.kill(pid, signal.SIGKILL)
         await gone(tmp_path / "home")
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
+    """A user's home and project of their own, with no agent installed."""
+    return make_user(tmp_path, monkeypatch, capsys)
 
 
 CLIENTS = Path(__file__).parent.parent / ".cache" / "clients" / "node_modules" / ".bin"

@@ -18,13 +18,14 @@ from counsel.errors import InvalidArgument
 from counsel.http.api import routes
 from counsel.http.api import servers as api_servers
 from counsel.servers import Server
-from servers.conftest import QUICK, World
+from servers.conftest import QUICK
+from support.user import User
 
 SECRET = "sk-live-abcdefghijklmnop1234"
 
 
 @pytest.fixture
-async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
+async def http(user: User) -> AsyncIterator[httpx2.AsyncClient]:
     app = Starlette(routes=api_servers.routes(None, settings.load()))  # type: ignore[arg-type]
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -43,7 +44,7 @@ def test_the_door_opens_this_room() -> None:
     assert api_servers.__name__ in routes.ROOMS
 
 
-async def test_a_servers_life(http: httpx2.AsyncClient, world: World) -> None:
+async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:
     server = {"command": "c", "args": ["a"], "env": {"API_KEY": SECRET, "A": "1"}}
     done = await ask(http, "POST", "/api/servers", {"name": "x", "server": server})
     assert [row["action"] for row in done["results"]] == ["added"] * 4
@@ -55,7 +56,7 @@ async def test_a_servers_life(http: httpx2.AsyncClient, world: World) -> None:
         "/api/servers/x",
         {"agents": ["codex"], "server": {"env": {"API_KEY": "sk…34", "A": None}, "timeout": 5}},
     )
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"] == {
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"] == {
         "command": "c",
         "args": ["a"],
         "env": {"API_KEY": SECRET},
@@ -73,34 +74,34 @@ async def test_a_servers_life(http: httpx2.AsyncClient, world: World) -> None:
         {
             "from": {"agent": "codex"},
             "to": [{"agent": "claude", "scope": "project"}],
-            "project": str(world.project),
+            "project": str(user.project),
         },
     )
-    assert json.loads(world.file("claude project").read_text())["mcpServers"]["x"]["env"] == {
+    assert json.loads(user.file("claude project").read_text())["mcpServers"]["x"]["env"] == {
         "API_KEY": SECRET
     }
     history = (await ask(http, "GET", "/api/servers:history"))["operations"]
     assert history[0]["what"] == "copy x from codex"
     undone = await ask(http, "POST", "/api/servers:undo", {})
     assert undone["undone"]["id"] == history[0]["id"]
-    assert not world.file("claude project").exists()
+    assert not user.file("claude project").exists()
 
 
-async def test_what_comes_back_masked_is_not_written(http: httpx2.AsyncClient, world: World) -> None:
+async def test_what_comes_back_masked_is_not_written(http: httpx2.AsyncClient, user: User) -> None:
     args = ["--api-key", SECRET, f"--token={SECRET}", "a"]
-    world.counsel("add", "x", "-a", "gemini", "--", "c", *args)
-    world.counsel("add", "y", "-a", "gemini", "--url", f"https://u:{SECRET}@h/?key={SECRET}")
+    user.counsel("add", "x", "-a", "gemini", "--", "c", *args)
+    user.counsel("add", "y", "-a", "gemini", "--url", f"https://u:{SECRET}@h/?key={SECRET}")
     for name, field in (("x", "args"), ("y", "url")):
         (row,) = (await ask(http, "GET", f"/api/servers/{name}"))["servers"]
         assert SECRET not in json.dumps(row)
         value = [*row[field], "b"] if field == "args" else row[field]
         await ask(http, "PATCH", f"/api/servers/{name}", {"server": {field: value}})
-    kept = json.loads(world.file("gemini").read_text())["mcpServers"]
+    kept = json.loads(user.file("gemini").read_text())["mcpServers"]
     assert kept["x"]["args"] == [*args, "b"]
     assert kept["y"]["url"] == f"https://u:{SECRET}@h/?key={SECRET}"
 
 
-async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient, world: World) -> None:
+async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient, user: User) -> None:
     body = {
         "name": "x",
         "agents": ["codex"],
@@ -110,7 +111,7 @@ async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient
     done = await ask(http, "POST", "/api/servers", body)
     assert '+TOKEN = "sk…34"' in done["diffs"][0]["diff"]
     assert SECRET not in json.dumps(done)
-    assert not world.file("codex").exists()
+    assert not user.file("codex").exists()
 
 
 @pytest.mark.parametrize(
@@ -127,19 +128,19 @@ async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient
         Server("x", "http", url="https://"),
     ],
 )
-def test_python_is_refused_the_same(server: Server, world: World) -> None:
+def test_python_is_refused_the_same(server: Server, user: User) -> None:
     with pytest.raises(InvalidArgument):
-        world.servers().add([server])
-    world.counsel("add", "y", "-a", "codex", "--", "c")
+        user.servers().add([server])
+    user.counsel("add", "y", "-a", "codex", "--", "c")
     with pytest.raises(InvalidArgument):
-        world.servers().update("y", lambda _: server)
-    assert [row["name"] for row in world.json("list")["servers"]] == ["y"]
+        user.servers().update("y", lambda _: server)
+    assert [row["name"] for row in user.json("list")["servers"]] == ["y"]
 
 
 @pytest.mark.parametrize("agents", [[], "claude"])
-def test_python_must_name_agents_in_a_list(agents: Any, world: World) -> None:
-    world.counsel("add", "x", "-a", "claude,codex", "--", "c")
-    servers = world.servers()
+def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
+    user.counsel("add", "x", "-a", "claude,codex", "--", "c")
+    servers = user.servers()
     for refused in (
         lambda: servers.add([Server("y", command="c")], agents),
         lambda: servers.update("x", lambda server: server.replaced(command="d"), agents),
@@ -149,7 +150,7 @@ def test_python_must_name_agents_in_a_list(agents: Any, world: World) -> None:
     ):
         with pytest.raises(InvalidArgument, match="must be a list of names"):
             refused()
-    assert [(row["name"], row["command"]) for row in world.json("list")["servers"]] == [("x", "c")] * 2
+    assert [(row["name"], row["command"]) for row in user.json("list")["servers"]] == [("x", "c")] * 2
 
 
 @pytest.mark.parametrize(
@@ -159,13 +160,13 @@ def test_python_must_name_agents_in_a_list(agents: Any, world: World) -> None:
         (Server("x", "http", url="http://127.0.0.1:9/", command="c", env={"A": "b"}), "command, env"),
     ],
 )
-def test_fields_that_are_not_used_are_named(server: Server, unused: str, world: World) -> None:
-    done = world.servers().add([server], ["claude", "codex"])
+def test_fields_that_are_not_used_are_named(server: Server, unused: str, user: User) -> None:
+    done = user.servers().add([server], ["claude", "codex"])
     for row in done.plan.results:
         assert f"does not use {unused} of a server" in row.warnings[0]
 
 
-async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:
+async def test_pasted_text(http: httpx2.AsyncClient, user: User) -> None:
     await ask(
         http,
         "POST",
@@ -175,10 +176,10 @@ async def test_pasted_text(http: httpx2.AsyncClient, world: World) -> None:
     assert (await ask(http, "GET", "/api/servers/a%2Fb"))["servers"][0]["command"] == "c"
 
 
-async def test_fields_beside_pasted_text_are_used(http: httpx2.AsyncClient, world: World) -> None:
+async def test_fields_beside_pasted_text_are_used(http: httpx2.AsyncClient, user: User) -> None:
     body = {"name": "x", "agents": ["codex"], "paste": '{"command": "c"}', "server": {"env": {"A": "1"}}}
     await ask(http, "POST", "/api/servers", body)
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"]["env"] == {"A": "1"}
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["env"] == {"A": "1"}
 
 
 @pytest.mark.parametrize(
@@ -190,13 +191,13 @@ async def test_fields_beside_pasted_text_are_used(http: httpx2.AsyncClient, worl
     ],
 )
 async def test_a_doubtful_change_is_refused(
-    method: str, query: str, body: Any, http: httpx2.AsyncClient, world: World
+    method: str, query: str, body: Any, http: httpx2.AsyncClient, user: User
 ) -> None:
     text = '[mcp_servers.x]\ncommand = "c"\n'
-    world.write("codex", text)
+    user.write("codex", text)
     shown = await ask(http, method, f"/api/servers/x{query}", body, 400)
     assert shown["code"] == "INVALID_ARGUMENT"
-    assert world.file("codex").read_text() == text
+    assert user.file("codex").read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -250,33 +251,31 @@ async def test_a_doubtful_change_is_refused(
     ],
 )
 async def test_errors(
-    method: str, path: str, body: Any, status: int, code: str, http: httpx2.AsyncClient, world: World
+    method: str, path: str, body: Any, status: int, code: str, http: httpx2.AsyncClient, user: User
 ) -> None:
     assert (await ask(http, method, path, body, status))["code"] == code
-    assert not world.file("claude").exists()
+    assert not user.file("claude").exists()
 
 
-async def test_a_conflict_and_a_bad_file_have_their_own_status(
-    http: httpx2.AsyncClient, world: World
-) -> None:
+async def test_a_conflict_and_a_bad_file_have_their_own_status(http: httpx2.AsyncClient, user: User) -> None:
     body = {"name": "x", "agents": ["claude"], "server": {"command": "c"}}
     await ask(http, "POST", "/api/servers", body)
     await ask(http, "POST", "/api/servers", {**body, "server": {"command": "d"}}, 409)
-    world.write("codex", "[")
-    os.utime(world.file("codex"), (1, 1))
+    user.write("codex", "[")
+    os.utime(user.file("codex"), (1, 1))
     shown = await ask(http, "POST", "/api/servers", {**body, "agents": ["codex"]}, 422)
-    assert (shown["line"], shown["file"]) == (1, str(world.file("codex")))
+    assert (shown["line"], shown["file"]) == (1, str(user.file("codex")))
 
 
-async def test_check(http: httpx2.AsyncClient, world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
+async def test_check(http: httpx2.AsyncClient, user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     checks = (await ask(http, "POST", "/api/servers:check", {"name": "x"}))["checks"]
     assert (checks[0]["status"], checks[0]["tools"]) == ("ok", ["whereami"])
     await ask(http, "POST", "/api/servers:check", {"timeout": 0}, 400)
 
 
-async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClient, world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
+async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClient, user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
     refused = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
     assert str(QUICK) in refused["error"]
     given = {"name": "x", "trust_folder": True}

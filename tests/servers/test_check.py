@@ -19,20 +19,21 @@ import pytest
 
 from counsel.servers import check as checking
 from counsel.servers import connecting
-from servers.conftest import QUICK, TINY, World
+from servers.conftest import QUICK, TINY
+from support.user import User
 
 SECRET = "sk-live-abcdefghijklmnop1234"
 
 
-def only(world: World, *args: str, code: int = 0) -> dict[str, Any]:
-    rows = world.json("check", *args, code=code)["checks"]
+def only(user: User, *args: str, code: int = 0) -> dict[str, Any]:
+    rows = user.json("check", *args, code=code)["checks"]
     assert len(rows) == 1
     return dict(rows[0])
 
 
-def test_stdio(world: World) -> None:
-    world.counsel("add", "x", "-a", "codex", "--", sys.executable, str(TINY), "stdio")
-    row = only(world, "x")
+def test_stdio(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", sys.executable, str(TINY), "stdio")
+    row = only(user, "x")
     assert (row["status"], row["tools"], row["server_info"]) == (
         "ok",
         ["whereami"],
@@ -40,54 +41,52 @@ def test_stdio(world: World) -> None:
     )
     assert row["protocol_version"] >= "2025"
     assert row["latency_ms"] > 0
-    shown = world.counsel("check")
+    shown = user.counsel("check")
     assert "whereami" in shown
     assert "ok" in shown
 
 
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/events/sse")])
-def test_remote(transport: str, path: str, world: World, tiny_port: int) -> None:
-    world.counsel("add", "x", "-a", "claude", "-t", transport, "--url", f"http://127.0.0.1:{tiny_port}{path}")
-    row = only(world)
+def test_remote(transport: str, path: str, user: User, tiny_port: int) -> None:
+    user.counsel("add", "x", "-a", "claude", "-t", transport, "--url", f"http://127.0.0.1:{tiny_port}{path}")
+    row = only(user)
     assert (row["status"], row["tools"]) == ("ok", ["whereami"])
 
 
 @pytest.mark.parametrize(("agent", "status"), [("claude", "ok"), ("gemini", "failed"), ("codex", "failed")])
-def test_sse_is_tried_where_the_client_tries_it(
-    agent: str, status: str, world: World, tiny_port: int
-) -> None:
+def test_sse_is_tried_where_the_client_tries_it(agent: str, status: str, user: User, tiny_port: int) -> None:
     url = f"http://127.0.0.1:{tiny_port}/events/sse"
-    world.counsel("add", "x", "-a", agent, "-t", "http", "--url", url)
-    row = only(world, code=0 if status == "ok" else 1)
+    user.counsel("add", "x", "-a", agent, "-t", "http", "--url", url)
+    row = only(user, code=0 if status == "ok" else 1)
     assert (row["status"], row["transport"]) == (status, "sse" if status == "ok" else "http")
 
 
-def test_gemini_tries_sse_for_an_address_without_a_type(world: World, tiny_port: int) -> None:
-    world.write(
+def test_gemini_tries_sse_for_an_address_without_a_type(user: User, tiny_port: int) -> None:
+    user.write(
         "gemini", json.dumps({"mcpServers": {"x": {"url": f"http://127.0.0.1:{tiny_port}/events/sse"}}})
     )
-    assert only(world)["transport"] == "sse"
+    assert only(user)["transport"] == "sse"
 
 
-def test_a_server_that_fails_shows_its_last_words_without_secrets(world: World) -> None:
+def test_a_server_that_fails_shows_its_last_words_without_secrets(user: User) -> None:
     script = f"import sys; print('bad key {SECRET}', file=sys.stderr); sys.exit(3)"
-    world.counsel("add", "x", "-a", "claude", "-e", f"API_KEY={SECRET}", "--", sys.executable, "-c", script)
-    row = only(world, code=1)
+    user.counsel("add", "x", "-a", "claude", "-e", f"API_KEY={SECRET}", "--", sys.executable, "-c", script)
+    row = only(user, code=1)
     assert row["status"] == "failed"
     assert row["stderr"] == ["bad key sk…34"]
-    shown = world.counsel("check", code=1)
+    shown = user.counsel("check", code=1)
     assert "FAILED" in shown
     assert SECRET not in shown
 
 
-def test_a_silent_server_times_out_and_is_ended(world: World) -> None:
-    pid = world.home / "pid"
+def test_a_silent_server_times_out_and_is_ended(user: User) -> None:
+    pid = user.home / "pid"
     script = (
         f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
     )
-    world.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
+    user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
     for seconds in ("1", "5", "30"):  # on a busy machine it may not have started by then
-        row = only(world, "--timeout", seconds, code=1)
+        row = only(user, "--timeout", seconds, code=1)
         assert (row["status"], row["error"]) == ("timeout", f"no answer within {seconds} s")
         if pid.exists():
             break
@@ -96,14 +95,14 @@ def test_a_silent_server_times_out_and_is_ended(world: World) -> None:
 
 
 @pytest.mark.parametrize("command", ["/nowhere/at/all", "counsel-no-such-program"])
-def test_a_missing_program_is_a_failure(command: str, world: World) -> None:
-    world.counsel("add", "x", "-a", "gemini", "--", command)
-    assert only(world, code=1)["status"] == "failed"
+def test_a_missing_program_is_a_failure(command: str, user: User) -> None:
+    user.counsel("add", "x", "-a", "gemini", "--", command)
+    assert only(user, code=1)["status"] == "failed"
 
 
-def test_nobody_listens(world: World) -> None:
-    world.counsel("add", "x", "-a", "gemini", "--url", "http://127.0.0.1:9/mcp", "-H", f"X-Key: {SECRET}")
-    row = only(world, code=1)
+def test_nobody_listens(user: User) -> None:
+    user.counsel("add", "x", "-a", "gemini", "--url", "http://127.0.0.1:9/mcp", "-H", f"X-Key: {SECRET}")
+    row = only(user, code=1)
     assert row["status"] == "failed"
     assert SECRET not in str(row)
 
@@ -145,29 +144,29 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
     ],
 )
 def test_a_server_that_refuses_is_quoted(
-    path: str, words: str, world: World, refusing: tuple[str, list[str]]
+    path: str, words: str, user: User, refusing: tuple[str, list[str]]
 ) -> None:
-    world.counsel("add", "x", "-a", "claude,codex", "--url", refusing[0] + path)
-    assert [row["error"] for row in world.json("check", code=1)["checks"]] == [words, words]
+    user.counsel("add", "x", "-a", "claude,codex", "--url", refusing[0] + path)
+    assert [row["error"] for row in user.json("check", code=1)["checks"]] == [words, words]
 
 
 def test_the_same_address_in_several_agents_is_called_once(
-    world: World, refusing: tuple[str, list[str]]
+    user: User, refusing: tuple[str, list[str]]
 ) -> None:
-    world.counsel("add", "x", "-a", "claude", "--url", f"{refusing[0]}/401")
-    world.json("check", code=1)
+    user.counsel("add", "x", "-a", "claude", "--url", f"{refusing[0]}/401")
+    user.json("check", code=1)
     alone = len(refusing[1])
-    world.counsel("add", "x", "-a", "codex,cursor", "--url", f"{refusing[0]}/401")
-    world.json("check", code=1)
+    user.counsel("add", "x", "-a", "codex,cursor", "--url", f"{refusing[0]}/401")
+    user.json("check", code=1)
     assert len(refusing[1]) == 2 * alone
 
 
 def test_a_token_that_is_not_set_is_named_and_not_sent(
-    world: World, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    user: User, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TINY_NOT_SET", raising=False)
-    world.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/401", "--token-env", "TINY_NOT_SET")
-    row = only(world, code=1)
+    user.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/401", "--token-env", "TINY_NOT_SET")
+    row = only(user, code=1)
     assert "HTTP 401" in row["error"]
     assert row["unset"] == ["TINY_NOT_SET"]
     assert set(refusing[1]) == {"None"}
@@ -175,17 +174,17 @@ def test_a_token_that_is_not_set_is_named_and_not_sent(
 
 @pytest.mark.parametrize("token", ["plain-word-of-mine", SECRET])
 def test_a_token_that_a_server_repeats_is_not_shown_nor_half_of_it(
-    token: str, world: World, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    token: str, user: User, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TINY_TOKEN", token)
-    world.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/echo", "--token-env", "TINY_TOKEN")
-    row = only(world, code=1)
+    user.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/echo", "--token-env", "TINY_TOKEN")
+    row = only(user, code=1)
     assert f"Bearer {token}" in refusing[1]
     assert row["error"].startswith("long long ")
     assert token[:4] not in row["error"]
 
 
-def test_a_server_that_answers_and_will_not_end_is_ok(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_answers_and_will_not_end_is_ok(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     real = connecting.connected
 
     @asynccontextmanager
@@ -195,30 +194,30 @@ def test_a_server_that_answers_and_will_not_end_is_ok(world: World, monkeypatch:
             await asyncio.Event().wait()
 
     monkeypatch.setattr(checking, "connected", holding)
-    world.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
+    user.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered by then
-        rows, _ = checking.chosen(world.servers(), "x", ["claude"], None)
-        (result,) = asyncio.run(checking.check(rows, world.servers().workspace, float(seconds)))
+        rows, _ = checking.chosen(user.servers(), "x", ["claude"], None)
+        (result,) = asyncio.run(checking.check(rows, user.servers().workspace, float(seconds)))
         if result.status == "ok":
             return
     pytest.fail("it was taken for silent")
 
 
-def test_words_of_a_server_fit_a_line(world: World) -> None:
+def test_words_of_a_server_fit_a_line(user: User) -> None:
     script = "import sys; sys.stderr.write('x' * 5000 + 'the end'); sys.exit(1)"
-    world.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
-    (line,) = only(world, code=1)["stderr"]
+    user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
+    (line,) = only(user, code=1)["stderr"]
     assert len(line) == 500
     assert line.endswith("xthe end")
 
 
-def test_several_at_once_and_the_same_server_only_once(world: World) -> None:
-    starts = world.home / "starts"
+def test_several_at_once_and_the_same_server_only_once(user: User) -> None:
+    starts = user.home / "starts"
     script = f"open({str(starts)!r}, 'a').write('x'); import runpy, sys; runpy.run_path({str(QUICK)!r}, run_name='__main__')"
-    world.counsel("add", "x", "-a", "claude,gemini", "--", sys.executable, "-c", script)
-    world.counsel("add", "off", "-a", "codex", "--", "false")
-    world.counsel("disable", "off", "-a", "codex")
-    rows = world.json("check")["checks"]
+    user.counsel("add", "x", "-a", "claude,gemini", "--", sys.executable, "-c", script)
+    user.counsel("add", "off", "-a", "codex", "--", "false")
+    user.counsel("disable", "off", "-a", "codex")
+    rows = user.json("check")["checks"]
     assert [(row["agent"], row["status"]) for row in rows] == [
         ("claude", "ok"),
         ("codex", "disabled"),
@@ -228,64 +227,64 @@ def test_several_at_once_and_the_same_server_only_once(world: World) -> None:
 
 
 def test_variables_are_filled_in_and_missing_ones_named(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    user: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TINY_FILE", str(QUICK))
     monkeypatch.delenv("TINY_NOT_SET", raising=False)
-    world.counsel("add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}")
-    row = only(world)
+    user.counsel("add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}")
+    row = only(user)
     assert (row["status"], row["unset"]) == ("ok", ["TINY_NOT_SET"])
 
 
-def test_variables_that_are_not_set_take_one_line(world: World) -> None:
+def test_variables_that_are_not_set_take_one_line(user: User) -> None:
     entry = {"command": sys.executable, "args": [str(QUICK)], "env_vars": ["TINY_A", "TINY_B"]}
-    source = world.project / "pasted.json"
+    source = user.project / "pasted.json"
     source.write_text(json.dumps({"mcpServers": {"x": entry}}))
-    world.counsel("add", "-a", "codex", "--from", str(source))
-    lines = world.counsel("check").splitlines()
+    user.counsel("add", "-a", "codex", "--from", str(source))
+    lines = user.counsel("check").splitlines()
     assert [line.strip() for line in lines if "TINY" in line] == ["not set here: TINY_A, TINY_B"]
 
 
-def test_checking_nothing(world: World) -> None:
-    assert world.json("check") == {"checks": []}
-    assert world.json("check", "nope", code=1)["code"] == "NOT_FOUND"
+def test_checking_nothing(user: User) -> None:
+    assert user.json("check") == {"checks": []}
+    assert user.json("check", "nope", code=1)["code"] == "NOT_FOUND"
 
 
 def test_what_a_server_says_beside_the_protocol_is_not_printed(
-    world: World, caplog: pytest.LogCaptureFixture
+    user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The library would log a traceback with the text in it for every such line."""
-    world.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", f"print('hello {SECRET}')")
-    row = only(world, code=1)
+    user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", f"print('hello {SECRET}')")
+    row = only(user, code=1)
     assert "before it answered" in row["error"]
     assert caplog.text == ""
 
 
-def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(world: World) -> None:
-    flag = world.home / "started"
-    world.counsel("add", "x", "-a", "claude,codex,gemini,cursor", "-s", "project", "--", "touch", str(flag))
-    rows = world.json("check")["checks"]
+def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: User) -> None:
+    flag = user.home / "started"
+    user.counsel("add", "x", "-a", "claude,codex,gemini,cursor", "-s", "project", "--", "touch", str(flag))
+    rows = user.json("check")["checks"]
     assert {row["status"] for row in rows} == {"skipped"}
     assert len(rows) == 4
-    assert "counsel servers check x" in world.counsel("check")
+    assert "counsel servers check x" in user.counsel("check")
     assert not flag.exists()
     for asked in (("x",), ("--scope", "project")):
         flag.unlink(missing_ok=True)
-        world.json("check", *asked, "--trust-folder", code=1)
+        user.json("check", *asked, "--trust-folder", code=1)
         assert flag.exists()
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_end_it_ends_the_servers_first(told: signal.Signals, world: World) -> None:
+def test_told_to_end_it_ends_the_servers_first(told: signal.Signals, user: User) -> None:
     """One ends at once, one will not: the wait for the second must not be cut short by the first."""
-    pids = world.home / "pids"
+    pids = user.home / "pids"
     os.mkfifo(pids)
     for name, word in (("mild", "DFL"), ("stubborn", "IGN")):
         script = (
             f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_{word}); "
             f"os.write(os.open({str(pids)!r}, os.O_WRONLY), b'%d\\n' % os.getpid()); time.sleep(600)"
         )
-        world.counsel("add", name, "-a", "claude", "--", sys.executable, "-c", script)
+        user.counsel("add", name, "-a", "claude", "--", sys.executable, "-c", script)
     command = [sys.executable, "-m", "counsel", "servers", "check", "--timeout", "300"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         with pids.open() as lines:

@@ -7,35 +7,35 @@ import tomllib
 import pytest
 
 from servers import real_clients
-from servers.conftest import World
+from support.user import User
 
 USER = '[mcp_servers.mine]\ncommand = "x"\nargs = ["u"]\n'
 
 
-def test_a_part_of_a_server_is_no_problem(world: World) -> None:
-    world.write("codex", USER)
-    world.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
-    seen = world.json("list")
+def test_a_part_of_a_server_is_no_problem(user: User) -> None:
+    user.write("codex", USER)
+    user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
+    seen = user.json("list")
     assert seen["problems"] == []
-    user, project = seen["servers"]
-    assert (user["shadowed_by"], project["enabled"], project["args"]) == ("project", False, ["u"])
-    world.json("update", "mine", "-a", "codex", "-s", "project", "-e", "A=b")
-    assert tomllib.loads(world.file("codex project").read_text())["mcp_servers"]["mine"] == {
+    first, project = seen["servers"]
+    assert (first["shadowed_by"], project["enabled"], project["args"]) == ("project", False, ["u"])
+    user.json("update", "mine", "-a", "codex", "-s", "project", "-e", "A=b")
+    assert tomllib.loads(user.file("codex project").read_text())["mcp_servers"]["mine"] == {
         "enabled": False,
         "env": {"A": "b"},
     }
 
 
-def test_what_together_would_break_codex_is_refused(world: World) -> None:
+def test_what_together_would_break_codex_is_refused(user: User) -> None:
     """A project's url over the user's command ends every codex command in that project."""
-    world.write("codex", USER)
-    shown = world.json("add", "mine", "-a", "codex", "-s", "project", "--url", "http://127.0.0.1:9/", code=1)
+    user.write("codex", USER)
+    shown = user.json("add", "mine", "-a", "codex", "-s", "project", "--url", "http://127.0.0.1:9/", code=1)
     assert "Codex merges" in shown["error"]
-    assert not world.file("codex project").exists()
-    world.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
-    assert "Codex merges" in world.json("remove", "mine", "-a", "codex", "-s", "user", code=1)["error"]
-    world.json("remove", "mine", "-a", "codex")  # both at once leave nothing
-    assert world.json("list")["servers"] == []
+    assert not user.file("codex project").exists()
+    user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
+    assert "Codex merges" in user.json("remove", "mine", "-a", "codex", "-s", "user", code=1)["error"]
+    user.json("remove", "mine", "-a", "codex")  # both at once leave nothing
+    assert user.json("list")["servers"] == []
 
 
 @pytest.mark.parametrize(
@@ -56,61 +56,61 @@ def test_what_together_would_break_codex_is_refused(world: World) -> None:
     ],
 )
 @pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])
-def test_what_breaks_codex_is_a_problem(real: bool, entry: str, world: World) -> None:
-    world.write("codex", f"[mcp_servers.x]\n{entry}\n")
-    assert [one["name"] for one in world.json("list")["problems"]] == ["x"]
+def test_what_breaks_codex_is_a_problem(real: bool, entry: str, user: User) -> None:
+    user.write("codex", f"[mcp_servers.x]\n{entry}\n")
+    assert [one["name"] for one in user.json("list")["problems"]] == ["x"]
     if real:
         with pytest.raises(AssertionError, match="failed to load"):
-            real_clients.ask(world.home, world.project, "codex", "mcp", "list")
+            real_clients.ask(user.home, user.project, "codex", "mcp", "list")
 
 
 @pytest.mark.client
 @pytest.mark.slow
-def test_codex_sees_the_parts_together(world: World) -> None:
-    trust = f'[projects."{world.project}"]\ntrust_level = "trusted"\n'
-    world.write("codex", USER + trust)
-    world.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
-    said = real_clients.ask(world.home, world.project, "codex", "mcp", "get", "mine")
+def test_codex_sees_the_parts_together(user: User) -> None:
+    trust = f'[projects."{user.project}"]\ntrust_level = "trusted"\n'
+    user.write("codex", USER + trust)
+    user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
+    said = real_clients.ask(user.home, user.project, "codex", "mcp", "get", "mine")
     assert "disabled" in said or "enabled: false" in said
 
 
-def test_the_home_folder_is_no_project_of_its_own(world: World) -> None:
-    world.write("codex", USER)
-    world.write("gemini", '{"mcpServers": {"g": {"command": "x"}}}')
-    there = ("--project", str(world.home))
-    assert [(row["name"], row["scope"]) for row in world.json("list", *there)["servers"]] == [
+def test_the_home_folder_is_no_project_of_its_own(user: User) -> None:
+    user.write("codex", USER)
+    user.write("gemini", '{"mcpServers": {"g": {"command": "x"}}}')
+    there = ("--project", str(user.home))
+    assert [(row["name"], row["scope"]) for row in user.json("list", *there)["servers"]] == [
         ("mine", "user"),
         ("g", "user"),
     ]
-    shown = world.json("add", "b", "-a", "codex", "-s", "project", *there, "--", "y", code=1)
+    shown = user.json("add", "b", "-a", "codex", "-s", "project", *there, "--", "y", code=1)
     assert "user's own file" in shown["error"]
-    world.json("remove", "mine", "-a", "codex", *there)
+    user.json("remove", "mine", "-a", "codex", *there)
 
 
-def test_a_home_folder_that_is_a_repository_is_no_layer_of_its_own(world: World) -> None:
-    world.write("codex", USER)
-    (world.home / ".git").mkdir()
-    link = world.home.with_name("link")
-    link.symlink_to(world.home)
-    (world.home / "project").mkdir()
-    found = world.json("list", "--project", str(link / "project"))["servers"]
+def test_a_home_folder_that_is_a_repository_is_no_layer_of_its_own(user: User) -> None:
+    user.write("codex", USER)
+    (user.home / ".git").mkdir()
+    link = user.home.with_name("link")
+    link.symlink_to(user.home)
+    (user.home / "project").mkdir()
+    found = user.json("list", "--project", str(link / "project"))["servers"]
     assert [(row["name"], row["scope"], row["shadowed_by"]) for row in found] == [("mine", "user", None)]
 
 
-def test_two_agents_with_one_file_get_one_entry(world: World) -> None:
+def test_two_agents_with_one_file_get_one_entry(user: User) -> None:
     text = '{\n  "mcpServers": {}\n}\n'
-    shared = world.write("claude project", text)
+    shared = user.write("claude project", text)
     for name in ("cursor project", "gemini project"):
-        world.file(name).parent.mkdir()
-        world.file(name).symlink_to(shared)
-    done = world.json("add", "x", "--everywhere", "-s", "project", "--", "echo", "hi")
+        user.file(name).parent.mkdir()
+        user.file(name).symlink_to(shared)
+    done = user.json("add", "x", "--everywhere", "-s", "project", "--", "echo", "hi")
     assert sum("same file" in words for row in done["results"] for words in row["warnings"]) == 2
-    assert {row["agent"] for row in world.json("show", "x")["servers"]} == {
+    assert {row["agent"] for row in user.json("show", "x")["servers"]} == {
         "claude",
         "codex",
         "gemini",
         "cursor",
     }
-    world.json("update", "x", "--everywhere", "-e", "A=b")
-    world.json("remove", "x", "--everywhere")
+    user.json("update", "x", "--everywhere", "-e", "A=b")
+    user.json("remove", "x", "--everywhere")
     assert shared.read_text() == text

@@ -9,111 +9,111 @@ import tomllib
 
 import pytest
 
-from servers.conftest import World
+from support.user import User
 
 
-def test_everywhere_adds_to_every_agent_and_remove_everywhere_takes_it_out(world: World) -> None:
-    done = world.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
+def test_everywhere_adds_to_every_agent_and_remove_everywhere_takes_it_out(user: User) -> None:
+    done = user.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
     assert {row["agent"]: row["action"] for row in done["results"]} == dict.fromkeys(
         ["claude", "codex", "gemini", "cursor"], "added"
     )
-    rows = world.json("list")["servers"]
+    rows = user.json("list")["servers"]
     assert [(row["agent"], row["command"], row["args"], row["env"]) for row in rows] == [
         (agent, "python3", ["-m", "x"], {"A": "1"}) for agent in ("claude", "codex", "gemini", "cursor")
     ]
     assert all(row["drift"] == [] and row["enabled"] and row["scope"] == "user" for row in rows)
-    again = world.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
+    again = user.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
     assert {row["action"] for row in again["results"]} == {"unchanged"}
     assert again["id"] is None
-    world.json("remove", "x", "--everywhere")
-    assert world.json("list") == {"servers": [], "problems": []}
+    user.json("remove", "x", "--everywhere")
+    assert user.json("list") == {"servers": [], "problems": []}
 
 
-def test_one_refusal_stops_all(world: World) -> None:
-    shown = world.json("add", "x", "--everywhere", "--url", "http://127.0.0.1:9/sse", "-t", "sse", code=1)
+def test_one_refusal_stops_all(user: User) -> None:
+    shown = user.json("add", "x", "--everywhere", "--url", "http://127.0.0.1:9/sse", "-t", "sse", code=1)
     assert shown["code"] == "INVALID_ARGUMENT"
     assert {row["agent"] for row in shown["results"] if row["action"] == "refused"} == {"codex"}
     assert "does not speak sse" in shown["error"]
-    assert not any(world.file(agent).exists() for agent in ("claude", "codex", "gemini", "cursor"))
+    assert not any(user.file(agent).exists() for agent in ("claude", "codex", "gemini", "cursor"))
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_a_name_with_a_space_is_refused(agent: str, world: World) -> None:
-    assert "does not take the name" in world.json("add", "a b", "-a", agent, "--", "c", code=1)["error"]
+def test_a_name_with_a_space_is_refused(agent: str, user: User) -> None:
+    assert "does not take the name" in user.json("add", "a b", "-a", agent, "--", "c", code=1)["error"]
 
 
-def test_what_claude_ignores_is_said(world: World) -> None:
-    done = world.json("add", "x", "--agent", "claude,codex", "--cwd", "/srv", "--", "c")
+def test_what_claude_ignores_is_said(user: User) -> None:
+    done = user.json("add", "x", "--agent", "claude,codex", "--cwd", "/srv", "--", "c")
     assert "ignores a working folder" in done["results"][0]["warnings"][0]
     assert done["results"][1]["warnings"] == []
-    assert "cwd" not in world.file("claude").read_text()
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"]["cwd"] == "/srv"
+    assert "cwd" not in user.file("claude").read_text()
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["cwd"] == "/srv"
 
 
-def test_an_existing_server_is_not_overwritten(world: World) -> None:
-    world.counsel("add", "x", "-a", "codex", "--", "one")
-    before = world.file("codex").read_bytes()
-    assert world.json("add", "x", "-a", "codex", "--", "two", code=1)["code"] == "CONFLICT"
-    assert world.file("codex").read_bytes() == before
-    world.counsel("add", "x", "-a", "codex", "--replace", "--", "two")
-    assert world.json("show", "x")["servers"][0]["command"] == "two"
+def test_an_existing_server_is_not_overwritten(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "one")
+    before = user.file("codex").read_bytes()
+    assert user.json("add", "x", "-a", "codex", "--", "two", code=1)["code"] == "CONFLICT"
+    assert user.file("codex").read_bytes() == before
+    user.counsel("add", "x", "-a", "codex", "--replace", "--", "two")
+    assert user.json("show", "x")["servers"][0]["command"] == "two"
 
 
-def test_a_dry_run_writes_nothing_and_is_what_the_real_run_does(world: World) -> None:
-    world.write("gemini", '{\n  "mcpServers": {} // none\n}\n')
-    before = {name: world.file(name).exists() for name in ("claude", "codex", "cursor")}
+def test_a_dry_run_writes_nothing_and_is_what_the_real_run_does(user: User) -> None:
+    user.write("gemini", '{\n  "mcpServers": {} // none\n}\n')
+    before = {name: user.file(name).exists() for name in ("claude", "codex", "cursor")}
     command = ("add", "x", "--everywhere", "-H", "X-A: 1", "--url", "http://127.0.0.1:9/mcp")
-    diff = world.counsel(*command, "--dry-run")
-    assert {name: world.file(name).exists() for name in before} == before
-    assert not (world.home / "counsel" / "backups").exists()
-    patched = world.home / "patched"
+    diff = user.counsel(*command, "--dry-run")
+    assert {name: user.file(name).exists() for name in before} == before
+    assert not (user.counsel_home / "backups").exists()
+    patched = user.home / "patched"
     patched.mkdir()
-    (patched / "settings.json").write_bytes(world.file("gemini").read_bytes())
+    (patched / "settings.json").write_bytes(user.file("gemini").read_bytes())
     parts = {part.splitlines()[0]: "--- " + part for part in diff.split("--- ")[1:]}
-    mine = parts[str(world.file("gemini"))].split("\nClaude Code:")[0] + "\n"
+    mine = parts[str(user.file("gemini"))].split("\nClaude Code:")[0] + "\n"
     subprocess.run(["patch", "-s", str(patched / "settings.json")], input=mine, text=True, check=True)
-    world.counsel(*command)
-    assert (patched / "settings.json").read_bytes() == world.file("gemini").read_bytes()
+    user.counsel(*command)
+    assert (patched / "settings.json").read_bytes() == user.file("gemini").read_bytes()
 
 
-def test_a_diff_has_the_lines_of_the_file(world: World) -> None:
-    world.write("cursor", '{\n  "a": "\u2028\x85",\n  "mcpServers": {}\n}\n')
-    (shown,) = world.json("add", "x", "-a", "cursor", "--dry-run", "--", "c")["diffs"]
+def test_a_diff_has_the_lines_of_the_file(user: User) -> None:
+    user.write("cursor", '{\n  "a": "\u2028\x85",\n  "mcpServers": {}\n}\n')
+    (shown,) = user.json("add", "x", "-a", "cursor", "--dry-run", "--", "c")["diffs"]
     assert '\n   "a": "\u2028\x85",\n' in shown["diff"]
     assert "No newline" not in shown["diff"]
 
 
-def test_update_touches_only_the_named_fields(world: World) -> None:
+def test_update_touches_only_the_named_fields(user: User) -> None:
     text = (
         '{ // mine\n  "mcpServers": {\n    "x": {\n      "httpUrl": "http://127.0.0.1:9/a", // old form\n'
         '      "unknown": {"deep": [1, 2]}, "headers": {"A": "1"},\n      "timeout": 600000\n    }\n  }\n}\n'
     )
-    world.write("gemini", text)
-    world.counsel("update", "x", "--url", "http://127.0.0.1:9/b", "-H", "B: 2")
+    user.write("gemini", text)
+    user.counsel("update", "x", "--url", "http://127.0.0.1:9/b", "-H", "B: 2")
     wanted = text.replace("9/a", "9/b").replace('{"A": "1"}', '{"A": "1", "B": "2"}')
-    assert world.file("gemini").read_text() == wanted
-    world.counsel("update", "x", "--remove-header", "B", "--url", "http://127.0.0.1:9/a")
-    assert world.file("gemini").read_text() == text
+    assert user.file("gemini").read_text() == wanted
+    user.counsel("update", "x", "--remove-header", "B", "--url", "http://127.0.0.1:9/a")
+    assert user.file("gemini").read_text() == text
 
 
-def test_update_keeps_comments_and_tables_of_toml(world: World) -> None:
+def test_update_keeps_comments_and_tables_of_toml(user: User) -> None:
     text = (
         '[mcp_servers.x] # mine\ncommand = "one" # why\nargs = [\n  "a", # first\n]\nstartup_timeout_sec = 20\n\n'
         '[mcp_servers.x.env]\n# secret\nA = "1"\n'
     )
-    world.write("codex", text)
-    world.counsel("update", "x", "-e", "A=2", "-e", "B=$B", "--timeout", "5")
-    assert world.file("codex").read_text() == text.replace('A = "1"', 'A = "2"').replace(
+    user.write("codex", text)
+    user.counsel("update", "x", "-e", "A=2", "-e", "B=$B", "--timeout", "5")
+    assert user.file("codex").read_text() == text.replace('A = "1"', 'A = "2"').replace(
         "startup_timeout_sec = 20\n", 'startup_timeout_sec = 20\nenv_vars = ["B"]\ntool_timeout_sec = 5.0\n'
     )
 
 
-def test_several_places_must_be_named(world: World) -> None:
-    world.counsel("add", "x", "--everywhere", "--", "c")
-    assert "several places" in world.json("remove", "x", code=1)["error"]
-    world.counsel("remove", "x", "-a", "gemini")
-    assert {row["agent"] for row in world.json("list")["servers"]} == {"claude", "codex", "cursor"}
-    assert world.json("remove", "nope", code=1)["code"] == "NOT_FOUND"
+def test_several_places_must_be_named(user: User) -> None:
+    user.counsel("add", "x", "--everywhere", "--", "c")
+    assert "several places" in user.json("remove", "x", code=1)["error"]
+    user.counsel("remove", "x", "-a", "gemini")
+    assert {row["agent"] for row in user.json("list")["servers"]} == {"claude", "codex", "cursor"}
+    assert user.json("remove", "nope", code=1)["code"] == "NOT_FOUND"
 
 
 @pytest.mark.parametrize(
@@ -136,83 +136,81 @@ def test_several_places_must_be_named(world: World) -> None:
         ("--", "  "),
     ],
 )
-def test_what_no_client_could_use_is_refused(flags: tuple[str, ...], world: World) -> None:
-    world.counsel("add", "x", "--everywhere", *flags, code=1)
-    assert world.json("list")["servers"] == []
+def test_what_no_client_could_use_is_refused(flags: tuple[str, ...], user: User) -> None:
+    user.counsel("add", "x", "--everywhere", *flags, code=1)
+    assert user.json("list")["servers"] == []
 
 
 @pytest.mark.parametrize(("seconds", "milliseconds"), [("1.001", 1001), ("0.0001", 1), ("30", 30000)])
-def test_a_time_limit_is_a_whole_number_of_milliseconds(
-    seconds: str, milliseconds: int, world: World
-) -> None:
+def test_a_time_limit_is_a_whole_number_of_milliseconds(seconds: str, milliseconds: int, user: User) -> None:
     """Claude Code leaves a server out whose `timeout` is 1000.9999999999999."""
-    world.counsel("add", "x", "-a", "claude,gemini", "--timeout", seconds, "--", "c")
+    user.counsel("add", "x", "-a", "claude,gemini", "--timeout", seconds, "--", "c")
     for agent in ("claude", "gemini"):
-        assert f'"timeout": {milliseconds}\n' in world.file(agent).read_text()
+        assert f'"timeout": {milliseconds}\n' in user.file(agent).read_text()
 
 
-def test_one_bad_file_does_not_hide_the_others(world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--", "c")
-    world.write("codex", "[mcp_servers.x\n")
-    world.write("gemini", '{"mcpServers": {"broken": {}, "fine": {"command": "c"}}}')
-    world.write("cursor", '{"mcpServers": []}')
-    os.utime(world.file("codex"), (1, 1))
-    found = world.json("list")
+def test_one_bad_file_does_not_hide_the_others(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--", "c")
+    user.write("codex", "[mcp_servers.x\n")
+    user.write("gemini", '{"mcpServers": {"broken": {}, "fine": {"command": "c"}}}')
+    user.write("cursor", '{"mcpServers": []}')
+    os.utime(user.file("codex"), (1, 1))
+    found = user.json("list")
     assert [(row["agent"], row["name"]) for row in found["servers"]] == [("claude", "x"), ("gemini", "fine")]
     problems = {(row["agent"], row.get("name")): row for row in found["problems"]}
     assert problems["codex", None]["line"] == 1
     assert problems["gemini", "broken"]["error"] == "it has neither a command nor a url"
     assert ("cursor", None) in problems
-    assert "problem:" not in world.counsel("list")
-    assert world.err.count("problem:") == 3
-    world.counsel("remove", "broken", "-a", "gemini")
-    assert world.json("add", "y", "--everywhere", "--", "c", code=1)["code"] == "CONFIG_INVALID"
-    assert '"y"' not in world.file("claude").read_text()
+    assert "problem:" not in user.counsel("list")
+    assert user.err.count("problem:") == 3
+    user.counsel("remove", "broken", "-a", "gemini")
+    assert user.json("add", "y", "--everywhere", "--", "c", code=1)["code"] == "CONFIG_INVALID"
+    assert '"y"' not in user.file("claude").read_text()
 
 
-def test_drift_between_agents_is_marked(world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--", "c", "one")
-    world.counsel("add", "x", "-a", "codex", "--", "c", "two")
-    assert {tuple(row["drift"]) for row in world.json("list")["servers"]} == {("args",)}
-    assert "differs: args" in world.counsel("list")
+def test_drift_between_agents_is_marked(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--", "c", "one")
+    user.counsel("add", "x", "-a", "codex", "--", "c", "two")
+    assert {tuple(row["drift"]) for row in user.json("list")["servers"]} == {("args",)}
+    assert "differs: args" in user.counsel("list")
 
 
-def test_what_is_taken_back_already_is_said_and_can_be_made_again(world: World) -> None:
-    first = world.json("add", "a", "-a", "codex", "--", "x")["id"]
-    undo = world.json("undo", first)["id"]
-    assert undo in world.json("undo", first, code=1)["error"]
-    world.json("undo", undo)
-    assert [row["name"] for row in world.json("list")["servers"]] == ["a"]
+def test_what_is_taken_back_already_is_said_and_can_be_made_again(user: User) -> None:
+    first = user.json("add", "a", "-a", "codex", "--", "x")["id"]
+    undo = user.json("undo", first)["id"]
+    assert undo in user.json("undo", first, code=1)["error"]
+    user.json("undo", undo)
+    assert [row["name"] for row in user.json("list")["servers"]] == ["a"]
     assert (
-        world.json("undo")["undone"]["id"] == first
+        user.json("undo")["undone"]["id"] == first
     )  # it is there again, so it is the last that can be undone
 
 
-def test_nothing_to_do_is_unchanged_and_still_says_what_is_left_out(world: World) -> None:
-    world.counsel("add", "x", "-a", "codex,claude", "--", "c")
-    world.json("disable", "x", "-a", "codex")
-    assert world.json("disable", "x", "-a", "codex")["results"][0]["action"] == "unchanged"
-    (kept,) = world.json("update", "x", "-a", "claude", "--include-tool", "t")["results"]
+def test_nothing_to_do_is_unchanged_and_still_says_what_is_left_out(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex,claude", "--", "c")
+    user.json("disable", "x", "-a", "codex")
+    assert user.json("disable", "x", "-a", "codex")["results"][0]["action"] == "unchanged"
+    (kept,) = user.json("update", "x", "-a", "claude", "--include-tool", "t")["results"]
     assert (kept["action"], len(kept["warnings"])) == ("unchanged", 1)
 
 
-def test_a_refusal_names_the_agents_that_could(world: World) -> None:
-    world.counsel("add", "x", "--everywhere", "--", "c")
-    assert world.json("disable", "x", "--everywhere", code=1)["hint"].endswith("--agent claude,codex,gemini.")
+def test_a_refusal_names_the_agents_that_could(user: User) -> None:
+    user.counsel("add", "x", "--everywhere", "--", "c")
+    assert user.json("disable", "x", "--everywhere", code=1)["hint"].endswith("--agent claude,codex,gemini.")
 
 
-def test_undo_by_id_and_last(world: World) -> None:
-    world.write("gemini", '{ "theme":"x" }')
-    first = world.json("add", "one", "--everywhere", "--", "c")["id"]
-    world.json("add", "two", "-a", "gemini", "--", "c")
-    assert world.json("undo", first)["undone"]["id"] == first
-    assert [row["name"] for row in world.json("list")["servers"]] == ["two"]
-    world.counsel("undo")
-    assert json.loads(world.file("gemini").read_text()) == {"theme": "x", "mcpServers": {}}
-    assert world.json("undo", code=1)["code"] == "NOT_FOUND"
+def test_undo_by_id_and_last(user: User) -> None:
+    user.write("gemini", '{ "theme":"x" }')
+    first = user.json("add", "one", "--everywhere", "--", "c")["id"]
+    user.json("add", "two", "-a", "gemini", "--", "c")
+    assert user.json("undo", first)["undone"]["id"] == first
+    assert [row["name"] for row in user.json("list")["servers"]] == ["two"]
+    user.counsel("undo")
+    assert json.loads(user.file("gemini").read_text()) == {"theme": "x", "mcpServers": {}}
+    assert user.json("undo", code=1)["code"] == "NOT_FOUND"
 
 
-def test_adding_and_removing_gives_the_same_bytes_even_where_a_table_had_to_be_made(world: World) -> None:
+def test_adding_and_removing_gives_the_same_bytes_even_where_a_table_had_to_be_made(user: User) -> None:
     texts = {
         "claude": '{"numStartups": 4,"big": 123456789012345678901234567890}',
         "codex": 'model = "x" # mine',
@@ -220,10 +218,10 @@ def test_adding_and_removing_gives_the_same_bytes_even_where_a_table_had_to_be_m
         "cursor": "{ }",
     }
     for agent, text in texts.items():
-        world.write(agent, text)
-    world.counsel("add", "x", "--everywhere", "-e", "A=1", "--", "c", "d")
-    world.counsel("remove", "x", "--everywhere")
-    assert {agent: world.file(agent).read_bytes().decode() for agent in texts} == texts
+        user.write(agent, text)
+    user.counsel("add", "x", "--everywhere", "-e", "A=1", "--", "c", "d")
+    user.counsel("remove", "x", "--everywhere")
+    assert {agent: user.file(agent).read_bytes().decode() for agent in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -239,21 +237,21 @@ def test_adding_and_removing_gives_the_same_bytes_even_where_a_table_had_to_be_m
         ("copy", "x", "--from", "nobody", "--to", "codex"),
     ],
 )
-def test_bad_usage_is_exit_2(args: tuple[str, ...], world: World) -> None:
-    world.counsel(*args, code=2)
+def test_bad_usage_is_exit_2(args: tuple[str, ...], user: User) -> None:
+    user.counsel(*args, code=2)
 
 
-def test_listing_starts_nothing(world: World) -> None:
-    flag = world.home / "started"
-    world.counsel("add", "x", "-a", "claude", "--", "touch", str(flag))
-    world.counsel("list")
-    world.counsel("show", "x")
+def test_listing_starts_nothing(user: User) -> None:
+    flag = user.home / "started"
+    user.counsel("add", "x", "-a", "claude", "--", "touch", str(flag))
+    user.counsel("list")
+    user.counsel("show", "x")
     assert not flag.exists()
 
 
-def test_every_refusal_is_told(world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--", "c")
-    words = world.json(
+def test_every_refusal_is_told(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--", "c")
+    words = user.json(
         "add", "x", "-a", "claude,codex,gemini", "-t", "sse", "--url", "http://127.0.0.1:9/", code=1
     )
     assert "Claude Code already has" in words["error"]
@@ -261,20 +259,20 @@ def test_every_refusal_is_told(world: World) -> None:
     assert words["hint"].endswith("--agent gemini.")
 
 
-def test_drift_is_marked_beside_a_shadowed_server(world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--", "first")
-    world.counsel("add", "x", "-a", "claude", "-s", "local", "--", "second")
-    world.counsel("add", "x", "-a", "gemini", "--", "third")
-    user = next(line for line in world.counsel("list").splitlines() if line.startswith("x "))
-    assert "stdio third" in user
-    assert "differs: command" in user
-    assert "claude: shadowed by local" in user
+def test_drift_is_marked_beside_a_shadowed_server(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--", "first")
+    user.counsel("add", "x", "-a", "claude", "-s", "local", "--", "second")
+    user.counsel("add", "x", "-a", "gemini", "--", "third")
+    row = next(line for line in user.counsel("list").splitlines() if line.startswith("x "))
+    assert "stdio third" in row
+    assert "differs: command" in row
+    assert "claude: shadowed by local" in row
 
 
 @pytest.mark.parametrize("entry", [{"type": "http"}, {"type": "http", "command": "c"}, {"type": "stdio"}])
-def test_what_claude_leaves_out_is_a_problem(entry: dict[str, str], world: World) -> None:
-    world.write("claude", json.dumps({"mcpServers": {"x": entry, "y": {"command": "c"}}}))
-    found = world.json("list")
+def test_what_claude_leaves_out_is_a_problem(entry: dict[str, str], user: User) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"x": entry, "y": {"command": "c"}}}))
+    found = user.json("list")
     assert [row["name"] for row in found["servers"]] == ["y"]
     assert [
         (row["name"], "leaves it out" in row["error"] or "neither" in row["error"])
@@ -282,57 +280,57 @@ def test_what_claude_leaves_out_is_a_problem(entry: dict[str, str], world: World
     ] == [("x", True)]
 
 
-def test_gemini_starts_a_command_whatever_the_type_says(world: World) -> None:
-    world.write("gemini", '{"mcpServers": {"x": {"type": "http", "command": "c"}}}')
-    assert world.json("show", "x")["servers"][0]["transport"] == "stdio"
+def test_gemini_starts_a_command_whatever_the_type_says(user: User) -> None:
+    user.write("gemini", '{"mcpServers": {"x": {"type": "http", "command": "c"}}}')
+    assert user.json("show", "x")["servers"][0]["transport"] == "stdio"
 
 
 @pytest.mark.parametrize("command", [("remove",), ("disable",), ("update", "-e", "A=1")])
 def test_everywhere_is_all_or_none_beside_a_file_that_cannot_be_read(
-    command: tuple[str, ...], world: World
+    command: tuple[str, ...], user: User
 ) -> None:
-    world.counsel("add", "x", "-a", "claude,codex", "--", "c")
-    before = world.file("codex").read_bytes()
-    broken = world.write("cursor", "{ bad")
+    user.counsel("add", "x", "-a", "claude,codex", "--", "c")
+    before = user.file("codex").read_bytes()
+    broken = user.write("cursor", "{ bad")
     os.utime(broken, (1, 1))
-    shown = world.json(command[0], "x", "--everywhere", *command[1:], code=1)
+    shown = user.json(command[0], "x", "--everywhere", *command[1:], code=1)
     assert (shown["code"], str(broken) in shown["error"]) == ("CONFIG_INVALID", True)
     assert "--agent claude,codex" in shown["hint"]
-    assert world.file("codex").read_bytes() == before
-    world.counsel(command[0], "x", "-a", "claude,codex", *command[1:])
-    assert world.file("codex").read_bytes() != before
+    assert user.file("codex").read_bytes() == before
+    user.counsel(command[0], "x", "-a", "claude,codex", *command[1:])
+    assert user.file("codex").read_bytes() != before
 
 
-def test_a_hint_names_a_broken_file_once(world: World) -> None:
-    broken = world.write("cursor", "{ bad")
+def test_a_hint_names_a_broken_file_once(user: User) -> None:
+    broken = user.write("cursor", "{ bad")
     os.utime(broken, (1, 1))
-    assert world.json("show", "x", code=1)["hint"].count(str(broken)) == 1
+    assert user.json("show", "x", code=1)["hint"].count(str(broken)) == 1
 
 
-def test_headers_are_the_same_in_capitals_or_not(world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--url", "http://127.0.0.1:9/", "-H", "X-A: 1", "-H", "B: 1")
-    world.counsel("update", "x", "-H", "x-a: 2", "--remove-header", "b")
-    assert world.json("show", "x")["servers"][0]["headers"] == {"X-A": "2"}
+def test_headers_are_the_same_in_capitals_or_not(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--url", "http://127.0.0.1:9/", "-H", "X-A: 1", "-H", "B: 1")
+    user.counsel("update", "x", "-H", "x-a: 2", "--remove-header", "b")
+    assert user.json("show", "x")["servers"][0]["headers"] == {"X-A": "2"}
 
 
-def test_fields_are_taken_out(world: World) -> None:
-    world.counsel("add", "x", "-a", "codex", "--", "c")
-    before = world.file("codex").read_bytes()
+def test_fields_are_taken_out(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "c")
+    before = user.file("codex").read_bytes()
     tools = ("--include-tool", "a", "--exclude-tool", "b")
-    world.counsel("update", "x", "--timeout", "5", "--cwd", "/srv", *tools, "--", "c", "arg")
+    user.counsel("update", "x", "--timeout", "5", "--cwd", "/srv", *tools, "--", "c", "arg")
     fields = ("timeout", "cwd", "include-tool", "exclude-tool", "args")
-    world.counsel("update", "x", *(word for name in fields for word in ("--unset", name)))
-    assert world.file("codex").read_bytes() == before
+    user.counsel("update", "x", *(word for name in fields for word in ("--unset", name)))
+    assert user.file("codex").read_bytes() == before
 
 
-def test_an_empty_list_of_agents_is_not_every_agent(world: World) -> None:
-    world.counsel("add", "x", "-a", "codex", "--", "c")
-    world.json("remove", "x", "--agent", "", code=2)
-    assert world.json("list")["servers"]
+def test_an_empty_list_of_agents_is_not_every_agent(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "c")
+    user.json("remove", "x", "--agent", "", code=2)
+    assert user.json("list")["servers"]
 
 
-def test_show_tells_words_apart(world: World) -> None:
-    world.counsel("add", "x", "-a", "codex", "-e", "A=one\ntwo", "--", "c", "a b", "", "plain")
-    shown = world.counsel("show", "x")
+def test_show_tells_words_apart(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "-e", "A=one\ntwo", "--", "c", "a b", "", "plain")
+    shown = user.counsel("show", "x")
     assert '  args: "a b" "" plain\n' in shown
     assert '  env: A="one\\ntwo"\n' in shown

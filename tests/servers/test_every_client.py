@@ -15,7 +15,7 @@ from counsel.agents.definitions import AGENTS, WITH_SERVERS, Agent
 from counsel.agents.registry import askable_agents, resolve
 from counsel.agents.server_format import Server
 from counsel.servers.formats import FORMATS
-from servers.conftest import World
+from support.user import User
 
 STDIO = Server("x", command="python3", args=("-m", "x", "a b"), env={"FOO": "bar", "BAZ": "a=b c"})
 HTTP = Server("x", "http", url="http://127.0.0.1:9/mcp", headers={"X-Two": "2"}, token_env="TOKEN")
@@ -32,34 +32,34 @@ def test_what_is_written_is_read_back(agent: str, server: Server) -> None:
 
 @every_client
 @pytest.mark.parametrize("scope", ["user", "project"])
-def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, world: World) -> None:
+def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, user: User) -> None:
     """The file has a comment, an odd layout and another program's keys: they are there, as they were, after all."""
-    home = next(one for one in FORMATS[agent].tables(world.servers().workspace) if one.scope == scope)
+    home = next(one for one in FORMATS[agent].tables(user.servers().workspace) if one.scope == scope)
     toml = home.target.kind == "toml"
     comment = {"json": "", "jsonc": "// mine\n", "toml": "# mine\n"}[home.target.kind]
     before = comment + ("other   = 1\n[x_y]\na=[1,\n2]\n" if toml else '{"other" :  [1,2 ],\n\t"n": 1e2}\n')
     home.target.path.parent.mkdir(parents=True, exist_ok=True)
     home.target.path.write_text(before)
     at = ("-a", agent, "-s", scope)
-    world.counsel("add", "x", *at, "-e", "A=1", "--", "c", "one")
-    world.counsel("update", "x", *at, "-e", "B=2")
-    (row,) = world.json("show", "x", *at)["servers"]
+    user.counsel("add", "x", *at, "-e", "A=1", "--", "c", "one")
+    user.counsel("update", "x", *at, "-e", "B=2")
+    (row,) = user.json("show", "x", *at)["servers"]
     assert (row["command"], row["args"], row["env"]) == ("c", ["one"], {"A": "1", "B": "2"})
     text = home.target.path.read_text()
     assert all(part in text for part in (before.rstrip("}\n \t")[:-4], comment))
-    world.counsel("rename", "x", "y", *at)
-    world.counsel("remove", "y", *at)
+    user.counsel("rename", "x", "y", *at)
+    user.counsel("remove", "y", *at)
     for _ in range(4):
-        world.counsel("undo")
+        user.counsel("undo")
     assert home.target.path.read_text() == before
 
 
 @every_client
-def test_from_every_client_to_every_other(agent: str, world: World) -> None:
-    world.counsel("add", "x", "-a", agent, "-e", "A=1", "--", "c", "one")
+def test_from_every_client_to_every_other(agent: str, user: User) -> None:
+    user.counsel("add", "x", "-a", agent, "-e", "A=1", "--", "c", "one")
     others = [name for name in WITH_SERVERS if name != agent]
-    world.counsel("copy", "x", "--from", agent, "--to", ",".join(others))
-    rows = world.json("list")["servers"]
+    user.counsel("copy", "x", "--from", agent, "--to", ",".join(others))
+    rows = user.json("list")["servers"]
     assert {row["agent"] for row in rows} == set(WITH_SERVERS)
     assert all(row["drift"] == [] and row["env"] == {"A": "1"} for row in rows)
 
@@ -67,39 +67,37 @@ def test_from_every_client_to_every_other(agent: str, world: World) -> None:
 # ── who is here ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_everywhere_means_those_that_are_here_and_names_the_others(world: World) -> None:
-    world.install("claude")
-    (world.home / ".config" / "Code" / "User").mkdir(parents=True)  # used, with no program on PATH
-    done = world.json("add", "x", "--everywhere", "--", "c")
+def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -> None:
+    user.install("claude")
+    (user.home / ".config" / "Code" / "User").mkdir(parents=True)  # used, with no program on PATH
+    done = user.json("add", "x", "--everywhere", "--", "c")
     assert {row["agent"] for row in done["results"]} == {"claude", "vscode"}
     assert done["left_out"] == ["codex", "gemini", "cursor", "opencode"]
-    assert not (world.home / ".codex").exists()
-    world.counsel("add", "y", "--everywhere", "--", "c")
-    assert "left out, not found here: Codex, Gemini CLI, Cursor, OpenCode" in world.err
-    head = world.counsel("list").splitlines()[1].split()
+    assert not (user.home / ".codex").exists()
+    user.counsel("add", "y", "--everywhere", "--", "c")
+    assert "left out, not found here: Codex, Gemini CLI, Cursor, OpenCode" in user.err
+    head = user.counsel("list").splitlines()[1].split()
     assert head == ["SERVER", "CLAUDE", "VSCODE", "WHAT", "NOTES"]
-    world.counsel("add", "y", "-a", "codex", "--", "c")  # a name always works
-    assert "CODEX" in world.counsel("list").splitlines()[1].split()
+    user.counsel("add", "y", "-a", "codex", "--", "c")  # a name always works
+    assert "CODEX" in user.counsel("list").splitlines()[1].split()
 
 
-def test_everywhere_where_nobody_is_here_says_so(world: World) -> None:
-    world.install()
-    shown = world.json("add", "x", "--everywhere", "--", "c", code=1)
+def test_everywhere_where_nobody_is_here_says_so(user: User) -> None:
+    user.install()
+    shown = user.json("add", "x", "--everywhere", "--", "c", code=1)
     assert "No client was found here" in shown["error"]
     assert "opencode" in shown["hint"]
 
 
-def test_a_projects_file_counts_for_the_projects_scope_alone(world: World) -> None:
-    world.install("claude")
-    world.write("vscode project", "{}")
-    assert [row["agent"] for row in world.json("add", "x", "--everywhere", "--", "c")["results"]] == [
-        "claude"
-    ]
-    done = world.json("add", "x", "--everywhere", "-s", "project", "--", "c")
+def test_a_projects_file_counts_for_the_projects_scope_alone(user: User) -> None:
+    user.install("claude")
+    user.write("vscode project", "{}")
+    assert [row["agent"] for row in user.json("add", "x", "--everywhere", "--", "c")["results"]] == ["claude"]
+    done = user.json("add", "x", "--everywhere", "-s", "project", "--", "c")
     assert {row["agent"] for row in done["results"]} == {"claude", "vscode"}
 
 
-def test_only_the_clients_that_are_meant_are_imported(world: World) -> None:
+def test_only_the_clients_that_are_meant_are_imported(user: User) -> None:
     code = (
         "import sys; from counsel import cli; cli.run(['servers', 'list', '-a', 'claude']);"
         "print(*sorted(name for name in sys.modules if name.startswith('counsel.agents.') and name.count('.') == 3))"
@@ -140,7 +138,7 @@ FORMAT = ServerFormat(
 
 
 @pytest.fixture
-def fictional(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def fictional(user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
     module = tmp_path / "clients" / "fictional" / "servers.py"
     module.parent.mkdir(parents=True)
     module.write_text(MODULE)
@@ -149,28 +147,28 @@ def fictional(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(AGENTS, "fictional", row)
     for name in ("counsel.agents.fictional", "counsel.agents.fictional.servers"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    return world
+    return user
 
 
-def test_a_client_with_servers_alone_is_one_module_and_one_row(fictional: World) -> None:
-    world, file = fictional, fictional.home / ".fictional" / "mcp.json"
+def test_a_client_with_servers_alone_is_one_module_and_one_row(fictional: User) -> None:
+    user, file = fictional, fictional.home / ".fictional" / "mcp.json"
     file.parent.mkdir()
     file.write_text('// mine\n{"theme":   "dark"}\n')
-    done = world.json("add", "x", "--everywhere", "-e", "KEY=${KEY}", "--", "c", "one")
+    done = user.json("add", "x", "--everywhere", "-e", "KEY=${KEY}", "--", "c", "one")
     assert "fictional" in {row["agent"] for row in done["results"]}
-    world.counsel("update", "x", "-a", "fictional", "--", "c", "two")
+    user.counsel("update", "x", "-a", "fictional", "--", "c", "two")
     assert json.loads(file.read_text().removeprefix("// mine\n"))["tools"]["x"]["args"] == ["two"]
-    world.counsel("copy", "x", "--from", "fictional", "--to", "codex", "--replace")
-    rows = {row["agent"]: row for row in world.json("list")["servers"]}
+    user.counsel("copy", "x", "--from", "fictional", "--to", "codex", "--replace")
+    rows = {row["agent"]: row for row in user.json("list")["servers"]}
     assert rows["codex"]["args"] == ["two"]
-    assert "FICTIONAL" in world.counsel("list").splitlines()[1].split()
-    world.counsel("remove", "x", "-a", "fictional")
-    world.counsel("undo")
+    assert "FICTIONAL" in user.counsel("list").splitlines()[1].split()
+    user.counsel("remove", "x", "-a", "fictional")
+    user.counsel("undo")
     assert "two" in file.read_text()
-    assert "Fictional has no switches" in world.json("disable", "x", "-a", "fictional", code=1)["error"]
+    assert "Fictional has no switches" in user.json("disable", "x", "-a", "fictional", code=1)["error"]
 
 
-def test_it_can_be_neither_asked_nor_set_up(fictional: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_can_be_neither_asked_nor_set_up(fictional: User, capsys: pytest.CaptureFixture[str]) -> None:
     assert resolve("fictional") is None
     assert "fictional" not in askable_agents()
     for command in (["setup", "-a", "fictional"], ["skills", "list", "--agent", "fictional"]):

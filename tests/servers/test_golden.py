@@ -10,7 +10,8 @@ import pytest
 
 from counsel.agents.server_format import Server
 from counsel.errors import InvalidArgument
-from servers.conftest import World, golden
+from servers.conftest import golden
+from support.user import User
 
 STDIO = Server(
     "x", command="python3", args=("-m", "x", "--flag", "with space"), env={"FOO": "bar", "BAZ": "a=b c"}
@@ -31,20 +32,20 @@ CLAUDE = [
 
 
 @pytest.mark.parametrize(("case", "scope", "server"), CLAUDE, ids=[row[0] for row in CLAUDE])
-def test_claude(case: str, scope: str, server: Server, world: World) -> None:
+def test_claude(case: str, scope: str, server: Server, user: User) -> None:
     if scope == "project":
-        world.servers().add([server], ["claude"], "project")
-        written = world.file("claude project").read_bytes().decode()
+        user.servers().add([server], ["claude"], "project")
+        written = user.file("claude project").read_bytes().decode()
         assert written == golden("claude", case, "project", ".mcp.json")
-        assert world.file("claude project").stat().st_mode & 0o777 == 0o644
+        assert user.file("claude project").stat().st_mode & 0o777 == 0o644
         return
     wanted = golden("claude", case, "home", ".claude.json")
     before = {
         key: value for key, value in json.loads(wanted).items() if key not in {"mcpServers", "projects"}
     }
-    world.write("claude", json.dumps(before, indent=2, ensure_ascii=False))
-    world.servers(PROJECT).add([server], ["claude"], scope)
-    assert world.file("claude").read_bytes().decode() == wanted
+    user.write("claude", json.dumps(before, indent=2, ensure_ascii=False))
+    user.servers(PROJECT).add([server], ["claude"], scope)
+    assert user.file("claude").read_bytes().decode() == wanted
 
 
 CODEX = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP_PLAIN)]
@@ -57,26 +58,26 @@ CODEX += [
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize(("case", "server"), CODEX, ids=[row[0] for row in CODEX])
-def test_codex(case: str, server: Server, scope: str, world: World) -> None:
-    world.servers().add([server], ["codex"], scope)
-    file = world.file("codex" if scope == "user" else "codex project")
+def test_codex(case: str, server: Server, scope: str, user: User) -> None:
+    user.servers().add([server], ["codex"], scope)
+    file = user.file("codex" if scope == "user" else "codex project")
     assert file.read_bytes().decode() == golden("codex", case, "home", ".codex", "config.toml")
     assert file.stat().st_mode & 0o777 == (0o600 if scope == "user" else 0o644)
 
 
-def test_codex_keeps_what_the_client_would_lose(world: World) -> None:
+def test_codex_keeps_what_the_client_would_lose(user: User) -> None:
     """The client's own `add` drops the comments inside mcp_servers; everything else is as it writes it."""
     before = golden("codex", "remove", "home", ".codex", "config.toml")
     noted = before.replace('command = "python3"', 'command = "python3" # mine')
-    world.write("codex", noted)
-    world.servers().add([PLAIN], ["codex"])
+    user.write("codex", noted)
+    user.servers().add([PLAIN], ["codex"])
     wanted = golden("codex", "preserve-replace", "home", ".codex", "config.toml")
-    assert world.file("codex").read_text().replace(" # mine", "") == wanted
-    assert "# mine" in world.file("codex").read_text()
-    world.servers().remove("x", ["codex"])
-    assert world.file("codex").read_text() == noted
-    world.servers().remove("old", ["codex"])
-    assert world.file("codex").read_text() == golden("codex", "remove-last", "home", ".codex", "config.toml")
+    assert user.file("codex").read_text().replace(" # mine", "") == wanted
+    assert "# mine" in user.file("codex").read_text()
+    user.servers().remove("x", ["codex"])
+    assert user.file("codex").read_text() == noted
+    user.servers().remove("old", ["codex"])
+    assert user.file("codex").read_text() == golden("codex", "remove-last", "home", ".codex", "config.toml")
 
 
 GEMINI = [
@@ -102,27 +103,27 @@ GEMINI = [
 
 
 @pytest.mark.parametrize(("case", "scope", "server"), GEMINI, ids=[row[0] for row in GEMINI])
-def test_gemini(case: str, scope: str, server: Server, world: World) -> None:
-    world.servers().add([server], ["gemini"], scope, origin="gemini")
+def test_gemini(case: str, scope: str, server: Server, user: User) -> None:
+    user.servers().add([server], ["gemini"], scope, origin="gemini")
     where = "home" if scope == "user" else "project"
     wanted = golden("gemini", case, where, ".gemini", "settings.json")
     # Gemini CLI's own command cuts a value at its second `=`: the one difference that we want.
     wanted = wanted.replace('"BAZ": "a"', '"BAZ": "a=b c"')
-    file = world.file("gemini" if scope == "user" else "gemini project")
+    file = user.file("gemini" if scope == "user" else "gemini project")
     if case == "stdio-all2":
         assert json.loads(file.read_text()) == json.loads(wanted)
     else:
         assert file.read_bytes().decode() == wanted
 
 
-def test_gemini_comments_stay_as_the_client_keeps_them(world: World) -> None:
-    world.write("gemini", golden("gemini", "remove", "home", ".gemini", "settings.json"))
-    world.servers().add([PLAIN], ["gemini"])
-    assert world.file("gemini").read_text() == golden(
+def test_gemini_comments_stay_as_the_client_keeps_them(user: User) -> None:
+    user.write("gemini", golden("gemini", "remove", "home", ".gemini", "settings.json"))
+    user.servers().add([PLAIN], ["gemini"])
+    assert user.file("gemini").read_text() == golden(
         "gemini", "preserve-replace", "home", ".gemini", "settings.json"
     )
-    world.servers().remove("x", ["gemini"])
-    assert world.file("gemini").read_text() == golden("gemini", "remove", "home", ".gemini", "settings.json")
+    user.servers().remove("x", ["gemini"])
+    assert user.file("gemini").read_text() == golden("gemini", "remove", "home", ".gemini", "settings.json")
 
 
 CURSOR: dict[str, tuple[Server, dict[str, Any]]] = {
@@ -141,9 +142,9 @@ CURSOR: dict[str, tuple[Server, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize(("server", "entry"), CURSOR.values(), ids=CURSOR.keys())
-def test_cursor_in_the_seeds_form(server: Server, entry: dict[str, Any], scope: str, world: World) -> None:
-    world.servers().add([server], ["cursor"], scope)
-    file = world.file("cursor" if scope == "user" else "cursor project")
+def test_cursor_in_the_seeds_form(server: Server, entry: dict[str, Any], scope: str, user: User) -> None:
+    user.servers().add([server], ["cursor"], scope)
+    file = user.file("cursor" if scope == "user" else "cursor project")
     assert file.read_text() == json.dumps({"mcpServers": {"x": entry}}, indent=2)
 
 
@@ -158,7 +159,7 @@ CLIENT_WROTE = [
     ("client", "case", "scope", "server"), CLIENT_WROTE, ids=[f"{row[0]}-{row[1]}" for row in CLIENT_WROTE]
 )
 def test_we_read_what_the_client_wrote(
-    client: str, case: str, scope: str, server: Server, world: World
+    client: str, case: str, scope: str, server: Server, user: User
 ) -> None:
     names = {
         "claude": (".claude.json", ".mcp.json"),
@@ -167,9 +168,9 @@ def test_we_read_what_the_client_wrote(
     }
     project = scope == "project"
     text = golden(client, case, "project" if project else "home", names[client][1 if project else 0])
-    world.write(f"{client} project" if project else client, text)
-    at = world.project if project else PROJECT
-    found = world.servers(at).find(server.name, [client], scope)[0].server
+    user.write(f"{client} project" if project else client, text)
+    at = user.project if project else PROJECT
+    found = user.servers(at).find(server.name, [client], scope)[0].server
     if client == "gemini" and found.env:
         found.env["BAZ"] = "a=b c"  # type: ignore[index]
     assert found == server
@@ -187,13 +188,13 @@ WRITTEN = {"bad_name": "bad name", "__n__": "ünï", "sep1": "a.b", "sep2": "a/b
 
 
 @pytest.mark.parametrize(("client", "case"), NAMES)
-def test_names_are_refused_where_the_client_refuses_them(client: str, case: str, world: World) -> None:
+def test_names_are_refused_where_the_client_refuses_them(client: str, case: str, user: User) -> None:
     accepted = golden(client, f"name-{case}", "rc.txt").strip() == "0"
     server = Server(WRITTEN.get(case, case), command="c")
     if accepted:
-        world.servers().add([server], [client])
-        assert world.servers().find(server.name, [client])
+        user.servers().add([server], [client])
+        assert user.servers().find(server.name, [client])
         return
     with pytest.raises(InvalidArgument):
-        world.servers().add([server], [client])
-    assert not world.file(client).exists()
+        user.servers().add([server], [client])
+    assert not user.file(client).exists()

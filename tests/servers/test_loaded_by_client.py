@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from servers.conftest import World
+from support.user import User
 
 
 @pytest.mark.parametrize(
@@ -16,50 +16,50 @@ from servers.conftest import World
         ('{"mcpServers": {"x": {"command": "c"},}}', "trailing comma"),
     ],
 )
-def test_gemini_does_not_start_with_such_a_file(text: str, words: str, world: World) -> None:
-    world.write("gemini", text)
-    shown = world.json("list")
+def test_gemini_does_not_start_with_such_a_file(text: str, words: str, user: User) -> None:
+    user.write("gemini", text)
+    shown = user.json("list")
     assert [row["enabled"] for row in shown["servers"]] == [False]
     assert words in shown["problems"][0]["error"]
-    world.write("cursor", text)
-    assert [row["enabled"] for row in world.json("list", "-a", "cursor")["servers"]] == [True]
+    user.write("cursor", text)
+    assert [row["enabled"] for row in user.json("list", "-a", "cursor")["servers"]] == [True]
 
 
-def test_comments_are_no_problem_for_gemini(world: World) -> None:
-    world.write("gemini", '{// a, }\n"mcpServers": {"x": {"command": "c", "args": [",}"]}}}')
-    shown = world.json("list")
+def test_comments_are_no_problem_for_gemini(user: User) -> None:
+    user.write("gemini", '{// a, }\n"mcpServers": {"x": {"command": "c", "args": [",}"]}}}')
+    shown = user.json("list")
     assert [row["enabled"] for row in shown["servers"]] == [True]
     assert shown["problems"] == []
 
 
 @pytest.mark.parametrize("entry", [{"env": {"A": 1}}, {"env": {"A": True}}, {"env": {"A": None}}])
-def test_claude_skips_values_that_are_no_strings(entry: dict[str, object], world: World) -> None:
+def test_claude_skips_values_that_are_no_strings(entry: dict[str, object], user: User) -> None:
     held = {"x": {"type": "stdio", "command": "c", **entry}, "y": {"type": "stdio", "command": "c"}}
-    world.write("claude", json.dumps({"mcpServers": held}))
-    shown = world.json("list")
+    user.write("claude", json.dumps({"mcpServers": held}))
+    shown = user.json("list")
     assert [row["name"] for row in shown["servers"]] == ["y"]
     assert "skips it: env.A" in shown["problems"][0]["error"]
-    world.counsel("remove", "x", "-a", "claude")
-    assert world.json("list")["problems"] == []
+    user.counsel("remove", "x", "-a", "claude")
+    assert user.json("list")["problems"] == []
 
 
-def test_claude_skips_headers_that_are_no_strings(world: World) -> None:
+def test_claude_skips_headers_that_are_no_strings(user: User) -> None:
     entry = {"type": "http", "url": "http://127.0.0.1:9/", "headers": {"A": 1}}
-    world.write("claude", json.dumps({"mcpServers": {"x": entry}}))
-    assert "headers.A" in world.json("list")["problems"][0]["error"]
+    user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
+    assert "headers.A" in user.json("list")["problems"][0]["error"]
 
 
 @pytest.mark.parametrize("text", ["{}", '{"x": {"command": "c"}}'])
-def test_claude_refuses_a_projects_file_without_mcp_servers(text: str, world: World) -> None:
-    world.write("claude project", text)
-    shown = world.json("list")
+def test_claude_refuses_a_projects_file_without_mcp_servers(text: str, user: User) -> None:
+    user.write("claude project", text)
+    shown = user.json("list")
     assert shown["servers"] == []
     assert "no mcpServers" in shown["problems"][0]["error"]
 
 
-def test_pasted_numbers_become_strings(world: World) -> None:
-    paste = world.project / "paste.json"
+def test_pasted_numbers_become_strings(user: User) -> None:
+    paste = user.project / "paste.json"
     paste.write_text(json.dumps({"mcpServers": {"x": {"command": "c", "env": {"PORT": 80, "ON": True}}}}))
-    world.counsel("add", "-a", "claude", "--from", str(paste))
-    held = json.loads(world.file("claude").read_text())["mcpServers"]["x"]
+    user.counsel("add", "-a", "claude", "--from", str(paste))
+    held = json.loads(user.file("claude").read_text())["mcpServers"]["x"]
     assert held["env"] == {"PORT": "80", "ON": "true"}

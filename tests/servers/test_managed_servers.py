@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from servers import real_clients
-from servers.conftest import QUICK, World
+from servers.conftest import QUICK
+from support.user import User
 
 TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
@@ -26,17 +27,17 @@ def server(name: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [str(QUICK), name]}
 
 
-def rows(world: World, agent: str) -> dict[str, tuple[str, str | None]]:
+def rows(user: User, agent: str) -> dict[str, tuple[str, str | None]]:
     return {
         row["name"]: (row["scope"], row["shadowed_by"])
-        for row in world.json("list")["servers"]
+        for row in user.json("list")["servers"]
         if row["agent"] == agent
     }
 
 
-def claude_plugins(world: World) -> set[str]:
+def claude_plugins(user: User) -> set[str]:
     """A marketplace in a folder with a plugin for each way to bring servers; the names that Claude Code gives them."""
-    market = world.home / "market"
+    market = user.home / "market"
     manifests: dict[str, Any] = {
         "usual": {},
         "inline": {"mcpServers": {"two": server("two"), "shared": server("wins")}},
@@ -60,74 +61,74 @@ def claude_plugins(world: World) -> set[str]:
     source = {"source": {"source": "directory", "path": str(market)}}
     enabled = {**{f"{offer['name']}@mk": True for offer in offers}, "off@mk": False}
     put(
-        world.home / ".claude" / "settings.json",
+        user.home / ".claude" / "settings.json",
         {"enabledPlugins": enabled, "extraKnownMarketplaces": {"mk": source}},
     )
     known = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
-    put(world.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": known})
+    put(user.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": known})
     names = ("usual:one", "inline:two", "inline:shared", "path:three", "several:four", "several:five")
     return {f"plugin:{name}" for name in (*names, "offered:six")}
 
 
-def test_claudes_plugin_servers_are_listed_as_the_client_fills_them_in(world: World) -> None:
-    names = claude_plugins(world)
-    assert rows(world, "claude") == dict.fromkeys(names, ("plugin", None))
-    (one,) = world.json("show", "plugin:usual:one")["servers"]
-    folder = world.home / "market" / "usual"
-    data = str(world.home / ".claude" / "plugins" / "data" / "usual-mk")
+def test_claudes_plugin_servers_are_listed_as_the_client_fills_them_in(user: User) -> None:
+    names = claude_plugins(user)
+    assert rows(user, "claude") == dict.fromkeys(names, ("plugin", None))
+    (one,) = user.json("show", "plugin:usual:one")["servers"]
+    folder = user.home / "market" / "usual"
+    data = str(user.home / ".claude" / "plugins" / "data" / "usual-mk")
     assert one["args"] == [str(QUICK), f"{folder}/x"]
     assert one["env"] == {"CLAUDE_PLUGIN_ROOT": str(folder), "CLAUDE_PLUGIN_DATA": data, "A": data}
     assert not one["writable"]
-    assert world.json("show", "plugin:inline:shared")["servers"][0]["args"][-1] == "wins"
+    assert user.json("show", "plugin:inline:shared")["servers"][0]["args"][-1] == "wins"
 
 
-def test_a_plugins_server_is_switched_but_not_edited(world: World) -> None:
-    claude_plugins(world)
+def test_a_plugins_server_is_switched_but_not_edited(user: User) -> None:
+    claude_plugins(user)
     for command in (["remove"], ["update", "-e", "A=b"]):
-        shown = world.json(command[0], "plugin:usual:one", *command[1:], code=1)
+        shown = user.json(command[0], "plugin:usual:one", *command[1:], code=1)
         assert "belongs to the plugin usual@mk" in shown["error"]
-    world.json("disable", "plugin:usual:one", "-a", "claude")
-    assert world.json("show", "plugin:usual:one")["servers"][0]["enabled"] is False
-    world.json("enable", "plugin:usual:one")
-    assert world.json("show", "plugin:usual:one")["servers"][0]["enabled"] is True
+    user.json("disable", "plugin:usual:one", "-a", "claude")
+    assert user.json("show", "plugin:usual:one")["servers"][0]["enabled"] is False
+    user.json("enable", "plugin:usual:one")
+    assert user.json("show", "plugin:usual:one")["servers"][0]["enabled"] is True
 
 
-def test_a_plugins_broken_file_is_a_problem_and_hides_nothing(world: World) -> None:
-    names = claude_plugins(world)
-    broken = put(world.home / "market" / "usual" / ".mcp.json", "{")
-    assert rows(world, "claude").keys() == names - {"plugin:usual:one"}
-    assert [one["path"] for one in world.json("list")["problems"]] == [str(broken)]
+def test_a_plugins_broken_file_is_a_problem_and_hides_nothing(user: User) -> None:
+    names = claude_plugins(user)
+    broken = put(user.home / "market" / "usual" / ".mcp.json", "{")
+    assert rows(user, "claude").keys() == names - {"plugin:usual:one"}
+    assert [one["path"] for one in user.json("list")["problems"]] == [str(broken)]
 
 
-def test_claudes_managed_file_stands_alone(world: World) -> None:
-    world.counsel("add", "mine", "-a", "claude", "--", "x")
-    claude_plugins(world)
-    managed = world.machine / "etc" / "claude-code" / "managed-mcp.json"
+def test_claudes_managed_file_stands_alone(user: User) -> None:
+    user.counsel("add", "mine", "-a", "claude", "--", "x")
+    claude_plugins(user)
+    managed = user.machine / "etc" / "claude-code" / "managed-mcp.json"
     put(managed, {"mcpServers": {"corp": server("corp")}})
-    seen = rows(world, "claude")
+    seen = rows(user, "claude")
     assert seen.pop("corp") == ("managed", None)
     assert {shadow for _, shadow in seen.values()} == {"managed"}
-    assert "administrator" in world.json("remove", "corp", code=1)["error"]
-    warned = world.json("add", "more", "-a", "claude", "--", "x")["results"][0]["warnings"]
+    assert "administrator" in user.json("remove", "corp", code=1)["error"]
+    warned = user.json("add", "more", "-a", "claude", "--", "x")["results"][0]["warnings"]
     assert any(str(managed) in words for words in warned)
     put(managed, "{")
-    assert {shadow for _, shadow in rows(world, "claude").values()} == {"managed"}
+    assert {shadow for _, shadow in rows(user, "claude").values()} == {"managed"}
 
 
-def test_codex_layers_of_the_machine_and_of_folders_above(world: World) -> None:
-    world.write("codex", '[mcp_servers.both]\ncommand = "user"\n[mcp_servers.mine]\ncommand = "x"\n')
+def test_codex_layers_of_the_machine_and_of_folders_above(user: User) -> None:
+    user.write("codex", '[mcp_servers.both]\ncommand = "user"\n[mcp_servers.mine]\ncommand = "x"\n')
     put(
-        world.machine / "etc" / "codex" / "config.toml",
+        user.machine / "etc" / "codex" / "config.toml",
         '[mcp_servers.sys]\ncommand = "echo"\n[mcp_servers.both]\ncommand = "system"\nargs = ["s"]\n',
     )
-    put(world.machine / "etc" / "codex" / "managed_config.toml", '[mcp_servers.mine]\ncommand = "managed"\n')
-    (world.project / ".git").mkdir()
-    world.write("codex project", '[mcp_servers.above]\ncommand = "above"\n')
-    below = world.project / "below"
+    put(user.machine / "etc" / "codex" / "managed_config.toml", '[mcp_servers.mine]\ncommand = "managed"\n')
+    (user.project / ".git").mkdir()
+    user.write("codex project", '[mcp_servers.above]\ncommand = "above"\n')
+    below = user.project / "below"
     below.mkdir()
     seen = {
         (row["name"], row["scope"]): (row["command"], row["args"], row["shadowed_by"])
-        for row in world.json("list", "--project", str(below))["servers"]
+        for row in user.json("list", "--project", str(below))["servers"]
     }
     assert seen == {
         ("both", "user"): ("user", ["s"], None),
@@ -137,21 +138,21 @@ def test_codex_layers_of_the_machine_and_of_folders_above(world: World) -> None:
         ("sys", "system"): ("echo", [], None),
         ("above", "project"): ("above", [], None),
     }
-    assert "administrator" in world.json("disable", "sys", code=1)["error"]
-    assert "a folder above" in world.json("remove", "above", "--project", str(below), code=1)["error"]
+    assert "administrator" in user.json("disable", "sys", code=1)["error"]
+    assert "a folder above" in user.json("remove", "above", "--project", str(below), code=1)["error"]
 
 
-def codex_plugin(world: World) -> None:
-    world.write("codex", '[plugins."plug@mk"]\nenabled = true\n[mcp_servers.mine]\ncommand = "x"\n')
-    folder = world.home / ".codex" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
+def codex_plugin(user: User) -> None:
+    user.write("codex", '[plugins."plug@mk"]\nenabled = true\n[mcp_servers.mine]\ncommand = "x"\n')
+    folder = user.home / ".codex" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
     put(folder / ".codex-plugin" / "plugin.json", {"name": "plug", "version": "1.0.0"})
     brought = {"brought": {"command": "echo", "cwd": "sub"}, "mine": {"command": "plugin"}}
     put(folder / ".mcp.json", {"mcpServers": brought})
 
 
-def test_codex_plugin_servers(world: World) -> None:
-    codex_plugin(world)
-    found = world.json("list")["servers"]
+def test_codex_plugin_servers(user: User) -> None:
+    codex_plugin(user)
+    found = user.json("list")["servers"]
     assert [(row["name"], row["scope"], row["shadowed_by"]) for row in found] == [
         ("mine", "user", None),
         ("brought", "plugin", None),
@@ -160,66 +161,64 @@ def test_codex_plugin_servers(world: World) -> None:
     assert found[1]["cwd"].endswith("/plug/1.0.0/sub")
 
 
-def gemini_files(world: World) -> None:
+def gemini_files(user: User) -> None:
     """The same name in all places, and one of its own in each; what `gemini mcp list` shows is the test's oracle."""
     for place, file in (
-        ("managed", world.machine / "etc" / "gemini-cli" / "settings.json"),
-        ("system", world.machine / "etc" / "gemini-cli" / "system-defaults.json"),
-        ("user", world.file("gemini")),
-        ("project", world.file("gemini project")),
+        ("managed", user.machine / "etc" / "gemini-cli" / "settings.json"),
+        ("system", user.machine / "etc" / "gemini-cli" / "system-defaults.json"),
+        ("user", user.file("gemini")),
+        ("project", user.file("gemini project")),
     ):
         put(file, {"mcpServers": {f"own-{place}": server(place), "both": server(place)}})
     servers = {"own-plugin": server("${extensionPath}${/}a"), "both": server("plugin")}
-    folder = world.home / ".gemini" / "extensions" / "ext"
+    folder = user.home / ".gemini" / "extensions" / "ext"
     put(folder / "gemini-extension.json", {"name": "ext", "version": "1.0.0", "mcpServers": servers})
 
 
-def test_geminis_system_files_and_extensions(world: World) -> None:
-    gemini_files(world)
-    seen = rows(world, "gemini")
+def test_geminis_system_files_and_extensions(user: User) -> None:
+    gemini_files(user)
+    seen = rows(user, "gemini")
     places = ("managed", "system", "user", "project", "plugin")
     assert {name: found for name, found in seen.items() if name != "both"} == {
         f"own-{place}": (place, None) for place in places
     }
-    both = {row["scope"]: row["shadowed_by"] for row in world.json("show", "both")["servers"]}
+    both = {row["scope"]: row["shadowed_by"] for row in user.json("show", "both")["servers"]}
     assert both == {**dict.fromkeys(places, "managed"), "managed": None}
-    (own,) = world.json("show", "own-plugin")["servers"]
-    assert own["args"][-1] == str(world.home / ".gemini" / "extensions" / "ext" / "a")
-    switches = world.home / ".gemini" / "extensions" / "extension-enablement.json"
-    put(switches, {"ext": {"overrides": [f"!{world.project.parent}/*"]}})
-    assert "own-plugin" not in rows(world, "gemini")
-    put(switches, {"ext": {"overrides": [f"!{world.project.parent}/*", f"{world.project}/"]}})
-    assert "own-plugin" in rows(world, "gemini")
+    (own,) = user.json("show", "own-plugin")["servers"]
+    assert own["args"][-1] == str(user.home / ".gemini" / "extensions" / "ext" / "a")
+    switches = user.home / ".gemini" / "extensions" / "extension-enablement.json"
+    put(switches, {"ext": {"overrides": [f"!{user.project.parent}/*"]}})
+    assert "own-plugin" not in rows(user, "gemini")
+    put(switches, {"ext": {"overrides": [f"!{user.project.parent}/*", f"{user.project}/"]}})
+    assert "own-plugin" in rows(user, "gemini")
 
 
-def test_geminis_lists_of_excluded_and_allowed_count_across_files(world: World) -> None:
-    world.write("gemini", '{"mcp": {"excluded": ["One"]}, "mcpServers": {"two": {"command": "x"}}}')
-    world.write("gemini project", '{"mcpServers": {"one": {"command": "x"}, "three": {"command": "x"}}}')
-    switched = {row["name"]: row["enabled"] for row in world.json("list")["servers"]}
+def test_geminis_lists_of_excluded_and_allowed_count_across_files(user: User) -> None:
+    user.write("gemini", '{"mcp": {"excluded": ["One"]}, "mcpServers": {"two": {"command": "x"}}}')
+    user.write("gemini project", '{"mcpServers": {"one": {"command": "x"}, "three": {"command": "x"}}}')
+    switched = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
     assert switched == {"two": True, "one": False, "three": True}
-    world.json("enable", "one")
-    assert world.json("show", "one")["servers"][0]["enabled"]
-    world.write("gemini", '{"mcp": {"allowed": ["one"]}, "mcpServers": {"two": {"command": "x"}}}')
-    switched = {row["name"]: row["enabled"] for row in world.json("list")["servers"]}
+    user.json("enable", "one")
+    assert user.json("show", "one")["servers"][0]["enabled"]
+    user.write("gemini", '{"mcp": {"allowed": ["one"]}, "mcpServers": {"two": {"command": "x"}}}')
+    switched = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
     assert switched == {"two": False, "one": True, "three": False}
 
 
 @pytest.mark.client
 @pytest.mark.slow
-def test_the_clients_list_the_same(world: World) -> None:
-    names = claude_plugins(world)
-    said = real_clients.ask(world.home, world.project, "claude", "mcp", "list")
+def test_the_clients_list_the_same(user: User) -> None:
+    names = claude_plugins(user)
+    said = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
     assert {line.split(": ")[0] for line in said.splitlines() if "✔ Connected" in line} == names
-    codex_plugin(world)
-    listed = json.loads(real_clients.ask(world.home, world.project, "codex", "mcp", "list", "--json"))
+    codex_plugin(user)
+    listed = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
     assert {one["name"] for one in listed} == {"brought", "mine"}
-    gemini_files(world)
-    shutil.rmtree(
-        world.machine
-    )  # the client wants these files safe from all but root, which a test's are not
-    said = real_clients.ask(world.home, world.project, "gemini", "mcp", "list", **TRUST)
+    gemini_files(user)
+    shutil.rmtree(user.machine)  # the client wants these files safe from all but root, which a test's are not
+    said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
     used = {
-        row["name"]: row for row in world.json("list", "-a", "gemini")["servers"] if not row["shadowed_by"]
+        row["name"]: row for row in user.json("list", "-a", "gemini")["servers"] if not row["shadowed_by"]
     }
     shown = {line.split()[1].rstrip(":"): line for line in said.splitlines() if "Connected" in line}
     assert shown.keys() == used.keys()

@@ -16,7 +16,7 @@ from typing import Any, Self
 import pytest
 
 from servers import real_clients
-from servers.conftest import World
+from support.user import User
 
 WRITER = Path(__file__).parent / "writer.py"
 PARSERS: dict[str, Callable[[str], Any]] = {
@@ -62,10 +62,10 @@ class Watcher(threading.Thread):
         assert self.broken == []
 
 
-def start(world: World, name: str, count: int, agents: str) -> subprocess.Popen[str]:
+def start(user: User, name: str, count: int, agents: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(WRITER), name, str(count), agents]
     return subprocess.Popen(
-        command, cwd=world.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=user.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -75,34 +75,34 @@ def finish(writers: list[subprocess.Popen[str]]) -> None:
         assert writer.returncode == 0, err
 
 
-def files(world: World) -> dict[str, Path]:
-    return {agent: world.file(agent) for agent in PARSERS}
+def files(user: User) -> dict[str, Path]:
+    return {agent: user.file(agent) for agent in PARSERS}
 
 
 @pytest.mark.slow
-def test_sixteen_writers_of_ours_lose_nothing(world: World) -> None:
-    world.write("claude", json.dumps({"keep": {"me": [1, 2]}}, indent=2))
-    with Watcher(files(world)):
-        finish([start(world, f"w{number}", 4, ",".join(PARSERS)) for number in range(16)])
+def test_sixteen_writers_of_ours_lose_nothing(user: User) -> None:
+    user.write("claude", json.dumps({"keep": {"me": [1, 2]}}, indent=2))
+    with Watcher(files(user)):
+        finish([start(user, f"w{number}", 4, ",".join(PARSERS)) for number in range(16)])
     wanted = {f"w{writer}-{number}" for writer in range(16) for number in range(4)}
     for agent in PARSERS:
-        assert {row["name"] for row in world.json("list", "-a", agent)["servers"]} == wanted
-    assert json.loads(world.file("claude").read_text())["keep"] == {"me": [1, 2]}
-    assert not (world.home / ".claude.json.lock").exists()
-    assert not list(world.home.glob("**/*.counsel-tmp"))
+        assert {row["name"] for row in user.json("list", "-a", agent)["servers"]} == wanted
+    assert json.loads(user.file("claude").read_text())["keep"] == {"me": [1, 2]}
+    assert not (user.home / ".claude.json.lock").exists()
+    assert not list(user.home.glob("**/*.counsel-tmp"))
 
 
 @pytest.mark.slow
 @pytest.mark.client
-def test_ours_and_the_real_claude_write_at_once(world: World) -> None:
+def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
     """16 at once on one ~/.claude.json: 4 are `claude mcp add`, which takes the same lock."""
     real_clients.program("claude")
-    real_clients.ask(world.home, world.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
+    real_clients.ask(user.home, user.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
     theirs = [
         subprocess.Popen(
             [real_clients.program("claude"), "mcp", "add", "-s", "user", f"claude-{number}", "--", "echo"],
-            cwd=world.project,
-            env=real_clients.environment(world.home),
+            cwd=user.project,
+            env=real_clients.environment(user.home),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -110,24 +110,24 @@ def test_ours_and_the_real_claude_write_at_once(world: World) -> None:
         )
         for number in range(4)
     ]
-    with Watcher({"claude": world.file("claude")}):
-        finish([*(start(world, f"w{number}", 6, "claude") for number in range(12)), *theirs])
+    with Watcher({"claude": user.file("claude")}):
+        finish([*(start(user, f"w{number}", 6, "claude") for number in range(12)), *theirs])
     wanted = {f"w{writer}-{number}" for writer in range(12) for number in range(6)}
     wanted |= {f"claude-{number}" for number in range(4)} | {"first"}
-    assert {row["name"] for row in world.json("list", "-a", "claude")["servers"]} == wanted
+    assert {row["name"] for row in user.json("list", "-a", "claude")["servers"]} == wanted
 
 
 @pytest.mark.slow
-def test_killed_writers_leave_the_old_or_the_new_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9 at random moments: whole files, and the next writer goes on (the lock of a dead one goes stale)."""
     monkeypatch.setattr("counsel.configfiles.write.locks.STALE", 0.2)
     pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB: there is a middle to be killed in
-    world.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
+    user.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
     chance = random.Random(4)
     done: set[str] = set()
-    with Watcher({"claude": world.file("claude"), "codex": world.file("codex")}):
+    with Watcher({"claude": user.file("claude"), "codex": user.file("codex")}):
         for number in range(8):
-            writer = start(world, f"k{number}", 1000, "claude,codex")
+            writer = start(user, f"k{number}", 1000, "claude,codex")
             assert writer.stdout is not None
             for line in writer.stdout:
                 done.add(f"k{number}-{line.strip()}")
@@ -137,12 +137,12 @@ def test_killed_writers_leave_the_old_or_the_new_file(world: World, monkeypatch:
             writer.kill()
             done |= {f"k{number}-{line.strip()}" for line in writer.stdout}
             writer.communicate()
-            _free_stale_lock(world.home / ".claude.json.lock")
-    names = {row["name"] for row in world.json("list", "-a", "claude")["servers"]}
+            _free_stale_lock(user.home / ".claude.json.lock")
+    names = {row["name"] for row in user.json("list", "-a", "claude")["servers"]}
     assert done <= names, "an add that was reported as done is lost"
     assert len(names - done) <= 8, "at most the one add that each killed writer was at"
-    assert json.loads(world.file("claude").read_text())["key-0"] == "x" * 100
-    world.counsel("add", "after", "-a", "claude,codex", "--", "echo")
+    assert json.loads(user.file("claude").read_text())["key-0"] == "x" * 100
+    user.counsel("add", "after", "-a", "claude,codex", "--", "echo")
 
 
 def _free_stale_lock(folder: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from counsel.agents.server_format import Server
 from servers import real_clients
-from servers.conftest import QUICK, World, golden
+from servers.conftest import QUICK, golden
 from servers.test_golden import HTTP, PLAIN, SSE, STDIO
+from support.user import User
 
 QUIET = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
 TOKEN = Server("x", "http", url="http://127.0.0.1:9/mcp", token_env="TOK")
@@ -22,22 +23,22 @@ CASES = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP), ("token", TOKEN
 
 @pytest.mark.parametrize(("case", "server"), CASES, ids=[row[0] for row in CASES])
 @pytest.mark.parametrize("agent", ["opencode", "vscode"])
-def test_golden(agent: str, case: str, server: Server, world: World) -> None:
+def test_golden(agent: str, case: str, server: Server, user: User) -> None:
     """OpenCode's own `mcp add` asks a person, and VS Code cannot be had here: these files hold what counsel writes, by the
     clients' documentation. That OpenCode uses it is shown below."""
-    world.servers().add([server], [agent])
-    assert world.file(agent).read_text() == golden(agent, f"{case}.json")
-    assert world.file(agent).stat().st_mode & 0o777 == 0o600
+    user.servers().add([server], [agent])
+    assert user.file(agent).read_text() == golden(agent, f"{case}.json")
+    assert user.file(agent).stat().st_mode & 0o777 == 0o600
 
 
-def test_vscode_says_sse_and_opencode_refuses_it(world: World) -> None:
-    world.servers().add([SSE], ["vscode"])
-    assert world.file("vscode").read_text() == golden("vscode", "sse.json")
-    shown = world.json("add", "x", "-a", "opencode", "-t", "sse", "--url", "http://127.0.0.1:9/sse", code=1)
+def test_vscode_says_sse_and_opencode_refuses_it(user: User) -> None:
+    user.servers().add([SSE], ["vscode"])
+    assert user.file("vscode").read_text() == golden("vscode", "sse.json")
+    shown = user.json("add", "x", "-a", "opencode", "-t", "sse", "--url", "http://127.0.0.1:9/sse", code=1)
     assert "OpenCode does not speak sse" in shown["error"]
 
 
-def test_vscode_keeps_inputs_comments_and_its_own_words(world: World) -> None:
+def test_vscode_keeps_inputs_comments_and_its_own_words(user: User) -> None:
     before = """{
   // asked once
   "inputs": [{"type": "promptString", "id": "key", "password": true}],
@@ -46,46 +47,46 @@ def test_vscode_keeps_inputs_comments_and_its_own_words(world: World) -> None:
   }
 }
 """
-    file = world.write("vscode project", before)
-    world.counsel("update", "x", "-a", "vscode", "-e", "A=${HOME}")
+    file = user.write("vscode project", before)
+    user.counsel("update", "x", "-a", "vscode", "-e", "A=${HOME}")
     assert file.read_text() == before.replace('"${input:key}"}', '"${input:key}", "A": "${env:HOME}"}')
-    shown = world.json("copy", "x", "--from", "vscode", "--to", "claude", code=1)
+    shown = user.json("copy", "x", "--from", "vscode", "--to", "claude", code=1)
     assert "only VS Code fills it in" in shown["error"]
-    world.counsel("copy", "x", "--from", "vscode", "--to", "vscode:user")  # it knows its own
+    user.counsel("copy", "x", "--from", "vscode", "--to", "vscode:user")  # it knows its own
 
 
-def test_opencode_keeps_what_only_it_fills_in(world: World) -> None:
+def test_opencode_keeps_what_only_it_fills_in(user: User) -> None:
     entry = '{"type": "local", "command": ["c", "${A}"], "environment": {"K": "{file:./k}", "E": "{env:E}"}}'
-    file = world.write("opencode", f'{{"mcp": {{"x": {entry}}}}}')
-    (row,) = world.json("show", "x", "--reveal")["servers"]
+    file = user.write("opencode", f'{{"mcp": {{"x": {entry}}}}}')
+    (row,) = user.json("show", "x", "--reveal")["servers"]
     assert (row["args"], row["env"]) == (["${A}"], {"K": "{file:./k}", "E": "${E}"})
-    shown = world.json("copy", "x", "--from", "opencode", "--to", "codex", code=1)
+    shown = user.json("copy", "x", "--from", "opencode", "--to", "codex", code=1)
     assert "only OpenCode fills it in" in shown["error"]
-    world.counsel("update", "x", "-a", "opencode", "-e", "N=1")
+    user.counsel("update", "x", "-a", "opencode", "-e", "N=1")
     assert '"{file:./k}", "E": "{env:E}", "N": "1"' in file.read_text()
-    refused = world.json("add", "y", "-a", "opencode", "-e", "A=${B:-c}", "--", "c", code=1)
+    refused = user.json("add", "y", "-a", "opencode", "-e", "A=${B:-c}", "--", "c", code=1)
     assert "OpenCode knows no default values" in refused["error"]
     assert (
-        "would replace {env:B}" in world.json("add", "y", "-a", "opencode", "--", "{env:B}", code=1)["error"]
+        "would replace {env:B}" in user.json("add", "y", "-a", "opencode", "--", "{env:B}", code=1)["error"]
     )
 
 
-def test_opencode_writes_the_file_that_is_there(world: World) -> None:
-    file = world.file("opencode").with_suffix(".jsonc")
+def test_opencode_writes_the_file_that_is_there(user: User) -> None:
+    file = user.file("opencode").with_suffix(".jsonc")
     file.parent.mkdir(parents=True)
     file.write_text("{\n  // mine\n}\n")
-    world.counsel("add", "x", "-a", "opencode", "--", "c")
+    user.counsel("add", "x", "-a", "opencode", "--", "c")
     assert "// mine" in file.read_text()
-    assert not world.file("opencode").exists()
+    assert not user.file("opencode").exists()
 
 
-def test_opencode_merges_its_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.write("opencode", json.dumps({"mcp": {"x": {"type": "local", "command": ["c"]}}}))
-    world.write("opencode project", json.dumps({"mcp": {"x": {"enabled": False}}}))
-    named = world.home / "named.json"
+def test_opencode_merges_its_files(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    user.write("opencode", json.dumps({"mcp": {"x": {"type": "local", "command": ["c"]}}}))
+    user.write("opencode project", json.dumps({"mcp": {"x": {"enabled": False}}}))
+    named = user.home / "named.json"
     named.write_text(json.dumps({"mcp": {"z": {"type": "remote", "url": "http://127.0.0.1:9/"}}}))
     monkeypatch.setenv("OPENCODE_CONFIG", str(named))
-    seen = world.json("list")
+    seen = user.json("list")
     assert seen["problems"] == []
     rows = {(row["name"], row["scope"]): row for row in seen["servers"]}
     assert (rows["x", "project"]["enabled"], rows["x", "project"]["command"]) == (False, "c")
@@ -104,37 +105,37 @@ def test_opencode_merges_its_files(world: World, monkeypatch: pytest.MonkeyPatch
     ],
 )
 @pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])
-def test_what_breaks_opencode_is_a_problem(real: bool, entry: dict[str, object], world: World) -> None:
-    world.write("opencode", json.dumps({"mcp": {"x": entry}}))
-    (problem,) = world.json("list")["problems"]
+def test_what_breaks_opencode_is_a_problem(real: bool, entry: dict[str, object], user: User) -> None:
+    user.write("opencode", json.dumps({"mcp": {"x": entry}}))
+    (problem,) = user.json("list")["problems"]
     assert (problem["agent"], problem["name"]) == ("opencode", "x")
     if real:
         with pytest.raises(AssertionError, match="Configuration is invalid"):
-            real_clients.ask(world.home, world.project, "opencode", "debug", "config", **QUIET)
+            real_clients.ask(user.home, user.project, "opencode", "debug", "config", **QUIET)
 
 
-def test_opencodes_form_can_be_pasted(world: World, tmp_path: Path) -> None:
+def test_opencodes_form_can_be_pasted(user: User, tmp_path: Path) -> None:
     text = '{"mcp": {"x": {"type": "local", "command": ["c", "a"], "environment": {"K": "{env:K}"}}}}'
     pasted = tmp_path / "pasted.json"
     pasted.write_text(text)
-    world.counsel("add", "--from", str(pasted), "-a", "claude")
-    (row,) = world.json("list")["servers"]
+    user.counsel("add", "--from", str(pasted), "-a", "claude")
+    (row,) = user.json("list")["servers"]
     assert (row["command"], row["args"], row["env"]) == ("c", ["a"], {"K": "${K}"})
 
 
 @pytest.mark.client
 @pytest.mark.slow
-def test_opencode_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+def test_opencode_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     """Comments, both scopes, both transports, a reference, a switch: `opencode mcp list` is the witness."""
-    world.write("opencode", '// mine\n{\n  "theme": "x", /* kept */\n}\n')
+    user.write("opencode", '// mine\n{\n  "theme": "x", /* kept */\n}\n')
     at = {"user": ("-s", "user"), "project": ("-s", "project")}
     for scope, where in at.items():
         stdio = ("-e", "A=b c", "-e", "FROM=${FROM}", "--", sys.executable, str(QUICK))
-        world.counsel("add", f"{scope}-stdio", "-a", "opencode", *where, *stdio)
+        user.counsel("add", f"{scope}-stdio", "-a", "opencode", *where, *stdio)
         remote = ("--url", f"http://127.0.0.1:{tiny_port}/mcp", "-H", "X-One: 1")
-        world.counsel("add", f"{scope}-http", "-a", "opencode", *where, *remote)
-    world.counsel("disable", "user-http", "-a", "opencode")
-    said = real_clients.ask(world.home, world.project, "opencode", "mcp", "list", FROM="there", **QUIET)
+        user.counsel("add", f"{scope}-http", "-a", "opencode", *where, *remote)
+    user.counsel("disable", "user-http", "-a", "opencode")
+    said = real_clients.ask(user.home, user.project, "opencode", "mcp", "list", FROM="there", **QUIET)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", said)
     found = dict(re.findall(r"[✓○✗] (\S+) (\w+)", plain))
     assert found == {
@@ -143,6 +144,6 @@ def test_opencode_connects_to_what_we_write(world: World, tiny_port: int) -> Non
         "project-stdio": "connected",
         "project-http": "connected",
     }
-    config = real_clients.ask(world.home, world.project, "opencode", "debug", "config", FROM="there", **QUIET)
+    config = real_clients.ask(user.home, user.project, "opencode", "debug", "config", FROM="there", **QUIET)
     held = json.loads(config[config.index("{") :])["mcp"]["project-stdio"]
     assert held["command"] == [sys.executable, str(QUICK)]

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from servers.conftest import World
+from support.user import User
 
 PASTED = {
     "claude": '{"mcpServers": {"x": {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${T}"}}}}',
@@ -22,10 +22,10 @@ PASTED = {
 
 
 @pytest.mark.parametrize("text", PASTED.values(), ids=PASTED.keys())
-def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_pasted_form_is_understood(text: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    world.counsel("add", "x", "--everywhere", "--from", "-")
-    rows = world.json("list")["servers"]
+    user.counsel("add", "x", "--everywhere", "--from", "-")
+    rows = user.json("list")["servers"]
     assert {(row["agent"], row["transport"], row["url"], row["token_env"]) for row in rows} == {
         (agent, "http", "http://127.0.0.1:9/mcp", "T") for agent in ("claude", "codex", "gemini", "cursor")
     }
@@ -49,33 +49,33 @@ def test_any_pasted_form_is_understood(text: str, world: World, monkeypatch: pyt
         "[1]",
     ],
 )
-def test_bad_pasted_text_is_refused(text: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_pasted_text_is_refused(text: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    refused = world.json("add", "x", "-a", "claude", "--from", "-", code=1)
+    refused = user.json("add", "x", "-a", "claude", "--from", "-", code=1)
     assert refused["code"] in {"INVALID_ARGUMENT", "CONFIG_INVALID"}
-    assert not world.file("claude").exists()
+    assert not user.file("claude").exists()
 
 
-def test_a_pasted_file_that_is_not_text_is_refused(world: World) -> None:
-    (world.project / "p.json").write_bytes(b'{"a": {"command": "\xff"}}')
-    assert world.json("add", "-a", "codex", "--from", "p.json", code=1)["code"] == "INVALID_ARGUMENT"
+def test_a_pasted_file_that_is_not_text_is_refused(user: User) -> None:
+    (user.project / "p.json").write_bytes(b'{"a": {"command": "\xff"}}')
+    assert user.json("add", "-a", "codex", "--from", "p.json", code=1)["code"] == "INVALID_ARGUMENT"
 
 
-def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(world: World) -> None:
-    (world.project / "p.md").write_text(
+def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(user: User) -> None:
+    (user.project / "p.md").write_text(
         '```json\n{"mcpServers": {"a": {"command": "c", "disabled": true}}}\n```\n'
     )
-    done = world.json("add", "-a", "codex,cursor", "--from", "p.md")
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["a"]["enabled"] is False
+    done = user.json("add", "-a", "codex,cursor", "--from", "p.md")
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["a"]["enabled"] is False
     assert any("switched on in Cursor" in words for words in done["results"][1]["warnings"])
-    assert "disabled" not in world.file("cursor").read_text()
+    assert "disabled" not in user.file("cursor").read_text()
 
 
-def test_a_switch_in_pasted_json_does_not_make_it_codexs_form(world: World) -> None:
+def test_a_switch_in_pasted_json_does_not_make_it_codexs_form(user: User) -> None:
     entry = {"type": "sse", "url": "http://127.0.0.1:9/sse", "enabled": False, "headers": {"X": "${V}"}}
-    (world.project / "p.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
-    done = world.json("add", "-a", "claude", "--from", "p.json")
-    assert json.loads(world.file("claude").read_text())["mcpServers"]["a"] == {
+    (user.project / "p.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
+    done = user.json("add", "-a", "claude", "--from", "p.json")
+    assert json.loads(user.file("claude").read_text())["mcpServers"]["a"] == {
         "type": "sse",
         "url": "http://127.0.0.1:9/sse",
         "headers": {"X": "${V}"},
@@ -83,17 +83,17 @@ def test_a_switch_in_pasted_json_does_not_make_it_codexs_form(world: World) -> N
     assert any("switched on in Claude Code" in words for words in done["results"][0]["warnings"])
 
 
-def test_pasted_toml_is_codexs_form(world: World) -> None:
-    (world.project / "p.toml").write_text('command = "sh"\nargs = ["-c", "echo $HOME"]\nrequired = true\n')
-    world.counsel("add", "a", "-a", "codex", "--from", "p.toml")
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["a"] == {
+def test_pasted_toml_is_codexs_form(user: User) -> None:
+    (user.project / "p.toml").write_text('command = "sh"\nargs = ["-c", "echo $HOME"]\nrequired = true\n')
+    user.counsel("add", "a", "-a", "codex", "--from", "p.toml")
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["a"] == {
         "command": "sh",
         "args": ["-c", "echo $HOME"],
         "required": True,
     }
 
 
-def test_several_pasted_servers_keep_their_names(world: World) -> None:
-    (world.project / "p.json").write_text('{"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}}}')
-    world.counsel("add", "-a", "codex", "--from", "p.json")
-    assert list(tomllib.loads(world.file("codex").read_text())["mcp_servers"]) == ["a", "b"]
+def test_several_pasted_servers_keep_their_names(user: User) -> None:
+    (user.project / "p.json").write_text('{"mcpServers": {"a": {"command": "1"}, "b": {"command": "2"}}}')
+    user.counsel("add", "-a", "codex", "--from", "p.json")
+    assert list(tomllib.loads(user.file("codex").read_text())["mcp_servers"]) == ["a", "b"]

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from servers import real_clients
-from servers.conftest import QUICK, World
+from servers.conftest import QUICK
+from support.user import User
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
 def add_all(
-    world: World, agent: str, port: int, scopes: tuple[str, ...], transports: tuple[str, ...]
+    user: User, agent: str, port: int, scopes: tuple[str, ...], transports: tuple[str, ...]
 ) -> set[str]:
     """One server per scope and transport, named after both."""
     flags = {
@@ -30,56 +31,56 @@ def add_all(
     names = set()
     for scope in scopes:
         for transport in transports:
-            world.counsel("add", f"{scope}-{transport}", "-a", agent, "-s", scope, *flags[transport])
+            user.counsel("add", f"{scope}-{transport}", "-a", agent, "-s", scope, *flags[transport])
             names.add(f"{scope}-{transport}")
     return names
 
 
-def test_claude_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+def test_claude_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     real_clients.program("claude")
-    names = add_all(world, "claude", tiny_port, ("user", "local", "project"), ("stdio", "http", "sse"))
-    (world.home / ".claude").mkdir(exist_ok=True)
-    (world.home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')
-    said = real_clients.ask(world.home, world.project, "claude", "mcp", "list")
+    names = add_all(user, "claude", tiny_port, ("user", "local", "project"), ("stdio", "http", "sse"))
+    (user.home / ".claude").mkdir(exist_ok=True)
+    (user.home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')
+    said = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
     assert {line.split(":")[0] for line in said.splitlines() if "✔ Connected" in line} == names
-    got = real_clients.ask(world.home, world.project, "claude", "mcp", "get", "local-stdio")
+    got = real_clients.ask(user.home, user.project, "claude", "mcp", "get", "local-stdio")
     assert f"Command: {sys.executable}" in got
     assert "A=b=c d" in got
     assert "Scope: Local config" in got
-    world.counsel("disable", "user-http", "-a", "claude")
-    world.counsel("disable", "project-stdio", "-a", "claude")
-    said = real_clients.ask(world.home, world.project, "claude", "mcp", "list")
+    user.counsel("disable", "user-http", "-a", "claude")
+    user.counsel("disable", "project-stdio", "-a", "claude")
+    said = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
     disabled = {line.split(":")[0] for line in said.splitlines() if "Disabled" in line}
     assert disabled == {"user-http", "project-stdio"}
 
 
 @pytest.mark.parametrize("kind", ["bare", "relative"])
-def test_claude_and_we_agree_on_whose_a_worktree_is(kind: str, world: World, tmp_path: Path) -> None:
+def test_claude_and_we_agree_on_whose_a_worktree_is(kind: str, user: User, tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost"]
-    subprocess.run([*git, "init", "-q"], cwd=world.project, check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=world.project, check=True)
-    subprocess.run([*git, "clone", "-q", "--bare", world.project, "bare"], cwd=tmp_path, check=True)
+    subprocess.run([*git, "init", "-q"], cwd=user.project, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=user.project, check=True)
+    subprocess.run([*git, "clone", "-q", "--bare", user.project, "bare"], cwd=tmp_path, check=True)
     repository, tree = tmp_path / ("bare" if kind == "bare" else "project"), tmp_path / "tree"
     subprocess.run([*git, "worktree", "add", "-q", tree], cwd=repository, check=True)
     if kind == "relative":
         (tree / ".git").write_text("gitdir: ../project/.git/worktrees/tree\n")
-    real_clients.ask(world.home, tree, "claude", "mcp", "add", "-s", "local", "theirs", "--", "echo")
-    world.counsel("add", "ours", "-a", "claude", "-s", "local", "--project", str(tree), "--", "echo")
-    assert "Scope: Local config" in real_clients.ask(world.home, tree, "claude", "mcp", "get", "ours")
-    rows = world.json("list", "--project", str(tree))["servers"]
+    real_clients.ask(user.home, tree, "claude", "mcp", "add", "-s", "local", "theirs", "--", "echo")
+    user.counsel("add", "ours", "-a", "claude", "-s", "local", "--project", str(tree), "--", "echo")
+    assert "Scope: Local config" in real_clients.ask(user.home, tree, "claude", "mcp", "get", "ours")
+    rows = user.json("list", "--project", str(tree))["servers"]
     assert {row["name"] for row in rows} == {"ours", "theirs"}
 
 
-def test_claude_takes_a_time_limit_of_any_fraction(world: World) -> None:
-    world.counsel("add", "x", "-a", "claude", "--timeout", "1.001", "--", "echo")
-    assert "User config" in real_clients.ask(world.home, world.project, "claude", "mcp", "get", "x")
+def test_claude_takes_a_time_limit_of_any_fraction(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--timeout", "1.001", "--", "echo")
+    assert "User config" in real_clients.ask(user.home, user.project, "claude", "mcp", "get", "x")
 
 
-def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+def test_codex_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     real_clients.program("codex")
-    world.write("codex", f'# mine\n[projects."{world.project}"]\ntrust_level = "trusted"\n')
-    names = add_all(world, "codex", tiny_port, ("user", "project"), ("stdio", "http"))
-    world.counsel(
+    user.write("codex", f'# mine\n[projects."{user.project}"]\ntrust_level = "trusted"\n')
+    names = add_all(user, "codex", tiny_port, ("user", "project"), ("stdio", "http"))
+    user.counsel(
         "add",
         "refs",
         "-a",
@@ -91,12 +92,12 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
         "--timeout",
         "5",
         "--cwd",
-        str(world.project),
+        str(user.project),
         "--",
         sys.executable,
         str(QUICK),
     )
-    world.counsel(
+    user.counsel(
         "add",
         "token",
         "-a",
@@ -112,7 +113,7 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
     )
     listed = {
         row["name"]: row
-        for row in json.loads(real_clients.ask(world.home, world.project, "codex", "mcp", "list", "--json"))
+        for row in json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
     }
     assert set(listed) == names | {"refs", "token"}
     assert listed["refs"]["transport"] == {
@@ -121,7 +122,7 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
         "args": [str(QUICK)],
         "env": {"K": "v"},
         "env_vars": ["HOME"],
-        "cwd": str(world.project),
+        "cwd": str(user.project),
     }
     assert listed["refs"]["tool_timeout_sec"] == 5.0
     transport = listed["token"]["transport"]
@@ -130,14 +131,12 @@ def test_codex_connects_to_what_we_write(world: World, tiny_port: int) -> None:
         {"Y": "1"},
         {"X": "V"},
     )
-    with real_clients.app_server(world.home, world.project) as server:
+    with real_clients.app_server(user.home, user.project) as server:
         rows = server.call("mcpServerStatus/list", {})["data"]
     connected = {row["name"] for row in rows if "whereami" in row["tools"]}
     assert connected >= {"user-stdio", "user-http", "refs"}
-    world.counsel("disable", "user-stdio", "-a", "codex")
-    got = json.loads(
-        real_clients.ask(world.home, world.project, "codex", "mcp", "get", "user-stdio", "--json")
-    )
+    user.counsel("disable", "user-stdio", "-a", "codex")
+    got = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "get", "user-stdio", "--json"))
     assert got["enabled"] is False
 
 
@@ -158,21 +157,21 @@ command = 'echo'
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, world: World) -> None:
+def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, user: User) -> None:
     def seen() -> dict[str, tuple[bool, list[str], dict[str, str]]]:
-        rows = json.loads(real_clients.ask(world.home, world.project, "codex", "mcp", "list", "--json"))
+        rows = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
         parts = [(row["name"], row["enabled"], row["transport"]) for row in rows]
         assert {one["command"] for _, _, one in parts} == {"echo"}
         return {name: (on, one["args"], one["env"] or {}) for name, on, one in parts}
 
     real_clients.program("codex")
-    file = world.write("codex", ODD_TOML.replace("\n", newline))
+    file = user.write("codex", ODD_TOML.replace("\n", newline))
     before: dict[str, Any] = {"dots": (True, [], {}), "table": (True, ["a"], {}), "q.u": (True, [], {})}
     assert seen() == before
-    world.counsel("update", "table", "-a", "codex", "-e", "A=1", "--", "echo", "a", "b")
+    user.counsel("update", "table", "-a", "codex", "-e", "A=1", "--", "echo", "a", "b")
     for name in ("dots", "table"):
-        world.counsel("disable", name, "-a", "codex")
-    world.counsel("remove", "q.u", "-a", "codex")
+        user.counsel("disable", name, "-a", "codex")
+    user.counsel("remove", "q.u", "-a", "codex")
     after = {"dots": (False, [], {}), "table": (False, ["a", "b"], {"A": "1"})}
     assert seen() == after
     assert [line for line in ODD_TOML.splitlines() if "#" in line and line not in file.read_text()] == [
@@ -180,33 +179,33 @@ def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, world: W
         '[mcp_servers."q.u"] # quoted',
     ]
     real_clients.ask(
-        world.home, world.project, "codex", "mcp", "add", "theirs", "--", "echo"
+        user.home, user.project, "codex", "mcp", "add", "theirs", "--", "echo"
     )  # moves tables about
     for _ in range(4):
-        world.counsel("undo")
+        user.counsel("undo")
     assert seen() == {**before, "theirs": (True, [], {})}
 
 
-def test_gemini_connects_to_what_we_write(world: World, tiny_port: int) -> None:
+def test_gemini_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     real_clients.program("gemini")
-    world.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')
-    names = add_all(world, "gemini", tiny_port, ("user", "project"), ("stdio", "http", "sse"))
-    said = real_clients.ask(world.home, world.project, "gemini", "mcp", "list", **TRUST)
+    user.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')
+    names = add_all(user, "gemini", tiny_port, ("user", "project"), ("stdio", "http", "sse"))
+    said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
     assert set(re.findall(r"✓ ([\w-]+):.*Connected", said)) == names
-    world.counsel("disable", "user-sse", "-a", "gemini")
-    said = real_clients.ask(world.home, world.project, "gemini", "mcp", "list", **TRUST)
+    user.counsel("disable", "user-sse", "-a", "gemini")
+    said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
     assert re.findall(r"○ ([\w-]+):.*Disabled", said) == ["user-sse"]
-    assert "// mine" in world.file("gemini").read_text()
+    assert "// mine" in user.file("gemini").read_text()
 
 
-def test_we_read_what_the_clients_write(world: World) -> None:
+def test_we_read_what_the_clients_write(user: User) -> None:
     """Every scope and transport that a client's own command can write."""
 
     def run(*args: str) -> None:
         # In a folder that it does not trust, `gemini mcp add -s project` drops the servers that were there.
-        real_clients.ask(world.home, world.project, *args, **TRUST)
+        real_clients.ask(user.home, user.project, *args, **TRUST)
 
-    (world.home / ".codex").mkdir()
+    (user.home / ".codex").mkdir()
     url, written = "http://127.0.0.1:9/mcp", set()
     for agent, scopes in (("claude", ("user", "local", "project")), ("gemini", ("user", "project"))):
         for scope in scopes:
@@ -221,7 +220,7 @@ def test_we_read_what_the_clients_write(world: World) -> None:
     run("codex", "mcp", "add", "user-stdio", "--env", "A=1", "--", "echo", "a b")
     run("codex", "mcp", "add", "user-http", "--url", url, "--bearer-token-env-var", "T")
     written |= {("codex", "user", "user-stdio"), ("codex", "user", "user-http")}
-    found = world.json("list")
+    found = user.json("list")
     assert found["problems"] == []
     rows = {(row["agent"], row["scope"], row["name"]): row for row in found["servers"]}
     assert set(rows) == written
@@ -235,18 +234,18 @@ def test_we_read_what_the_clients_write(world: World) -> None:
             assert (row["url"], row["headers"]) == (url, {"X": "1"}), (agent, scope)
 
 
-def test_clients_still_write_after_us_and_we_after_them(world: World) -> None:
+def test_clients_still_write_after_us_and_we_after_them(user: User) -> None:
     """Turn by turn on one file: nobody loses the other's entries."""
-    (world.home / ".codex").mkdir()
+    (user.home / ".codex").mkdir()
     for number in range(2):
-        world.counsel("add", f"ours-{number}", "-a", "claude,codex,gemini", "--", "echo")
+        user.counsel("add", f"ours-{number}", "-a", "claude,codex,gemini", "--", "echo")
         real_clients.ask(
-            world.home, world.project, "claude", "mcp", "add", "-s", "user", f"theirs-{number}", "--", "echo"
+            user.home, user.project, "claude", "mcp", "add", "-s", "user", f"theirs-{number}", "--", "echo"
         )
-        real_clients.ask(world.home, world.project, "codex", "mcp", "add", f"theirs-{number}", "--", "echo")
+        real_clients.ask(user.home, user.project, "codex", "mcp", "add", f"theirs-{number}", "--", "echo")
         real_clients.ask(
-            world.home, world.project, "gemini", "mcp", "add", "-s", "user", f"theirs-{number}", "echo"
+            user.home, user.project, "gemini", "mcp", "add", "-s", "user", f"theirs-{number}", "echo"
         )
     for agent in ("claude", "codex", "gemini"):
-        rows = world.json("list", "-a", agent)["servers"]
+        rows = user.json("list", "-a", agent)["servers"]
         assert {row["name"] for row in rows} == {"ours-0", "ours-1", "theirs-0", "theirs-1"}

@@ -9,43 +9,43 @@ import tomllib
 
 import pytest
 
-from servers.conftest import World
+from support.user import User
 
 SECRET = "sk-live-abcdefghijklmnop1234"
 
 
-def test_references_are_translated(world: World) -> None:
-    world.write(
+def test_references_are_translated(user: User) -> None:
+    user.write(
         "gemini",
         '{"mcpServers": {"x": {"command": "c", "args": [], "env": {"TOKEN": "$TOKEN", "D": "${D:-1}"}}}}',
     )
-    world.counsel("copy", "x", "--from", "gemini", "--to", "claude")
-    assert json.loads(world.file("claude").read_text())["mcpServers"]["x"]["env"] == {
+    user.counsel("copy", "x", "--from", "gemini", "--to", "claude")
+    assert json.loads(user.file("claude").read_text())["mcpServers"]["x"]["env"] == {
         "TOKEN": "${TOKEN}",
         "D": "${D:-1}",
     }
-    shown = world.json("copy", "x", "--from", "gemini", "--to", "cursor", code=1)
+    shown = user.json("copy", "x", "--from", "gemini", "--to", "cursor", code=1)
     assert "no default values" in shown["error"]
-    world.counsel("update", "x", "-a", "gemini", "--remove-env", "D")
-    world.counsel("copy", "x", "--from", "gemini", "--to", "cursor")
-    written = json.loads(world.file("cursor").read_text())["mcpServers"]["x"]
+    user.counsel("update", "x", "-a", "gemini", "--remove-env", "D")
+    user.counsel("copy", "x", "--from", "gemini", "--to", "cursor")
+    written = json.loads(user.file("cursor").read_text())["mcpServers"]["x"]
     assert written["env"] == {"TOKEN": "${env:TOKEN}"}
-    world.counsel("update", "x", "-a", "gemini", "-e", "D=${D:-1}")
-    shown = world.json("copy", "x", "--from", "gemini", "--to", "codex", code=1)
+    user.counsel("update", "x", "-a", "gemini", "-e", "D=${D:-1}")
+    shown = user.json("copy", "x", "--from", "gemini", "--to", "codex", code=1)
     assert "${D}" in shown["error"]
-    assert not world.file("codex").exists()
+    assert not user.file("codex").exists()
 
 
-def test_a_bearer_token_from_the_environment_everywhere(world: World) -> None:
-    world.counsel(
+def test_a_bearer_token_from_the_environment_everywhere(user: User) -> None:
+    user.counsel(
         "add", "x", "--everywhere", "--url", "http://127.0.0.1:9/mcp", "-H", "Authorization: Bearer $TOKEN"
     )
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["x"] == {
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"] == {
         "url": "http://127.0.0.1:9/mcp",
         "bearer_token_env_var": "TOKEN",
     }
     headers = {
-        agent: json.loads(world.file(agent).read_text())["mcpServers"]["x"]["headers"]["Authorization"]
+        agent: json.loads(user.file(agent).read_text())["mcpServers"]["x"]["headers"]["Authorization"]
         for agent in ("claude", "gemini", "cursor")
     }
     assert headers == {
@@ -53,20 +53,20 @@ def test_a_bearer_token_from_the_environment_everywhere(world: World) -> None:
         "gemini": "Bearer ${TOKEN}",
         "cursor": "Bearer ${env:TOKEN}",
     }
-    assert {row["token_env"] for row in world.json("list")["servers"]} == {"TOKEN"}
-    assert all(row["drift"] == [] for row in world.json("list")["servers"])
+    assert {row["token_env"] for row in user.json("list")["servers"]} == {"TOKEN"}
+    assert all(row["drift"] == [] for row in user.json("list")["servers"])
 
 
-def test_codex_forms_become_references_elsewhere(world: World) -> None:
-    world.write(
+def test_codex_forms_become_references_elsewhere(user: User) -> None:
+    user.write(
         "codex",
         '[mcp_servers.x]\nurl = "http://127.0.0.1:9/mcp"\nbearer_token_env_var = "T"\n'
         'http_headers = { A = "1" }\nenv_http_headers = { B = "V" }\n'
         '[mcp_servers.y]\ncommand = "c"\nenv_vars = ["P", { name = "Q", source = "local" }]\n',
     )
-    world.counsel("copy", "x", "--from", "codex", "--to", "claude")
-    world.counsel("copy", "y", "--from", "codex", "--to", "claude")
-    written = json.loads(world.file("claude").read_text())["mcpServers"]
+    user.counsel("copy", "x", "--from", "codex", "--to", "claude")
+    user.counsel("copy", "y", "--from", "codex", "--to", "claude")
+    written = json.loads(user.file("claude").read_text())["mcpServers"]
     assert written["x"]["headers"] == {"Authorization": "Bearer ${T}", "A": "1", "B": "${V}"}
     assert written["y"]["env"] == {"P": "${P}", "Q": "${Q}"}
 
@@ -80,29 +80,29 @@ def test_codex_forms_become_references_elsewhere(world: World) -> None:
         (("--url", "http://127.0.0.1:9/", "-H", "X: a ${B} c"), "expands no variables"),
     ],
 )
-def test_what_codex_cannot_say_is_named(flags: tuple[str, ...], why: str, world: World) -> None:
-    shown = world.json("add", "x", "-a", "codex", *flags, code=1)
+def test_what_codex_cannot_say_is_named(flags: tuple[str, ...], why: str, user: User) -> None:
+    shown = user.json("add", "x", "-a", "codex", *flags, code=1)
     assert why in shown["error"]
     assert "env_vars" in shown["hint"]
 
 
-def test_text_that_gemini_would_expand_is_refused(world: World) -> None:
-    world.write(
+def test_text_that_gemini_would_expand_is_refused(user: User) -> None:
+    user.write(
         "claude", '{"mcpServers": {"x": {"type": "stdio", "command": "c", "args": ["$literal"], "env": {}}}}'
     )
-    assert "as a variable" in world.json("copy", "x", "--from", "claude", "--to", "gemini", code=1)["error"]
+    assert "as a variable" in user.json("copy", "x", "--from", "claude", "--to", "gemini", code=1)["error"]
 
 
-def test_cursors_own_words_stay_with_cursor(world: World) -> None:
-    world.write("cursor", '{"mcpServers": {"x": {"command": "${workspaceFolder}/run"}}}')
+def test_cursors_own_words_stay_with_cursor(user: User) -> None:
+    user.write("cursor", '{"mcpServers": {"x": {"command": "${workspaceFolder}/run"}}}')
     assert (
         "only Cursor fills it in"
-        in world.json("copy", "x", "--from", "cursor", "--to", "claude", code=1)["error"]
+        in user.json("copy", "x", "--from", "cursor", "--to", "claude", code=1)["error"]
     )
 
 
-def test_literal_secrets_are_warned_about_and_masked(world: World) -> None:
-    done = world.json(
+def test_literal_secrets_are_warned_about_and_masked(user: User) -> None:
+    done = user.json(
         "add", "x", "-a", "claude", "-s", "project", "-e", f"API_KEY={SECRET}", "--", "c", "--token", SECRET
     )
     words = " ".join(done["results"][0]["warnings"])
@@ -111,11 +111,11 @@ def test_literal_secrets_are_warned_about_and_masked(world: World) -> None:
     assert "${NAME}" in words
     assert SECRET not in json.dumps(done)
     for command in (("list",), ("list", "--json"), ("show", "x"), ("show", "x", "--json")):
-        shown = world.counsel(*command)
+        shown = user.counsel(*command)
         assert SECRET not in shown
         assert "sk…34" in shown
-    assert SECRET in world.counsel("show", "x", "--reveal")
-    assert SECRET not in json.dumps(world.json("undo", "--list"))
+    assert SECRET in user.counsel("show", "x", "--reveal")
+    assert SECRET not in json.dumps(user.json("undo", "--list"))
 
 
 @pytest.mark.parametrize(
@@ -130,18 +130,18 @@ def test_literal_secrets_are_warned_about_and_masked(world: World) -> None:
     ],
 )
 def test_secrets_inside_arguments_are_masked(
-    given: tuple[str, ...], seen: tuple[str, ...], world: World
+    given: tuple[str, ...], seen: tuple[str, ...], user: User
 ) -> None:
     url = "postgres://u:pppppppp@h/d"
-    world.counsel("add", "x", "-a", "cursor", "-e", f"DATABASE_URL={url}", "--", "c", *given)
-    row = world.json("list")["servers"][0]
+    user.counsel("add", "x", "-a", "cursor", "-e", f"DATABASE_URL={url}", "--", "c", *given)
+    row = user.json("list")["servers"][0]
     assert row["args"] == list(seen)
     assert row["env"] == {"DATABASE_URL": "postgres://u:…@h/d"}
-    assert world.json("list", "--reveal")["servers"][0]["args"] == list(given)
+    assert user.json("list", "--reveal")["servers"][0]["args"] == list(given)
 
 
-def test_harmless_values_are_not_masked(world: World) -> None:
-    world.counsel(
+def test_harmless_values_are_not_masked(user: User) -> None:
+    user.counsel(
         "add",
         "x",
         "-a",
@@ -155,44 +155,44 @@ def test_harmless_values_are_not_masked(world: World) -> None:
         "-y",
         "@scope/package@1.2.3",
     )
-    row = world.json("list")["servers"][0]
+    row = user.json("list")["servers"][0]
     assert row["env"] == {"LEVEL": "debug", "DIR": "/home/u1/some/long/folder/name/that/goes/on"}
     assert row["args"] == ["-y", "@scope/package@1.2.3"]
 
 
-def test_gemini_blocks_pythonpath(world: World) -> None:
-    done = world.json("add", "x", "-a", "gemini", "-e", "PYTHONPATH=/x", "--", "c")
+def test_gemini_blocks_pythonpath(user: User) -> None:
+    done = user.json("add", "x", "-a", "gemini", "-e", "PYTHONPATH=/x", "--", "c")
     assert "PYTHONPATH" in done["results"][0]["warnings"][0]
 
 
-def test_what_is_text_in_codex_stays_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_text_in_codex_stays_text(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codex expands nothing: a shell's variable in its file is the shell's."""
     text = '[mcp_servers.x]\ncommand = "sh"\nargs = ["-c", "echo ${A} $B"]\nenv = { C = "pre-${D}" }\n'
-    world.write("codex", text)
-    world.json("update", "x", "-a", "codex", "-e", "E=1")
-    world.json("update", "x", "-a", "codex", "--timeout", "5")
-    assert world.file("codex").read_text().startswith(text.replace(" }", ', E = "1" }'))
-    world.counsel("update", "x", "-a", "codex", "--cwd", "${HOME}/x", code=1)
+    user.write("codex", text)
+    user.json("update", "x", "-a", "codex", "-e", "E=1")
+    user.json("update", "x", "-a", "codex", "--timeout", "5")
+    assert user.file("codex").read_text().startswith(text.replace(" }", ', E = "1" }'))
+    user.counsel("update", "x", "-a", "codex", "--cwd", "${HOME}/x", code=1)
     monkeypatch.setattr(
         sys, "stdin", io.StringIO('[mcp_servers.y]\ncommand = "sh"\nargs = ["-c", "echo $B"]\n')
     )
-    world.json("add", "-a", "codex", "--from", "-")
-    assert tomllib.loads(world.file("codex").read_text())["mcp_servers"]["y"]["args"] == ["-c", "echo $B"]
+    user.json("add", "-a", "codex", "--from", "-")
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["y"]["args"] == ["-c", "echo $B"]
 
 
-def test_what_an_item_of_env_vars_says_stays(world: World) -> None:
+def test_what_an_item_of_env_vars_says_stays(user: User) -> None:
     text = '[mcp_servers.x]\ncommand = "c"\nenv_vars = ["Z", { name = "A", source = "remote" }] # mine\n'
-    world.write("codex", text)
-    world.counsel("update", "x", "-e", "B=$B", "--remove-env", "Z")
-    assert world.file("codex").read_text() == text.replace('"Z", ', "").replace("}]", '}, "B"]')
-    world.counsel("copy", "x", "--from", "codex", "--to", "codex:project")
-    assert 'env_vars = [{ name = "A", source = "remote" }, "B"]' in world.file("codex project").read_text()
-    world.counsel("copy", "x", "--from", "codex", "--to", "claude")
-    (row,) = world.json("show", "x", "-a", "claude")["servers"]
+    user.write("codex", text)
+    user.counsel("update", "x", "-e", "B=$B", "--remove-env", "Z")
+    assert user.file("codex").read_text() == text.replace('"Z", ', "").replace("}]", '}, "B"]')
+    user.counsel("copy", "x", "--from", "codex", "--to", "codex:project")
+    assert 'env_vars = [{ name = "A", source = "remote" }, "B"]' in user.file("codex project").read_text()
+    user.counsel("copy", "x", "--from", "codex", "--to", "claude")
+    (row,) = user.json("show", "x", "-a", "claude")["servers"]
     assert row["env"] == {"A": "${A}", "B": "${B}"}
 
 
-def test_codex_is_offered_what_goes_with_an_address(world: World) -> None:
-    done = world.json("add", "x", "-a", "codex", "--url", f"http://127.0.0.1:9/?token={SECRET}")
+def test_codex_is_offered_what_goes_with_an_address(user: User) -> None:
+    done = user.json("add", "x", "-a", "codex", "--url", f"http://127.0.0.1:9/?token={SECRET}")
     assert "env_http_headers" in done["results"][0]["warnings"][0]
     assert "env_vars" not in done["results"][0]["warnings"][0]

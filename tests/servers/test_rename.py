@@ -6,28 +6,28 @@ import json
 
 import pytest
 
-from servers.conftest import World
+from support.user import User
 
 HELD = '{\n  "a": 1, "mcpServers": {\n    "first": {"command": "c"},\n    "my server.v2": {"type": "stdio", "command": "d", "unknown": [1]}\n  }\n}'
 
 
-def test_a_rename_changes_the_name_and_nothing_else(world: World) -> None:
-    path = world.write("claude", HELD)
-    done = world.json("rename", "my server.v2", "plain")
+def test_a_rename_changes_the_name_and_nothing_else(user: User) -> None:
+    path = user.write("claude", HELD)
+    done = user.json("rename", "my server.v2", "plain")
     assert done["results"][0]["action"] == "renamed"
     assert path.read_text() == HELD.replace("my server.v2", "plain")
-    world.counsel("undo")
+    user.counsel("undo")
     assert path.read_text() == HELD
 
 
-def test_everywhere_all_or_none(world: World) -> None:
-    world.counsel("add", "x", "--everywhere", "--", "c")
-    world.counsel("add", "y", "-a", "gemini", "--", "c")
-    refused = world.json("rename", "x", "y", "--everywhere", code=1)
+def test_everywhere_all_or_none(user: User) -> None:
+    user.counsel("add", "x", "--everywhere", "--", "c")
+    user.counsel("add", "y", "-a", "gemini", "--", "c")
+    refused = user.json("rename", "x", "y", "--everywhere", code=1)
     assert refused["code"] == "CONFLICT"
-    assert {row["name"] for row in world.json("list", "-a", "claude,codex,cursor")["servers"]} == {"x"}
-    world.counsel("rename", "x", "z", "--everywhere")
-    rows = world.json("list")["servers"]
+    assert {row["name"] for row in user.json("list", "-a", "claude,codex,cursor")["servers"]} == {"x"}
+    user.counsel("rename", "x", "z", "--everywhere")
+    rows = user.json("list")["servers"]
     assert sorted((row["agent"], row["name"]) for row in rows) == [
         ("claude", "z"),
         ("codex", "z"),
@@ -38,13 +38,13 @@ def test_everywhere_all_or_none(world: World) -> None:
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_a_server_that_is_off_stays_off(agent: str, world: World) -> None:
-    world.counsel("add", "x", "-a", agent, "--", "c")
-    world.counsel("disable", "x", "-a", agent)
-    world.counsel("rename", "x", "y", "-a", agent)
-    assert [(row["name"], row["enabled"]) for row in world.json("list")["servers"]] == [("y", False)]
-    world.counsel("add", "x", "-a", agent, "--", "c")
-    assert {row["name"]: row["enabled"] for row in world.json("list")["servers"]} == {"x": True, "y": False}
+def test_a_server_that_is_off_stays_off(agent: str, user: User) -> None:
+    user.counsel("add", "x", "-a", agent, "--", "c")
+    user.counsel("disable", "x", "-a", agent)
+    user.counsel("rename", "x", "y", "-a", agent)
+    assert [(row["name"], row["enabled"]) for row in user.json("list")["servers"]] == [("y", False)]
+    user.counsel("add", "x", "-a", agent, "--", "c")
+    assert {row["name"]: row["enabled"] for row in user.json("list")["servers"]} == {"x": True, "y": False}
 
 
 @pytest.mark.parametrize(
@@ -57,32 +57,32 @@ def test_a_server_that_is_off_stays_off(agent: str, world: World) -> None:
         (("x", "y", "--dry-run"), None, ""),
     ],
 )
-def test_what_cannot_be_renamed(args: tuple[str, ...], code: str | None, words: str, world: World) -> None:
-    world.counsel("add", "x", "-a", "codex", "--", "c")
-    before = world.file("codex").read_text()
-    shown = world.json("rename", *args, code=1 if code else 0)
+def test_what_cannot_be_renamed(args: tuple[str, ...], code: str | None, words: str, user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "c")
+    before = user.file("codex").read_text()
+    shown = user.json("rename", *args, code=1 if code else 0)
     assert shown.get("code") == code
     assert words in shown.get("error", "")
-    assert world.file("codex").read_text() == before
+    assert user.file("codex").read_text() == before
 
 
-def test_codex_layers_are_looked_at_under_both_names(world: World) -> None:
-    world.write("codex", '[mcp_servers.x]\ncommand = "c"\n')
-    world.write("codex project", '[mcp_servers.y]\nurl = "http://127.0.0.1:9/mcp"\n')
-    assert "merges" in world.json("rename", "x", "y", "-a", "codex", "-s", "user", code=1)["error"]
+def test_codex_layers_are_looked_at_under_both_names(user: User) -> None:
+    user.write("codex", '[mcp_servers.x]\ncommand = "c"\n')
+    user.write("codex project", '[mcp_servers.y]\nurl = "http://127.0.0.1:9/mcp"\n')
+    assert "merges" in user.json("rename", "x", "y", "-a", "codex", "-s", "user", code=1)["error"]
 
 
 @pytest.mark.parametrize("name", ["my server", "a.b", "größe", "x/y@1"])
-def test_names_that_claude_code_loads_can_be_updated_and_copied(name: str, world: World) -> None:
-    world.write("claude", json.dumps({"mcpServers": {name: {"type": "stdio", "command": "c"}}}))
-    world.counsel("update", name, "-a", "claude", "-e", "A=1")
-    assert json.loads(world.file("claude").read_text())["mcpServers"][name]["env"] == {"A": "1"}
-    world.counsel("copy", name, "--from", "claude", "--to", "gemini,cursor")
-    done = world.json("copy", name, "--from", "gemini", "--to", "claude:project")
+def test_names_that_claude_code_loads_can_be_updated_and_copied(name: str, user: User) -> None:
+    user.write("claude", json.dumps({"mcpServers": {name: {"type": "stdio", "command": "c"}}}))
+    user.counsel("update", name, "-a", "claude", "-e", "A=1")
+    assert json.loads(user.file("claude").read_text())["mcpServers"][name]["env"] == {"A": "1"}
+    user.counsel("copy", name, "--from", "claude", "--to", "gemini,cursor")
+    done = user.json("copy", name, "--from", "gemini", "--to", "claude:project")
     assert "claude mcp" in done["results"][0]["warnings"][0]
 
 
-def test_enable_keeps_codexs_line_and_its_comment(world: World) -> None:
-    path = world.write("codex", '[mcp_servers.x]\ncommand = "c"\nenabled = false # while I travel\n')
-    world.counsel("enable", "x", "-a", "codex")
+def test_enable_keeps_codexs_line_and_its_comment(user: User) -> None:
+    path = user.write("codex", '[mcp_servers.x]\ncommand = "c"\nenabled = false # while I travel\n')
+    user.counsel("enable", "x", "-a", "codex")
     assert path.read_text() == '[mcp_servers.x]\ncommand = "c"\nenabled = true # while I travel\n'

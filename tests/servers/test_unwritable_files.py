@@ -15,68 +15,66 @@ from pathlib import Path
 
 import pytest
 
-from servers.conftest import World
+from support.user import User
 
 NOBODY = 65534
 AGENTS = ("claude", "codex", "gemini", "cursor")
 
 
-def state(world: World) -> dict[str, bytes]:
+def state(user: User) -> dict[str, bytes]:
     files = (
         path
-        for path in world.home.rglob("*")
-        if path.is_file() and "counsel" not in path.relative_to(world.home).parts
+        for path in user.home.rglob("*")
+        if path.is_file() and "counsel" not in path.relative_to(user.home).parts
     )
     return {str(path): path.read_bytes() for path in files}
 
 
-def prepare(world: World) -> dict[str, bytes]:
-    world.counsel("add", "old", "--everywhere", "--", "c")
-    return state(world)
+def prepare(user: User) -> dict[str, bytes]:
+    user.counsel("add", "old", "--everywhere", "--", "c")
+    return state(user)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_one_read_only_file_stops_all(agent: str, world: World) -> None:
-    before = prepare(world)
-    world.file(agent).chmod(0o400)
-    shown = world.json("add", "new", "--everywhere", "--", "c", code=1)
+def test_one_read_only_file_stops_all(agent: str, user: User) -> None:
+    before = prepare(user)
+    user.file(agent).chmod(0o400)
+    shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
     assert shown["code"] == "FILE_NOT_ALLOWED"
-    assert shown["file"] == str(world.file(agent))
-    assert state(world) == before
+    assert shown["file"] == str(user.file(agent))
+    assert state(user) == before
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_link_that_loops(agent: str, world: World) -> None:
-    before = prepare(world)
-    file = world.file(agent)
+def test_a_link_that_loops(agent: str, user: User) -> None:
+    before = prepare(user)
+    file = user.file(agent)
     del before[str(file)]
     file.unlink()
     file.symlink_to(file)
-    shown = world.json("add", "new", "--everywhere", "--", "c", code=1)
+    shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
     assert "loop" in json.dumps(shown)
-    assert state(world) == before
+    assert state(user) == before
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_folder_in_the_files_place(agent: str, world: World) -> None:
-    world.file(agent).mkdir(parents=True)
-    shown = world.json("add", "new", "--everywhere", "--", "c", code=1)
+def test_a_folder_in_the_files_place(agent: str, user: User) -> None:
+    user.file(agent).mkdir(parents=True)
+    shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
     assert "is a folder" in json.dumps(shown)
-    assert state(world) == {}
+    assert state(user) == {}
 
 
-def test_a_hundred_megabytes(world: World) -> None:
-    file = world.write("gemini", "{}")
+def test_a_hundred_megabytes(user: User) -> None:
+    file = user.write("gemini", "{}")
     with file.open("ab") as handle:
         handle.truncate(100 * 1024 * 1024)
-    assert "FILE_TOO_LARGE" in json.dumps(world.json("add", "new", "-a", "gemini", "--", "c", code=1))
+    assert "FILE_TOO_LARGE" in json.dumps(user.json("add", "new", "-a", "gemini", "--", "c", code=1))
     assert file.stat().st_size == 100 * 1024 * 1024
-    assert world.json("list")["problems"][0]["code"] == "FILE_TOO_LARGE"
+    assert user.json("list")["problems"][0]["code"] == "FILE_TOO_LARGE"
 
 
-def counsel(
-    world: World, *args: str, limit: int | None = None, user: int | None = None
-) -> subprocess.CompletedProcess[str]:
+def counsel(user: User, *args: str, limit: int | None = None) -> subprocess.CompletedProcess[str]:
     """`counsel servers …` in a process of its own, with a limit on the size of files."""
 
     def prepare_child() -> None:
@@ -86,29 +84,29 @@ def counsel(
 
     command = [sys.executable, "-m", "counsel", "servers", *args]
     return subprocess.run(
-        command, cwd=world.project, capture_output=True, text=True, check=False, preexec_fn=prepare_child
+        command, cwd=user.project, capture_output=True, text=True, check=False, preexec_fn=prepare_child
     )
 
 
-def test_a_write_that_does_not_fit(world: World) -> None:
+def test_a_write_that_does_not_fit(user: User) -> None:
     """RLIMIT_FSIZE stops the write of the large file in the middle, like a full disk."""
-    world.write("claude", json.dumps({"pad": "x" * 300_000}, indent=2))
-    world.counsel("add", "old", "-a", "codex", "--", "c")
-    before = state(world)
-    done = counsel(world, "add", "new", "--everywhere", "--json", "--", "c", limit=100_000)
+    user.write("claude", json.dumps({"pad": "x" * 300_000}, indent=2))
+    user.counsel("add", "old", "-a", "codex", "--", "c")
+    before = state(user)
+    done = counsel(user, "add", "new", "--everywhere", "--json", "--", "c", limit=100_000)
     assert done.returncode == 1, done.stderr
     shown = json.loads(done.stdout)
     assert "Nothing was changed" in shown["error"]
-    assert state(world) == before
-    assert not list(world.home.rglob("*.counsel-tmp"))
+    assert state(user) == before
+    assert not list(user.home.rglob("*.counsel-tmp"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_output_that_cannot_be_written_is_no_success(world: World) -> None:
+def test_output_that_cannot_be_written_is_no_success(user: User) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "counsel", "servers", "list", "--json"],
-            cwd=world.project,
+            cwd=user.project,
             stdout=full,
             check=False,
             stderr=subprocess.PIPE,
@@ -129,17 +127,17 @@ def small_disk(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_full_disk(world: World, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(user: User, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(small_disk))
         file = small_disk / ".claude.json"
         file.write_text(json.dumps({"pad": "x" * 700_000}))
         before = file.read_bytes()
-        shown = world.json("add", "new", "--everywhere", "--", "c", code=1)
+        shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
         assert "disk is full" in shown["error"]
         assert file.read_bytes() == before
         assert sorted(path.name for path in small_disk.iterdir()) == [".claude.json"]
-        assert state(world) == {}
+        assert state(user) == {}
     finally:
         subprocess.run(["umount", str(small_disk)], check=True)
 
@@ -157,25 +155,26 @@ def another_user() -> Iterator[None]:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="root becomes another user for this; others cannot")
 @pytest.mark.parametrize("spoiled", ["folder", "file"])
-def test_no_permission(spoiled: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_permission(spoiled: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user's home, in which one file or folder is root's."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders cannot be entered by another user
         Path(folder).chmod(0o755)
-        world.home, world.project = Path(folder, "home"), Path(folder, "project")
-        world.home.mkdir()
-        world.project.mkdir()
-        monkeypatch.setenv("HOME", str(world.home))
-        monkeypatch.setenv("COUNSEL_HOME", str(world.home / "counsel"))
-        monkeypatch.chdir(world.project)
-        file = world.write("gemini", '{"theme": "x"}')
-        for path in (world.home, world.project, *world.home.rglob("*")):
+        user.home, user.project = Path(folder, "home"), Path(folder, "project")
+        user.counsel_home = user.home / "counsel"
+        user.home.mkdir()
+        user.project.mkdir()
+        monkeypatch.setenv("HOME", str(user.home))
+        monkeypatch.setenv("COUNSEL_HOME", str(user.counsel_home))
+        monkeypatch.chdir(user.project)
+        file = user.write("gemini", '{"theme": "x"}')
+        for path in (user.home, user.project, *user.home.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
         spoil = file if spoiled == "file" else file.parent
         os.chown(spoil, 0, 0)
         spoil.chmod(0o644 if spoiled == "file" else 0o755)
         with another_user():
-            shown = world.json("add", "new", "--everywhere", "--", "c", code=1)
+            shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
         assert shown["code"] == "FILE_NOT_ALLOWED"
         assert shown["file"] == str(file)
-        assert state(world) == {str(file): b'{"theme": "x"}'}
+        assert state(user) == {str(file): b'{"theme": "x"}'}
         monkeypatch.chdir("/")

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from support.user import User
+
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it.\n"
 
 
@@ -222,6 +224,12 @@ def write(path: Path, text: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
+
+
+def add_skill(user: User, where: str, name: str, text: str | None = None) -> Path:
+    """`~/.claude` or `.agents`: a skill in that folder of the home or the project; its folder."""
+    base = user.home / where[2:] if where.startswith("~/") else user.project / where
+    return write(base / "skills" / name / "SKILL.md", text if text is not None else plain(name)).parent
 
 
 def texts(folder: Path, table: Mapping[str, str | bytes] = TEXTS) -> None:

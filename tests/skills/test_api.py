@@ -14,13 +14,14 @@ from starlette.applications import Starlette
 
 from counsel import settings
 from counsel.http.api import routes, skills
-from skills.conftest import House
+from skills.sample_skills import add_skill
+from support.user import User
 
 NO_ENGINE: Any = None  # skills need none
 
 
 @pytest.fixture
-async def http(house: House) -> AsyncIterator[aiohttp.ClientSession]:
+async def http(user: User) -> AsyncIterator[aiohttp.ClientSession]:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     config = uvicorn.Config(
@@ -48,21 +49,21 @@ def test_the_door_opens_this_room() -> None:
     assert skills.__name__ in routes.ROOMS
 
 
-async def test_list_show_and_matrix(http: aiohttp.ClientSession, house: House) -> None:
-    house.skill("~/.claude", "one")
-    house.skill("~/.agents", "two")
+async def test_list_show_and_matrix(http: aiohttp.ClientSession, user: User) -> None:
+    add_skill(user, "~/.claude", "one")
+    add_skill(user, "~/.agents", "two")
     status, listed = await get(http, "/api/skills", agent="claude,codex", q="o")
     assert status == 200
-    assert listed == house.run("list", "--agent", "claude,codex", "o", "--json").json
+    assert listed == user.run("list", "--agent", "claude,codex", "o", "--json").json
     status, shown = await get(http, "/api/skills/show", name="/one")
     assert (status, shown["text"]) == (200, "Do it.\n")
     status, matrix = await get(http, "/api/skills/matrix")
     assert [row["name"] for row in matrix["rows"]] == ["one", "two"]
 
 
-async def test_share_undo_and_unshare(http: aiohttp.ClientSession, house: House) -> None:
-    house.skill("~/.claude", "gem")
-    link = house.home / ".agents" / "skills" / "gem"
+async def test_share_undo_and_unshare(http: aiohttp.ClientSession, user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    link = user.home / ".agents" / "skills" / "gem"
     wish = {"name": "gem", "to": ["codex"]}
     assert (await post(http, "/api/skills/share", {**wish, "dry_run": True}))[1]["steps"][0][
         "fate"
@@ -92,10 +93,10 @@ async def test_share_undo_and_unshare(http: aiohttp.ClientSession, house: House)
     ],
 )
 async def test_refusals_have_a_code(
-    http: aiohttp.ClientSession, house: House, path: str, body: Any, status: int, code: str
+    http: aiohttp.ClientSession, user: User, path: str, body: Any, status: int, code: str
 ) -> None:
-    house.skill("~/.claude", "gem")
-    house.skill("~/.gemini", "gem")
+    add_skill(user, "~/.claude", "gem")
+    add_skill(user, "~/.gemini", "gem")
     found, answer = await post(http, f"/api/skills/{path}", body)
     assert (found, answer["code"]) == (status, code)
     found, answer = await get(http, "/api/skills", agent="nobody")

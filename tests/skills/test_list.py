@@ -13,25 +13,25 @@ import pytest
 from counsel.agents.definitions import WITH_SKILLS
 from counsel.skills.discover import list_skills
 from skills import sample_skills
-from skills.conftest import House
-from skills.sample_skills import plain, variants, write
+from skills.sample_skills import add_skill, plain, variants, write
+from support.user import User
 
 
-def test_an_empty_home_has_no_skills(house: House) -> None:
-    said = house.run("list")
+def test_an_empty_home_has_no_skills(user: User) -> None:
+    said = user.run("list")
     assert (said.code, said.out) == (0, "")
     assert "No skill found here." in said.err
-    assert house.run("list", "--json").json == {"skills": [], "problems": []}
-    assert house.run("matrix").code == 0
+    assert user.run("list", "--json").json == {"skills": [], "problems": []}
+    assert user.run("matrix").code == 0
 
 
-def test_each_agent_reads_its_own_folders_and_commands(house: House) -> None:
-    house.skill("~/.claude", "one")
-    house.skill("~/.agents", "two")
-    house.skill(".gemini", "three")
-    house.skill(".codex", "four")
-    house.skill(".cursor", "five")
-    found = house.run("list", "--json").json["skills"]
+def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
+    add_skill(user, "~/.claude", "one")
+    add_skill(user, "~/.agents", "two")
+    add_skill(user, ".gemini", "three")
+    add_skill(user, ".codex", "four")
+    add_skill(user, ".cursor", "five")
+    found = user.run("list", "--json").json["skills"]
     assert {(one["agent"], one["scope"], one["command"]) for one in found} == {
         ("claude", "user", "/one"),
         ("codex", "user", "$two"),
@@ -44,31 +44,31 @@ def test_each_agent_reads_its_own_folders_and_commands(house: House) -> None:
         ("cursor", "project", "/five"),
     }
     assert all(one["accepted"] and not one["problems"] for one in found)
-    assert found[0]["path"] == str(house.home / ".claude" / "skills" / "one" / "SKILL.md")
+    assert found[0]["path"] == str(user.home / ".claude" / "skills" / "one" / "SKILL.md")
 
 
 @pytest.mark.parametrize("settings", [".claude/settings.json", ".gemini/settings.json"])
-def test_a_repositorys_pipe_does_not_hold_up_the_list(house: House, settings: str) -> None:
+def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str) -> None:
     """Whoever opens it waits for ever."""
-    house.skill("~/.agents", "two")
-    pipe = house.project / settings
+    add_skill(user, "~/.agents", "two")
+    pipe = user.project / settings
     pipe.parent.mkdir(exist_ok=True)
     os.mkfifo(pipe)
     keep_open = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     os.write(keep_open, b"{}")
-    found = house.run("list", "--json").json
+    found = user.run("list", "--json").json
     assert "two" in {one["name"] for one in found["skills"]}
     assert [one for one in found["problems"] if "not a regular file" in one and settings in one]
     assert os.read(keep_open, 2) == b"{}"  # nobody opened it
     os.close(keep_open)
 
 
-def test_filters_and_words(house: House) -> None:
-    house.skill("~/.claude", "tidy", plain("tidy", "Sweep the Floor"))
-    house.skill(".claude", "paint", plain("paint", "colour the walls"))
+def test_filters_and_words(user: User) -> None:
+    add_skill(user, "~/.claude", "tidy", plain("tidy", "Sweep the Floor"))
+    add_skill(user, ".claude", "paint", plain("paint", "colour the walls"))
 
     def names(*options: str) -> list[str]:
-        return [skill["name"] for skill in house.run("list", *options, "--json").json["skills"]]
+        return [skill["name"] for skill in user.run("list", *options, "--json").json["skills"]]
 
     assert names("--agent", "claude", "--scope", "project") == ["paint"]
     assert names("--agent", "claude,codex", "floor", "SWEEP") == ["tidy"]
@@ -85,23 +85,23 @@ def test_filters_and_words(house: House) -> None:
         (("share", "x", "--to", "nobody"), "nobody"),
     ],
 )
-def test_bad_usage_is_exit_2_and_says_what(house: House, arguments: tuple[str, ...], word: str) -> None:
-    said = house.run(*arguments)
+def test_bad_usage_is_exit_2_and_says_what(user: User, arguments: tuple[str, ...], word: str) -> None:
+    said = user.run(*arguments)
     assert (said.code, said.out) == (2, "")
     assert word in said.err
 
 
-def test_no_skill_is_lost_however_broken_its_neighbours(house: House) -> None:
-    sample_skills.texts(house.home / ".claude" / "skills")
-    sample_skills.texts(house.home / ".agents" / "skills")
-    found = house.run("list", "--json").json["skills"]
+def test_no_skill_is_lost_however_broken_its_neighbours(user: User) -> None:
+    sample_skills.texts(user.home / ".claude" / "skills")
+    sample_skills.texts(user.home / ".agents" / "skills")
+    found = user.run("list", "--json").json["skills"]
     for agent, folder in {
         "claude": ".claude",
         "codex": ".agents",
         "gemini": ".agents",
         "cursor": ".agents",
     }.items():
-        base = house.home / folder / "skills"
+        base = user.home / folder / "skills"
         listed = {
             Path(one["path"]).parent.name
             for one in found
@@ -111,11 +111,11 @@ def test_no_skill_is_lost_however_broken_its_neighbours(house: House) -> None:
     assert all(one["problems"] for one in found if not one["accepted"])
 
 
-def test_why_not_is_said_in_words(house: House) -> None:
+def test_why_not_is_said_in_words(user: User) -> None:
     for name in ("bom", "long-name", "no-description", "unclosed", "colon-in-description", "huge"):
-        house.skill("~/.claude", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
-        house.skill("~/.agents", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
-    found = house.run("list", "--json").json["skills"]
+        add_skill(user, "~/.claude", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
+        add_skill(user, "~/.agents", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
+    found = user.run("list", "--json").json["skills"]
     why = {
         (one["agent"], Path(one["path"]).parent.name): " ".join(one["problems"])
         for one in found
@@ -131,22 +131,22 @@ def test_why_not_is_said_in_words(house: House) -> None:
     assert why["codex", "colon-in-description"] == ""
 
 
-def test_duplicates_name_the_one_that_is_used(house: House) -> None:
-    user = house.skill("~/.claude", "twin")
-    house.skill(".claude", "twin")
+def test_duplicates_name_the_one_that_is_used(user: User) -> None:
+    twin = add_skill(user, "~/.claude", "twin")
+    add_skill(user, ".claude", "twin")
     shadowed = next(
-        one for one in house.run("list", "--agent", "claude", "--json").json["skills"] if not one["accepted"]
+        one for one in user.run("list", "--agent", "claude", "--json").json["skills"] if not one["accepted"]
     )
     assert shadowed["scope"] == "project"
-    assert shadowed["shadowed_by"] == str(user / "SKILL.md")
+    assert shadowed["shadowed_by"] == str(twin / "SKILL.md")
     assert "duplicate" in shadowed["problems"][0]
 
 
-def test_links_and_loops_and_pipes(house: House, tmp_path: Path) -> None:
+def test_links_and_loops_and_pipes(user: User, tmp_path: Path) -> None:
     for folder in (".claude", ".agents"):
-        sample_skills.shapes(house.home / folder / "skills", tmp_path / f"outside{folder}")
-        sample_skills.pipe(house.home / folder / "skills")
-    found = house.run("list", "--json").json["skills"]
+        sample_skills.shapes(user.home / folder / "skills", tmp_path / f"outside{folder}")
+        sample_skills.pipe(user.home / folder / "skills")
+    found = user.run("list", "--json").json["skills"]
     assert {one["agent"] for one in found} == set(WITH_SKILLS)
     pipes = [one for one in found if one["path"].endswith("pipe/SKILL.md")]
     assert pipes
@@ -155,11 +155,11 @@ def test_links_and_loops_and_pipes(house: House, tmp_path: Path) -> None:
     assert linked["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
 
 
-def test_a_folder_out_of_reach_is_skipped_with_a_word(house: House) -> None:
-    (house.home / ".agents").mkdir()
-    (house.home / ".agents" / "skills").symlink_to("skills")  # a link to itself
-    house.skill("~/.claude", "still-here")
-    said = house.run("list", "--json").json
+def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
+    (user.home / ".agents").mkdir()
+    (user.home / ".agents" / "skills").symlink_to("skills")  # a link to itself
+    add_skill(user, "~/.claude", "still-here")
+    said = user.run("list", "--json").json
     assert "still-here" in {one["name"] for one in said["skills"]}
     assert any(".agents/skills" in problem and "skipped" in problem for problem in said["problems"])
 
@@ -167,11 +167,11 @@ def test_a_folder_out_of_reach_is_skipped_with_a_word(house: House) -> None:
 @pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads everything; the self-linked folder stands in for it"
 )
-def test_a_folder_without_permission_is_skipped_with_a_word(house: House) -> None:
-    closed = house.skill("~/.claude", "closed").parent
+def test_a_folder_without_permission_is_skipped_with_a_word(user: User) -> None:
+    closed = add_skill(user, "~/.claude", "closed").parent
     closed.chmod(0)
     try:
-        said = house.run("list", "--json").json
+        said = user.run("list", "--json").json
     finally:
         closed.chmod(0o700)
     assert any("permission denied" in problem for problem in said["problems"])
@@ -180,17 +180,17 @@ def test_a_folder_without_permission_is_skipped_with_a_word(house: House) -> Non
 @pytest.mark.parametrize(
     "broken", ["{nope", "[]", '{"enabledPlugins": 5}', '{"enabledPlugins": {"a@b": true}}', "\xff"]
 )
-def test_broken_settings_never_hide_skills(house: House, broken: str) -> None:
-    house.skill("~/.claude", "fine")
-    house.skill("~/.agents", "fine-too")
+def test_broken_settings_never_hide_skills(user: User, broken: str) -> None:
+    add_skill(user, "~/.claude", "fine")
+    add_skill(user, "~/.agents", "fine-too")
     for path in (
         ".claude/settings.json",
         ".claude/plugins/installed_plugins.json",
         ".gemini/settings.json",
         ".codex/config.toml",
     ):
-        write(house.home / path, broken)
-    names = {one["name"] for one in house.run("list", "--json").json["skills"]}
+        write(user.home / path, broken)
+    names = {one["name"] for one in user.run("list", "--json").json["skills"]}
     assert names == {"fine", "fine-too"}
 
 
@@ -225,60 +225,62 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_of_another_shape_never_hide_skills(
-    house: House, name: str, monkeypatch: pytest.MonkeyPatch
+    user: User, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GEMINI_CLI_TRUST_WORKSPACE")
     for where in ("~/.claude", "~/.agents", PLUGIN, f"{MARKET}/plug", "~/.gemini/extensions/e"):
-        house.skill(where, "fine")
-    home = str(house.home)
+        add_skill(user, where, "fine")
+    home = str(user.home)
     for other, value in SETTINGS.items():
-        write(house.home / other, json.dumps(value).replace("~", home))
+        write(user.home / other, json.dumps(value).replace("~", home))
     for odd in variants(SETTINGS[name]):
-        write(house.home / name, json.dumps(odd).replace("~", home))
-        found = list_skills(project=house.project).skills
+        write(user.home / name, json.dumps(odd).replace("~", home))
+        found = list_skills(project=user.project).skills
         assert {"claude", "codex", "gemini", "cursor"} == {skill.agent for skill in found}
 
 
-def test_codex_settings_of_another_shape_never_hide_skills(house: House) -> None:
-    house.skill("~/.agents", "fine")
+def test_codex_settings_of_another_shape_never_hide_skills(user: User) -> None:
+    add_skill(user, "~/.agents", "fine")
     for odd in ('path = "\\u0000"', "path = 1", "name = []", 'name = {a = "b"}'):
-        write(house.home / ".codex" / "config.toml", f"[[skills.config]]\nenabled = false\n{odd}\n")
-        assert "fine" in {skill.name for skill in list_skills(project=house.project, agents=["codex"]).skills}
+        write(user.home / ".codex" / "config.toml", f"[[skills.config]]\nenabled = false\n{odd}\n")
+        assert "fine" in {skill.name for skill in list_skills(project=user.project, agents=["codex"]).skills}
 
 
-def test_codex_settings_in_toml_1_1_are_no_problem(house: House) -> None:
-    house.skill("~/.agents", "fine")
-    write(house.home / ".codex" / "config.toml", 'tui = {\n  theme = "dark", # mine\n}\n')
-    assert list_skills(project=house.project, agents=["codex"]).problems == ()
+def test_codex_settings_in_toml_1_1_are_no_problem(user: User) -> None:
+    add_skill(user, "~/.agents", "fine")
+    write(user.home / ".codex" / "config.toml", 'tui = {\n  theme = "dark", # mine\n}\n')
+    assert list_skills(project=user.project, agents=["codex"]).problems == ()
 
 
-def test_what_comes_with_an_agent_is_nobodys_copy(house: House) -> None:
-    house.skill("~/.claude", "skill-creator")
-    write(house.skill("~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here")
-    found = house.run("list", "--json").json["skills"]
+def test_what_comes_with_an_agent_is_nobodys_copy(user: User) -> None:
+    add_skill(user, "~/.claude", "skill-creator")
+    write(
+        add_skill(user, "~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here"
+    )
+    found = user.run("list", "--json").json["skills"]
     assert {"codex system", "claude user"} <= {f"{one['agent']} {one['scope']}" for one in found}
     assert not [one for one in found if "drift" in one["codes"]]
 
 
-def test_drift_between_copies_is_marked(house: House) -> None:
-    house.skill("~/.claude", "same")
-    house.skill("~/.agents", "same")
-    house.skill("~/.claude", "apart")
-    write(house.skill("~/.agents", "apart") / "notes.md", "only here")
-    found = house.run("list", "--json").json["skills"]
+def test_drift_between_copies_is_marked(user: User) -> None:
+    add_skill(user, "~/.claude", "same")
+    add_skill(user, "~/.agents", "same")
+    add_skill(user, "~/.claude", "apart")
+    write(add_skill(user, "~/.agents", "apart") / "notes.md", "only here")
+    found = user.run("list", "--json").json["skills"]
     assert {one["name"] for one in found if "drift" in one["codes"]} == {"apart"}
-    of_one = house.run("list", "--agent", "codex", "--json").json["skills"]  # the other copy is Claude's
+    of_one = user.run("list", "--agent", "codex", "--json").json["skills"]  # the other copy is Claude's
     assert {one["name"]: one["codes"] for one in of_one} == {"same": [], "apart": ["drift"]}
-    rows = {row["name"]: row for row in house.run("matrix", "--json").json["rows"]}
+    rows = {row["name"]: row for row in user.run("matrix", "--json").json["rows"]}
     assert (rows["same"]["copies"], rows["same"]["identical"]) == (2, True)
     assert (rows["apart"]["copies"], rows["apart"]["identical"]) == (2, False)
 
 
-def test_the_matrix_says_who_has_what(house: House) -> None:
-    house.skill("~/.claude", "mine")
-    house.skill("~/.agents", "everybodys")
-    house.skill("~/.agents", "broken", "no frontmatter")
-    rows = {row["name"]: row["agents"] for row in house.run("matrix", "--json").json["rows"]}
+def test_the_matrix_says_who_has_what(user: User) -> None:
+    add_skill(user, "~/.claude", "mine")
+    add_skill(user, "~/.agents", "everybodys")
+    add_skill(user, "~/.agents", "broken", "no frontmatter")
+    rows = {row["name"]: row["agents"] for row in user.run("matrix", "--json").json["rows"]}
     assert rows["mine"] == {"claude": "own", "codex": "missing", "gemini": "missing", "cursor": "shared"}
     assert rows["everybodys"] == {
         "claude": "missing",
@@ -287,7 +289,7 @@ def test_the_matrix_says_who_has_what(house: House) -> None:
         "cursor": "shared",
     }
     assert rows["broken"]["codex"] == "refused"
-    shown = house.run("matrix").out.splitlines()
+    shown = user.run("matrix").out.splitlines()
     assert shown[0].split() == ["SKILL", "CLAUDE", "CODEX", "GEMINI", "CURSOR", "CONTENT"]
     assert len(shown) == 4
 
@@ -306,10 +308,10 @@ Use them **well**.
 """
 
 
-def test_show_tells_text_files_tools_and_what_to_mend(house: House) -> None:
-    folder = house.skill("~/.claude", "tool-box", RICH)
+def test_show_tells_text_files_tools_and_what_to_mend(user: User) -> None:
+    folder = add_skill(user, "~/.claude", "tool-box", RICH)
     write(folder / "scripts" / "mend.py", "print()")
-    shown = house.run("show", "tool-box", "--json").json
+    shown = user.run("show", "tool-box", "--json").json
     assert shown["command"] == "/tool-box"
     assert shown["text"].startswith("# Tools")
     assert shown["allowed_tools"] == ["Bash(git add:*)", "Read", "Write"]
@@ -320,24 +322,24 @@ def test_show_tells_text_files_tools_and_what_to_mend(house: House) -> None:
 
 
 @pytest.mark.parametrize("name", ["tool-box", "/tool-box", "PATH", "FOLDER"])
-def test_a_skill_is_shown_by_name_command_or_path(house: House, name: str) -> None:
-    folder = house.skill("~/.claude", "tool-box", RICH)
+def test_a_skill_is_shown_by_name_command_or_path(user: User, name: str) -> None:
+    folder = add_skill(user, "~/.claude", "tool-box", RICH)
     name = {"PATH": str(folder / "SKILL.md"), "FOLDER": str(folder)}.get(name, name)
-    said = house.run("show", name)
+    said = user.run("show", name)
     assert said.code == 0
     assert "**well**" in said.out  # in a pipe, as it is written
     assert "\x1b" not in said.out
     assert "mend:" in said.out
 
 
-def test_a_good_skill_keeps_the_rules(house: House) -> None:
-    house.skill("~/.claude", "good")
-    assert "keeps the agentskills.io rules" in house.run("show", "good").out
+def test_a_good_skill_keeps_the_rules(user: User) -> None:
+    add_skill(user, "~/.claude", "good")
+    assert "keeps the agentskills.io rules" in user.run("show", "good").out
 
 
-def test_an_unknown_name_tells_what_is_near(house: House) -> None:
-    house.skill("~/.claude", "tool-box", RICH)
-    said = house.run("show", "tol-box", "--json")
+def test_an_unknown_name_tells_what_is_near(user: User) -> None:
+    add_skill(user, "~/.claude", "tool-box", RICH)
+    said = user.run("show", "tol-box", "--json")
     assert said.code == 1
     assert said.json["code"] == "NOT_FOUND"
     assert "tool-box" in said.json["hint"]
@@ -346,42 +348,42 @@ def test_an_unknown_name_tells_what_is_near(house: House) -> None:
 # ── hostile and strange ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_description_cannot_play_with_the_terminal(house: House) -> None:
-    house.skill("~/.claude", "sly", plain("sly", "\x1b[2Jgone \u202eturned"))
-    for said in (house.run("list"), house.run("show", "sly")):
+def test_a_description_cannot_play_with_the_terminal(user: User) -> None:
+    add_skill(user, "~/.claude", "sly", plain("sly", "\x1b[2Jgone \u202eturned"))
+    for said in (user.run("list"), user.run("show", "sly")):
         assert "\x1b" not in said.out + said.err
         assert "\u202e" not in said.out + said.err
 
 
-def test_a_name_that_is_no_text_is_listed(house: House) -> None:
-    folder = os.fsencode(house.home) + b"/.claude/skills/bad\xff"
+def test_a_name_that_is_no_text_is_listed(user: User) -> None:
+    folder = os.fsencode(user.home) + b"/.claude/skills/bad\xff"
     os.makedirs(folder)  # noqa: PTH103 - a name of bytes
     with open(folder + b"/SKILL.md", "w") as file:  # noqa: PTH123
         file.write(plain("odd"))
-    assert house.run("list").code == 0
-    assert house.run("list", "--json").json["skills"][0]["name"] == "bad\udcff"
+    assert user.run("list").code == 0
+    assert user.run("list", "--json").json["skills"][0]["name"] == "bad\udcff"
 
 
-def test_a_folder_that_is_gone_is_bad_input_not_a_crash(house: House, tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_bad_input_not_a_crash(user: User, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     os.chdir(gone)
     gone.rmdir()
-    said = house.run("list", "--json").json
+    said = user.run("list", "--json").json
     assert (said["code"], said["error"]) == ("NOT_FOUND", "The current folder is gone.")
-    assert house.run("list", "--project", "/no/such/place").code in {1, 2}
+    assert user.run("list", "--project", "/no/such/place").code in {1, 2}
 
 
-def test_a_terminal_gets_the_text_rendered(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.skill("~/.claude", "tool-box", RICH)
+def test_a_terminal_gets_the_text_rendered(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_skill(user, "~/.claude", "tool-box", RICH)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    said = house.run("show", "tool-box")
+    said = user.run("show", "tool-box")
     assert "\x1b[1mwell" in said.out
     assert "**well**" not in said.out
 
 
-def test_claude_plugins_as_its_own_commands_wrote_them(house: House) -> None:
+def test_claude_plugins_as_its_own_commands_wrote_them(user: User) -> None:
     """tests/golden: what `claude plugin install` and `disable` leave behind."""
     golden = Path(__file__).parents[1] / "golden" / "claude"
     for case, expected in {
@@ -389,13 +391,13 @@ def test_claude_plugins_as_its_own_commands_wrote_them(house: House) -> None:
         "plugin-disable": [],
         "plugin-marketplace-add": [],
     }.items():
-        moved = shutil.copytree(golden / case / "home", house.home / case)
+        moved = shutil.copytree(golden / case / "home", user.home / case)
         for path in moved.rglob("*.json"):
             path.write_text(path.read_text().replace("/home/u", str(moved)))
         write(moved / "marketplace" / ".claude-plugin" / "marketplace.json", MARKET)
         if case == "plugin-install":
             shutil.copytree(moved / ".claude/plugins/cache/mk/plug/1.0.0", moved / "marketplace" / "plug")
-        listing = list_skills(agents=["claude"], project=house.project, env={"HOME": str(moved)})
+        listing = list_skills(agents=["claude"], project=user.project, env={"HOME": str(moved)})
         assert [skill.name for skill in listing.skills if skill.accepted] == expected, case
 
 

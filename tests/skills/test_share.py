@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from counsel.skills import share, undo_log
-from skills.conftest import House
-from skills.sample_skills import plain, write
+from skills.sample_skills import add_skill, plain, write
+from support.user import User
 
 
 def tree(top: Path) -> dict[str, str]:
@@ -23,55 +23,55 @@ def tree(top: Path) -> dict[str, str]:
     }
 
 
-def accepting(house: House, name: str) -> set[str]:
-    found = house.run("list", "--json").json["skills"]
+def accepting(user: User, name: str) -> set[str]:
+    found = user.run("list", "--json").json["skills"]
     return {one["agent"] for one in found if one["accepted"] and one["name"] == name}
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("how", [(), ("--copy",)], ids=["link", "copy"])
 def test_share_everywhere_and_undo_leave_the_disk_as_it_was(
-    house: House, scope: str, how: tuple[str, ...]
+    user: User, scope: str, how: tuple[str, ...]
 ) -> None:
-    house.skill("~/.claude" if scope == "user" else ".claude", "gem")
-    before = tree(house.home), tree(house.project)
+    add_skill(user, "~/.claude" if scope == "user" else ".claude", "gem")
+    before = tree(user.home), tree(user.project)
 
-    said = house.run("share", "gem", "--everywhere", "--scope", scope, *how, "--json").json
-    assert accepting(house, "gem") == {"claude", "codex", "gemini", "cursor"}
+    said = user.run("share", "gem", "--everywhere", "--scope", scope, *how, "--json").json
+    assert accepting(user, "gem") == {"claude", "codex", "gemini", "cursor"}
     assert [step["fate"] for step in said["steps"]].count("shared") == 1  # one place serves them all
 
-    assert house.run("undo", "--json").json["steps"][0]["fate"] == "removed"
-    assert (tree(house.home), tree(house.project)) == before
+    assert user.run("undo", "--json").json["steps"][0]["fate"] == "removed"
+    assert (tree(user.home), tree(user.project)) == before
 
 
-def test_a_dry_run_changes_nothing(house: House, tmp_path: Path) -> None:
-    house.skill("~/.claude", "gem")
+def test_a_dry_run_changes_nothing(user: User, tmp_path: Path) -> None:
+    add_skill(user, "~/.claude", "gem")
     before = tree(tmp_path)
-    said = house.run("share", "gem", "--to", "codex,gemini", "--dry-run", "--json").json
+    said = user.run("share", "gem", "--to", "codex,gemini", "--dry-run", "--json").json
     assert said["id"] is None
     assert [(step["fate"], step["agents"]) for step in said["steps"]] == [("share", ["codex", "gemini"])]
     assert tree(tmp_path) == before
 
 
-def test_links_inside_a_project_are_relative(house: House) -> None:
-    house.skill(".claude", "gem")
-    house.run("share", "gem", "--to", "codex", "--scope", "project")
-    link = house.project / ".agents" / "skills" / "gem"
+def test_links_inside_a_project_are_relative(user: User) -> None:
+    add_skill(user, ".claude", "gem")
+    user.run("share", "gem", "--to", "codex", "--scope", "project")
+    link = user.project / ".agents" / "skills" / "gem"
     assert str(link.readlink()) == "../../.claude/skills/gem"
 
 
-def test_from_the_shared_folder_only_claude_needs_a_link(house: House) -> None:
-    house.skill("~/.agents", "gem")
-    said = house.run("share", "gem", "--everywhere", "--json").json
+def test_from_the_shared_folder_only_claude_needs_a_link(user: User) -> None:
+    add_skill(user, "~/.agents", "gem")
+    said = user.run("share", "gem", "--everywhere", "--json").json
     fates = {agent: step["fate"] for step in said["steps"] for agent in step["agents"]}
     assert fates == {"claude": "shared", "codex": "already", "gemini": "already", "cursor": "already"}
 
 
-def test_what_is_there_is_not_replaced_without_a_yes(house: House, tmp_path: Path) -> None:
-    house.skill("~/.claude", "gem", plain("gem", "new"))
-    house.skill("~/.agents", "gem", plain("gem", "old"))
+def test_what_is_there_is_not_replaced_without_a_yes(user: User, tmp_path: Path) -> None:
+    add_skill(user, "~/.claude", "gem", plain("gem", "new"))
+    add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     before = tree(tmp_path)
-    said = house.run("share", str(house.home / ".claude" / "skills" / "gem"), "--to", "codex", "--json")
+    said = user.run("share", str(user.home / ".claude" / "skills" / "gem"), "--to", "codex", "--json")
     assert said.code == 1
     assert said.json["code"] == "CONFLICT"
     assert "--yes" in said.json["hint"]
@@ -79,44 +79,44 @@ def test_what_is_there_is_not_replaced_without_a_yes(house: House, tmp_path: Pat
     assert after == {path: what for path, what in before.items() if not path.startswith("counsel")}
 
 
-def test_with_a_yes_the_old_one_is_kept_and_comes_back(house: House) -> None:
-    new = house.skill("~/.claude", "gem", plain("gem", "new"))
-    old = house.skill("~/.agents", "gem", plain("gem", "old"))
-    before = tree(house.home)
-    step = house.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"][0]
+def test_with_a_yes_the_old_one_is_kept_and_comes_back(user: User) -> None:
+    new = add_skill(user, "~/.claude", "gem", plain("gem", "new"))
+    old = add_skill(user, "~/.agents", "gem", plain("gem", "old"))
+    before = tree(user.home)
+    step = user.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"][0]
     assert step["fate"] == "replaced"
     assert "old" in (Path(step["backup"]) / "SKILL.md").read_text()
     assert old.is_symlink()
 
-    house.run("undo")
-    assert tree(house.home) == before
+    user.run("undo")
+    assert tree(user.home) == before
 
 
-def test_another_skill_of_that_name_elsewhere_asks_first(house: House) -> None:
-    new = house.skill("~/.claude", "gem")
-    house.skill("~/.gemini", "gem", plain("gem", "Gemini's own"))
-    said = house.run("share", str(new), "--to", "gemini", "--json")
+def test_another_skill_of_that_name_elsewhere_asks_first(user: User) -> None:
+    new = add_skill(user, "~/.claude", "gem")
+    add_skill(user, "~/.gemini", "gem", plain("gem", "Gemini's own"))
+    said = user.run("share", str(new), "--to", "gemini", "--json")
     assert said.json["code"] == "CONFLICT"
     assert ".gemini" in said.json["error"]
 
 
-def test_a_link_beside_another_of_its_name_replaces_nothing(house: House) -> None:
-    new = house.skill("~/.claude", "gem")
-    own = house.skill("~/.codex", "gem", plain("gem", "Codex's own"))
-    (planned,) = house.run("share", str(new), "--to", "codex", "--dry-run", "--json").json["steps"]
+def test_a_link_beside_another_of_its_name_replaces_nothing(user: User) -> None:
+    new = add_skill(user, "~/.claude", "gem")
+    own = add_skill(user, "~/.codex", "gem", plain("gem", "Codex's own"))
+    (planned,) = user.run("share", str(new), "--to", "codex", "--dry-run", "--json").json["steps"]
     assert planned["fate"] == "beside"
-    refused = house.run("share", str(new), "--to", "codex", "--json").json
+    refused = user.run("share", str(new), "--to", "codex", "--json").json
     assert "backups" not in refused["hint"]
-    (step,) = house.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"]
+    (step,) = user.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"]
     assert (step["fate"], step["backup"]) == ("shared", None)
     assert own.is_dir()
 
 
 def test_what_came_into_being_since_the_plan_is_not_replaced(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.skill("~/.claude", "gem")
-    place = house.home / ".agents" / "skills" / "gem"
+    add_skill(user, "~/.claude", "gem")
+    place = user.home / ".agents" / "skills" / "gem"
     planned = undo_log.new_id
 
     def another_is_faster() -> str:
@@ -124,158 +124,158 @@ def test_what_came_into_being_since_the_plan_is_not_replaced(
         return planned()
 
     monkeypatch.setattr(share, "new_id", another_is_faster)
-    assert house.run("share", "gem", "--to", "codex", "--json").json["code"] == "CONFLICT"
+    assert user.run("share", "gem", "--to", "codex", "--json").json["code"] == "CONFLICT"
     assert "somebody's own" in (place / "SKILL.md").read_text()
 
 
-def test_remove_leaves_other_projects_alone(house: House, tmp_path: Path) -> None:
-    house.skill("~/.claude", "gem")
+def test_remove_leaves_other_projects_alone(user: User, tmp_path: Path) -> None:
+    add_skill(user, "~/.claude", "gem")
     other = tmp_path / "other"
     (other / ".git").mkdir(parents=True)
-    for folder in (house.project, other):
-        house.run("share", "gem", "--to", "codex", "--scope", "project", "--project", str(folder))
-    house.run("share", "gem", "--remove")
-    assert not (house.project / ".agents").exists()
+    for folder in (user.project, other):
+        user.run("share", "gem", "--to", "codex", "--scope", "project", "--project", str(folder))
+    user.run("share", "gem", "--remove")
+    assert not (user.project / ".agents").exists()
     assert (other / ".agents" / "skills" / "gem").is_symlink()
-    said = house.run("share", "gem", "--remove", "--json").json
+    said = user.run("share", "gem", "--remove", "--json").json
     assert (said["code"], str(other) in said["error"]) == ("NOT_FOUND", True)
-    assert house.run("share", "gem", "--remove", "--project", str(other)).code == 0
+    assert user.run("share", "gem", "--remove", "--project", str(other)).code == 0
     assert not (other / ".agents").exists()
 
 
-def test_remove_takes_back_only_what_was_shared(house: House) -> None:
-    mine = house.skill("~/.agents", "other")
-    house.skill("~/.claude", "gem")
-    house.run("share", "gem", "--to", "codex")
-    said = house.run("share", "gem", "--remove", "--json").json
+def test_remove_takes_back_only_what_was_shared(user: User) -> None:
+    mine = add_skill(user, "~/.agents", "other")
+    add_skill(user, "~/.claude", "gem")
+    user.run("share", "gem", "--to", "codex")
+    said = user.run("share", "gem", "--remove", "--json").json
     assert [step["fate"] for step in said["steps"]] == ["removed"]
     assert mine.is_dir()
-    assert house.run("share", "other", "--remove", "--json").json["code"] == "NOT_FOUND"
-    assert house.run("share", "gem", "--remove", "--json").json["code"] == "NOT_FOUND"
+    assert user.run("share", "other", "--remove", "--json").json["code"] == "NOT_FOUND"
+    assert user.run("share", "gem", "--remove", "--json").json["code"] == "NOT_FOUND"
 
 
-def test_a_link_that_became_something_else_is_left_alone(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    house.run("share", "gem", "--to", "codex")
-    link = house.home / ".agents" / "skills" / "gem"
+def test_a_link_that_became_something_else_is_left_alone(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    user.run("share", "gem", "--to", "codex")
+    link = user.home / ".agents" / "skills" / "gem"
     link.unlink()
     write(link / "SKILL.md", plain("gem", "somebody's own"))
-    said = house.run("share", "gem", "--remove", "--json").json
+    said = user.run("share", "gem", "--remove", "--json").json
     assert [step["fate"] for step in said["steps"]] == ["kept"]
     assert (link / "SKILL.md").exists()
 
 
-def test_a_copy_that_was_edited_is_not_thrown_away(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    house.run("share", "gem", "--to", "codex", "--copy")
-    write(house.home / ".agents" / "skills" / "gem" / "notes.md", "hard work")
-    step = house.run("undo", "--json").json["steps"][0]
+def test_a_copy_that_was_edited_is_not_thrown_away(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    user.run("share", "gem", "--to", "codex", "--copy")
+    write(user.home / ".agents" / "skills" / "gem" / "notes.md", "hard work")
+    step = user.run("undo", "--json").json["steps"][0]
     assert (Path(step["backup"]) / "notes.md").read_text() == "hard work"
-    assert not (house.home / ".agents").exists()
+    assert not (user.home / ".agents").exists()
 
 
-def test_undo_by_id_and_nothing_to_undo(house: House) -> None:
-    assert house.run("undo", "--json").json["code"] == "NOT_FOUND"
-    house.skill("~/.claude", "one")
-    house.skill("~/.claude", "two")
-    first = house.run("share", "one", "--to", "codex", "--json").json["id"]
-    house.run("share", "two", "--to", "codex")
-    house.run("undo", first)
-    assert [path.name for path in (house.home / ".agents" / "skills").iterdir()] == ["two"]
-    assert house.run("undo", first, "--json").json["code"] == "NOT_FOUND"
+def test_undo_by_id_and_nothing_to_undo(user: User) -> None:
+    assert user.run("undo", "--json").json["code"] == "NOT_FOUND"
+    add_skill(user, "~/.claude", "one")
+    add_skill(user, "~/.claude", "two")
+    first = user.run("share", "one", "--to", "codex", "--json").json["id"]
+    user.run("share", "two", "--to", "codex")
+    user.run("undo", first)
+    assert [path.name for path in (user.home / ".agents" / "skills").iterdir()] == ["two"]
+    assert user.run("undo", first, "--json").json["code"] == "NOT_FOUND"
 
 
-def test_a_journal_cut_short_by_a_crash_is_still_read(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    house.run("share", "gem", "--to", "codex")
-    with (house.counsel / "backups" / "skills" / "journal.jsonl").open("a") as journal:
+def test_a_journal_cut_short_by_a_crash_is_still_read(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    user.run("share", "gem", "--to", "codex")
+    with (user.counsel_home / "backups" / "skills" / "journal.jsonl").open("a") as journal:
         journal.write('{"id": "2026')
-    assert house.run("undo").code == 0
-    assert not (house.home / ".agents").exists()
-    assert house.run("undo", "--json").json["code"] == "NOT_FOUND"  # that it was taken back is known, too
+    assert user.run("undo").code == 0
+    assert not (user.home / ".agents").exists()
+    assert user.run("undo", "--json").json["code"] == "NOT_FOUND"  # that it was taken back is known, too
 
 
-def test_the_journal_is_private(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    house.run("share", "gem", "--to", "codex")
-    folder = house.counsel / "backups" / "skills"
+def test_the_journal_is_private(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    user.run("share", "gem", "--to", "codex")
+    folder = user.counsel_home / "backups" / "skills"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "journal.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_place_that_cannot_be_made_is_said_and_leaves_nothing(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    write(house.home / ".agents", "a file where a folder should be")
-    said = house.run("share", "gem", "--to", "codex", "--json")
+def test_a_place_that_cannot_be_made_is_said_and_leaves_nothing(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    write(user.home / ".agents", "a file where a folder should be")
+    said = user.run("share", "gem", "--to", "codex", "--json")
     assert said.code == 1
     assert said.json["code"] == "CONFLICT"
-    assert (house.home / ".agents").read_text() == "a file where a folder should be"
-    assert house.run("undo", "--json").json["code"] == "NOT_FOUND"
+    assert (user.home / ".agents").read_text() == "a file where a folder should be"
+    assert user.run("undo", "--json").json["code"] == "NOT_FOUND"
 
 
-def test_an_agent_that_would_refuse_it_is_named(house: House) -> None:
-    house.skill("~/.claude", "gem", "---\nname: gem\n---\nno description\n")
-    warnings = house.run("share", "gem", "--to", "codex", "--json").json["warnings"]
+def test_an_agent_that_would_refuse_it_is_named(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", "---\nname: gem\n---\nno description\n")
+    warnings = user.run("share", "gem", "--to", "codex", "--json").json["warnings"]
     assert any("Codex does not use" in warning and "description" in warning for warning in warnings)
 
 
-def test_of_different_skills_with_one_name_the_one_shared_is_named(house: House) -> None:
-    house.skill("~/.claude", "gem", plain("gem", "one"))
-    house.skill("~/.gemini", "gem", plain("gem", "other"))
-    warnings = house.run("share", "gem", "--to", "codex", "--json").json["warnings"]
+def test_of_different_skills_with_one_name_the_one_shared_is_named(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", plain("gem", "one"))
+    add_skill(user, "~/.gemini", "gem", plain("gem", "other"))
+    warnings = user.run("share", "gem", "--to", "codex", "--json").json["warnings"]
     assert any("Different skills" in warning and ".claude" in warning for warning in warnings)
 
 
-def test_a_skill_that_lies_loose_is_not_shared(house: House) -> None:
-    write(house.home / ".agents" / "skills" / "SKILL.md", plain("loose"))
-    assert house.run("share", "loose", "--to", "claude", "--json").json["code"] == "INVALID_ARGUMENT"
+def test_a_skill_that_lies_loose_is_not_shared(user: User) -> None:
+    write(user.home / ".agents" / "skills" / "SKILL.md", plain("loose"))
+    assert user.run("share", "loose", "--to", "claude", "--json").json["code"] == "INVALID_ARGUMENT"
 
 
-def test_a_link_out_of_the_project_is_warned_about(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    said = house.run("share", "gem", "--to", "codex", "--scope", "project", "--json").json
+def test_a_link_out_of_the_project_is_warned_about(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    said = user.run("share", "gem", "--to", "codex", "--scope", "project", "--json").json
     assert any("--copy" in warning for warning in said["warnings"])
 
 
-def test_a_skill_of_the_user_is_copied_into_the_project_for_others(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    said = house.run("share", "gem", "--everywhere", "--scope", "project", "--copy", "--json").json
+def test_a_skill_of_the_user_is_copied_into_the_project_for_others(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    said = user.run("share", "gem", "--everywhere", "--scope", "project", "--copy", "--json").json
     assert {step["fate"] for step in said["steps"]} == {"shared"}
     for folder in (".claude", ".agents"):
-        assert (house.project / folder / "skills" / "gem" / "SKILL.md").is_file()
+        assert (user.project / folder / "skills" / "gem" / "SKILL.md").is_file()
     assert any(
         "Claude Code does not use" in words for words in said["warnings"]
     )  # the user's own comes first
-    house.run("undo")
-    assert not any((house.project / folder).exists() for folder in (".claude", ".agents"))
+    user.run("undo")
+    assert not any((user.project / folder).exists() for folder in (".claude", ".agents"))
 
 
-def test_a_backup_folder_that_cannot_be_made_is_said(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    house.counsel.write_text("a file where counsel's home should be")
-    said = house.run("share", "gem", "--to", "codex", "--json")
+def test_a_backup_folder_that_cannot_be_made_is_said(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    user.counsel_home.write_text("a file where counsel's home should be")
+    said = user.run("share", "gem", "--to", "codex", "--json")
     assert said.json["code"] == "CONFLICT"
     assert "COUNSEL_HOME" in said.json["hint"]
-    assert not (house.home / ".agents").exists()
+    assert not (user.home / ".agents").exists()
 
 
-def test_asking_a_person(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    new = house.skill("~/.claude", "gem", plain("gem", "new"))
-    house.skill("~/.agents", "gem", plain("gem", "old"))
+def test_asking_a_person(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = add_skill(user, "~/.claude", "gem", plain("gem", "new"))
+    add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda *_args, **_more: False)
-    said = house.run("share", str(new), "--to", "codex")
+    said = user.run("share", str(new), "--to", "codex")
     assert (said.code, "Nothing was changed" in said.err) == (1, True)
     monkeypatch.setattr("click.confirm", lambda *_args, **_more: True)
-    assert house.run("share", str(new), "--to", "codex").code == 0
-    assert (house.home / ".agents" / "skills" / "gem").is_symlink()
+    assert user.run("share", str(new), "--to", "codex").code == 0
+    assert (user.home / ".agents" / "skills" / "gem").is_symlink()
 
 
-def test_a_link_is_not_taken_from_agents_that_were_not_named(house: House) -> None:
-    house.skill("~/.claude", "gem")
-    house.run("share", "gem", "--to", "codex,gemini")
-    said = house.run("share", "gem", "--remove", "--to", "codex", "--json").json
+def test_a_link_is_not_taken_from_agents_that_were_not_named(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    user.run("share", "gem", "--to", "codex,gemini")
+    said = user.run("share", "gem", "--remove", "--to", "codex", "--json").json
     assert (said["code"], "gemini" in said["error"]) == ("CONFLICT", True)
-    assert accepting(house, "gem") >= {"codex", "gemini"}
-    assert house.run("share", "gem", "--remove", "--to", "codex,gemini").code == 0
+    assert accepting(user, "gem") >= {"codex", "gemini"}
+    assert user.run("share", "gem", "--remove", "--to", "codex,gemini").code == 0

@@ -43,7 +43,7 @@ CONNECTED = {"claude": True, "codex": True, "gemini": True, "cursor": None, "ope
 
 
 @dataclass
-class Desk:
+class RealAgents:
     """An empty home with the three agents from npm on PATH, and the fake behind their keys."""
 
     env: dict[str, str]
@@ -73,37 +73,39 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, fake_process: FakeProcess) -> Iterator[Desk]:
+def agents(tmp_path: Path, fake_process: FakeProcess) -> Iterator[RealAgents]:
     made = [rigs.RIGS[name](fake_process, tmp_path) for name in ("claude", "codex", "gemini")]  # type: ignore[arg-type]
     env = {key: value for rig in made for key, value in rig.env.items()}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-    there = Desk(env, made[0].project)
+    there = RealAgents(env, made[0].project)
     yield there
     there.counsel("daemon", "stop")
 
 
-def test_every_agent_connects_after_setup_and_remove_restores_the_files(desk: Desk) -> None:
-    kept = {path: path.read_bytes() for path in Path(desk.env["HOME"]).glob(".*/*") if path.is_file()}
-    rows = json.loads(desk.counsel("setup", "--yes", "--json"))["agents"]
+def test_every_agent_connects_after_setup_and_remove_restores_the_files(agents: RealAgents) -> None:
+    kept = {path: path.read_bytes() for path in Path(agents.env["HOME"]).glob(".*/*") if path.is_file()}
+    rows = json.loads(agents.counsel("setup", "--yes", "--json"))["agents"]
     assert {row["agent"]: row["connected"] for row in rows} == CONNECTED
     assert "not in this folder" in rows[2]["said"]  # which Gemini CLI does not trust
-    assert "✔ Connected" in desk.run("claude", "mcp", "list")
-    assert "✓ counsel" in desk.run("gemini", "mcp", "list", env=TRUST)
-    desk.counsel("setup", "--remove", "--yes")
+    assert "✔ Connected" in agents.run("claude", "mcp", "list")
+    assert "✓ counsel" in agents.run("gemini", "mcp", "list", env=TRUST)
+    agents.counsel("setup", "--remove", "--yes")
     assert {path: path.read_bytes() for path in kept} == kept
-    assert "counsel" not in (Path(desk.env["HOME"]) / ".claude.json").read_text()
+    assert "counsel" not in (Path(agents.env["HOME"]) / ".claude.json").read_text()
 
 
-def test_setup_in_a_hostile_folder_lets_no_other_server_import_from_it(desk: Desk, tmp_path: Path) -> None:
+def test_setup_in_a_hostile_folder_lets_no_other_server_import_from_it(
+    agents: RealAgents, tmp_path: Path
+) -> None:
     """To tell whether they connect, the agents start every server of the user."""
     canary = tmp_path / "canary"
     for name in ("trap.py", "sitecustomize.py"):
-        (desk.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
+        (agents.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
     mine = Server("mine", command=sys.executable, args=("-m", "trap"))
-    Servers(workspace_of(desk.env, desk.project), tmp_path / "backups").add(
+    Servers(workspace_of(agents.env, agents.project), tmp_path / "backups").add(
         [mine], ["claude", "codex", "gemini"]
     )
-    rows = json.loads(desk.counsel("setup", "--yes", "--json"))["agents"]
+    rows = json.loads(agents.counsel("setup", "--yes", "--json"))["agents"]
     assert {row["agent"]: row["connected"] for row in rows} == CONNECTED
     assert not canary.exists()
 
@@ -112,11 +114,11 @@ ASKED = {"claude": ("claude", "mcp", "list"), "gemini": ("gemini", "mcp", "list"
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -> None:
+def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent: str) -> None:
     """The entry as setup writes it, with a program in counsel's place that notes its environment."""
     seen = tmp_path / "seen"
     env = {
-        **desk.env,
+        **agents.env,
         **TRUST,
         "COUNSEL_CHAIN": "claude,codex",
         "XAI_API_KEY": "x",
@@ -125,13 +127,15 @@ def test_what_counsel_needs_reaches_it(desk: Desk, tmp_path: Path, agent: str) -
     }
     entry = setup_plan.server(AGENTS[agent], settings.load(env))
     entry = entry.replaced(command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
-    Servers(workspace_of(env, desk.project), tmp_path / "backups").add([entry], [agent])
+    Servers(workspace_of(env, agents.project), tmp_path / "backups").add([entry], [agent])
     if agent == "codex":
-        step = setup_plan.Step(AGENTS["codex"], Path(desk.env["PATH"].split(os.pathsep)[1], "codex"), "added")
+        step = setup_plan.Step(
+            AGENTS["codex"], Path(agents.env["PATH"].split(os.pathsep)[1], "codex"), "added"
+        )
         asyncio.run(setup_verify.check([step], env))
         assert "Codex says" in step.said
     else:
-        desk.run(*ASKED[agent], env=env)
+        agents.run(*ASKED[agent], env=env)
     got = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
     wanted = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME", *WAYS)
     assert {name: got.get(name) for name in wanted} == {name: env[name] for name in wanted}
@@ -152,31 +156,31 @@ def tool_results(fake: FakeProcess, vendor: str) -> str:
     return json.dumps(shown, ensure_ascii=False)
 
 
-def test_claude_asks_codex_through_counsel(desk: Desk, fake_process: FakeProcess) -> None:
-    desk.counsel("setup", "--yes", "--no-check")
+def test_claude_asks_codex_through_counsel(agents: RealAgents, fake_process: FakeProcess) -> None:
+    agents.counsel("setup", "--yes", "--no-check")
     asks = {
         "name": ASK,
         "arguments": {"model": "codex", "prompt": "What is six by seven?", "sessionTag": "sums"},
     }
     fake_process.script(vendor="anthropic", tool_calls=[asks], text="Codex answered.", times=None)
     fake_process.script(vendor="openai-responses", text="It is 42.", times=None)
-    assert desk.claude("please ask codex")["result"] == "Codex answered."
+    assert agents.claude("please ask codex")["result"] == "Codex answered."
     assert "It is 42." in tool_results(fake_process, "anthropic")
     assert "What is six by seven?" in fake_process.wait_for(vendor="openai-responses")[0]["text"]
-    (job,) = json.loads(desk.counsel("jobs", "--json"))["content"]["jobs"]
+    (job,) = json.loads(agents.counsel("jobs", "--json"))["content"]["jobs"]
     assert (job["tool"], job["models"], job["status"]) == ("askModel", ["codex"], "completed")
     # the same tag again: the thread goes on, in Codex's own session
-    desk.claude("ask again")
+    agents.claude("ask again")
     second = [each for each in fake_process.calls if each["vendor"] == "openai-responses"][-1]["body"]
     assert "It is 42." in json.dumps(second["input"])
 
 
-def test_a_circle_of_real_agents_ends(desk: Desk, fake_process: FakeProcess) -> None:
+def test_a_circle_of_real_agents_ends(agents: RealAgents, fake_process: FakeProcess) -> None:
     """Claude asks Codex, and Codex (through the counsel that it starts itself) asks Claude back.
 
     Codex calls such tools only with full access: at the lower levels nobody is there to approve them.
     """
-    desk.counsel("setup", "--yes", "--no-check")
+    agents.counsel("setup", "--yes", "--no-check")
     to_codex = {"name": ASK, "arguments": {"model": "codex", "prompt": "ask claude"}}
     back = {
         "name": "askModel",
@@ -185,13 +189,13 @@ def test_a_circle_of_real_agents_ends(desk: Desk, fake_process: FakeProcess) -> 
     }
     fake_process.script(vendor="anthropic", tool_calls=[to_codex], text="done", times=None)
     fake_process.script(vendor="openai-responses", tool_calls=[back], text="codex is done", times=None)
-    assert desk.claude("begin", CODEX_SANDBOX_MODE="danger-full-access")["result"] == "done"
+    assert agents.claude("begin", CODEX_SANDBOX_MODE="danger-full-access")["result"] == "done"
     assert "Claude Code → Codex → Claude Code" in tool_results(fake_process, "openai-responses")
 
 
-def test_codex_asks_once_the_user_approved_the_tool(desk: Desk, fake_process: FakeProcess) -> None:
+def test_codex_asks_once_the_user_approved_the_tool(agents: RealAgents, fake_process: FakeProcess) -> None:
     """As docs/askmodel.md tells it; and `--remove` leaves nothing of the entry that would stop Codex."""
-    desk.counsel("setup", "--yes", "--no-check")
+    agents.counsel("setup", "--yes", "--no-check")
     asks = {
         "name": "askModel",
         "namespace": "mcp__counsel",
@@ -199,22 +203,22 @@ def test_codex_asks_once_the_user_approved_the_tool(desk: Desk, fake_process: Fa
     }
     fake_process.script(vendor="openai-responses", tool_calls=[asks], text="done", times=None)
     fake_process.script(vendor="anthropic", text="It is 42.", times=None)
-    desk.counsel("ask", "-m", "codex", "go")
+    agents.counsel("ask", "-m", "codex", "go")
     assert "requires approval" in tool_results(fake_process, "openai-responses")
-    config = Path(desk.env["HOME"], ".codex", "config.toml")
+    config = Path(agents.env["HOME"], ".codex", "config.toml")
     approved = '\n[mcp_servers.counsel.tools.askModel]\napproval_mode = "approve"\n'
     config.write_text(config.read_text() + approved)
-    desk.counsel("ask", "-m", "codex", "go")
+    agents.counsel("ask", "-m", "codex", "go")
     assert "It is 42." in tool_results(fake_process, "openai-responses")
-    desk.counsel("setup", "--remove", "--yes")
-    assert "No MCP servers" in desk.run("codex", "mcp", "list")
+    agents.counsel("setup", "--remove", "--yes")
+    assert "No MCP servers" in agents.run("codex", "mcp", "list")
 
 
-def test_claude_does_not_ask_itself(desk: Desk, fake_process: FakeProcess) -> None:
-    desk.counsel("setup", "--yes", "--no-check")
+def test_claude_does_not_ask_itself(agents: RealAgents, fake_process: FakeProcess) -> None:
+    agents.counsel("setup", "--yes", "--no-check")
     asks = {"name": ASK, "arguments": {"model": "claude", "prompt": "who am I?"}}
     fake_process.script(vendor="anthropic", tool_calls=[asks], text="never mind", times=None)
-    assert desk.claude("ask yourself")["result"] == "never mind"
+    assert agents.claude("ask yourself")["result"] == "never mind"
     assert "SELF_CONSULTATION" in tool_results(fake_process, "anthropic")
 
 
@@ -223,7 +227,7 @@ def test_claude_does_not_ask_itself(desk: Desk, fake_process: FakeProcess) -> No
 SLOW = {"model": "gpt-5-mini", "prompt": "take your time"}
 
 
-def run_claude(desk: Desk, config: Path | None) -> None:
+def run_claude(agents: RealAgents, config: Path | None) -> None:
     """Its limit from the environment, or from counsel's entry in its file."""
     limit = {} if config else {"MCP_TOOL_TIMEOUT": "5000"}
     if config:
@@ -231,40 +235,40 @@ def run_claude(desk: Desk, config: Path | None) -> None:
         held["mcpServers"]["counsel"]["timeout"] = 5_000
         config.write_text(json.dumps(held))
     asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
-    desk.run(*asked, env={**AT_ONCE, **limit})
+    agents.run(*asked, env={**AT_ONCE, **limit})
 
 
-def run_codex(desk: Desk, config: Path | None) -> None:
+def run_codex(agents: RealAgents, config: Path | None) -> None:
     assert config
     approved = '\n[mcp_servers.counsel.tools.chat]\napproval_mode = "approve"\n'
     written = config.read_text().replace(
         "[mcp_servers.counsel]", "[mcp_servers.counsel]\ntool_timeout_sec = 5"
     )
     config.write_text(written + approved)
-    desk.run("codex", "exec", "--skip-git-repo-check", "--json", "go")
+    agents.run("codex", "exec", "--skip-git-repo-check", "--json", "go")
 
 
-def run_codex_with_an_option(desk: Desk, config: Path | None) -> None:
+def run_codex_with_an_option(agents: RealAgents, config: Path | None) -> None:
     assert config
     config.write_text(config.read_text() + '\n[mcp_servers.counsel.tools.chat]\napproval_mode = "approve"\n')
     limit = ("-c", "mcp_servers.counsel.tool_timeout_sec=5")
-    desk.run("codex", "exec", "--skip-git-repo-check", "--json", *limit, "go")
+    agents.run("codex", "exec", "--skip-git-repo-check", "--json", *limit, "go")
 
 
-def run_claude_with_an_option(desk: Desk, config: Path | None) -> None:
+def run_claude_with_an_option(agents: RealAgents, config: Path | None) -> None:
     assert config
     entry = json.loads(config.read_text())["mcpServers"]["counsel"] | {"timeout": 5_000}
-    (desk.project / "only.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
+    (agents.project / "only.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
     asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
-    desk.run(*asked, "--mcp-config", "only.json", "--strict-mcp-config", env=AT_ONCE)
+    agents.run(*asked, "--mcp-config", "only.json", "--strict-mcp-config", env=AT_ONCE)
 
 
-def run_gemini(desk: Desk, config: Path | None) -> None:
+def run_gemini(agents: RealAgents, config: Path | None) -> None:
     assert config
     held = json.loads(config.read_text())
     held["mcpServers"]["counsel"]["timeout"] = 5_000
     config.write_text(json.dumps(held))
-    desk.run("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo", env=TRUST)
+    agents.run("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo", env=TRUST)
 
 
 CALLS: dict[str, Any] = {
@@ -288,22 +292,22 @@ MODELS = {"openai-responses": {"model": "gpt-5.1"}}
     ids=["claude-environment", "claude-file", "codex", "claude-option", "codex-option", "gemini"],
 )
 def test_a_call_past_the_clients_limit_is_answered_with_its_job(
-    desk: Desk, fake_process: FakeProcess, run: Any, file: str | None, vendor: str
+    agents: RealAgents, fake_process: FakeProcess, run: Any, file: str | None, vendor: str
 ) -> None:
-    desk.env |= {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
-    desk.counsel("setup", "--yes", "--no-check")
-    desk.counsel("jobs")  # the daemon runs: on a loaded machine its start takes most of five seconds
+    agents.env |= {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
+    agents.counsel("setup", "--yes", "--no-check")
+    agents.counsel("jobs")  # the daemon runs: on a loaded machine its start takes most of five seconds
     which = MODELS.get(vendor, {})
     fake_process.script(vendor=vendor, tool_calls=[CALLS[vendor]], text="I see.", times=None, **which)
     fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
-    run(desk, Path(desk.env["HOME"], file) if file else None)
-    (job,) = json.loads(desk.counsel("jobs", "--json"))["content"]["jobs"]
+    run(agents, Path(agents.env["HOME"], file) if file else None)
+    (job,) = json.loads(agents.counsel("jobs", "--json"))["content"]["jobs"]
     assert job["status"] == "processing"
     shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
     assert "goes on in the background" in shown
     assert job["id"] in shown
     fake_process.open_gate("slow")
-    assert "The slow answer." in desk.counsel("jobs", job["id"], "--follow")
+    assert "The slow answer." in agents.counsel("jobs", job["id"], "--follow")
 
 
 # ── what a client gives to its model ─────────────────────────────────────────────────────────────────
@@ -343,18 +347,18 @@ RUNS = {
 @pytest.mark.parametrize("fails", [False, True], ids=["success", "failure"])
 @pytest.mark.parametrize("agent", list(RUNS))
 def test_clients_read_what_the_table_says(
-    desk: Desk, fake_process: FakeProcess, tmp_path: Path, agent: str, fails: bool
+    agents: RealAgents, fake_process: FakeProcess, tmp_path: Path, agent: str, fails: bool
 ) -> None:
     (program := tmp_path / "teller.py").write_text(TELLER.replace("FAILS", str(fails)))
     server = Server("teller", command=sys.executable, args=(str(program),))
-    Servers(workspace_of(desk.env, desk.project), tmp_path / "backups").add([server], [agent])
+    Servers(workspace_of(agents.env, agents.project), tmp_path / "backups").add([server], [agent])
     if agent == "codex":
-        config = Path(desk.env["HOME"], ".codex", "config.toml")
+        config = Path(agents.env["HOME"], ".codex", "config.toml")
         approved = '\n[mcp_servers.teller.tools.tell]\napproval_mode = "approve"\n'
         config.write_text(config.read_text() + approved)
     vendor, call = TELLS[agent]
     fake_process.script(vendor=vendor, tool_calls=[call], text="I see.", times=None)
-    desk.run(*RUNS[agent], env={**AT_ONCE, **TRUST})
+    agents.run(*RUNS[agent], env={**AT_ONCE, **TRUST})
     shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
     row = client_timeouts.of(AGENTS[agent].client_names[0])
     reads = row.reads_failed if fails else row.reads

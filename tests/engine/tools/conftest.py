@@ -18,8 +18,9 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.requests import ChatRequest
 from counsel.types import Json
 from fake import FakeAPI
+from support.user import User
 
-SHELF = Path(__file__).with_name("tool_server.py")
+TOOL_SERVER = Path(__file__).with_name("tool_server.py")
 # One model of each wire, and how its requests say which tools there are.
 MODELS = {
     "gpt-5": lambda body: [tool["name"] for tool in body["tools"]],
@@ -30,8 +31,8 @@ MODELS = {
 
 
 @dataclass
-class World:
-    """A user with agents' files of their own, an engine, and the fake for every provider."""
+class SharedTools:
+    """A user with servers in the agents' files, an engine, and the fake for every provider."""
 
     home: Path
     project: Path
@@ -41,24 +42,24 @@ class World:
 
     @property
     def pid_file(self) -> Path:
-        return self.home / "shelf.pid"
+        return self.home / "notes.pid"
 
     def entry(self, *more: str) -> Json:
-        return {"command": sys.executable, "args": [str(SHELF), str(self.pid_file), *more]}
+        return {"command": sys.executable, "args": [str(TOOL_SERVER), str(self.pid_file), *more]}
 
     @property
     def remote(self) -> Json:
         return {"type": "http", "url": self.url}
 
     def claude(self, **servers: Json) -> None:
-        held = {name: {"type": "stdio", **entry} for name, entry in servers.items()}
-        (self.home / ".claude.json").write_text(json.dumps({"mcpServers": held}))
+        entries = {name: {"type": "stdio", **entry} for name, entry in servers.items()}
+        (self.home / ".claude.json").write_text(json.dumps({"mcpServers": entries}))
 
     def gemini(self, **servers: Json) -> None:
         (self.home / ".gemini").mkdir(exist_ok=True)
         (self.home / ".gemini" / "settings.json").write_text(json.dumps({"mcpServers": servers}))
 
-    def caller(self, agent: str | None = None, shared: str = "shelf", **env: str) -> Caller:
+    def caller(self, agent: str | None = None, shared: str = "notes", **env: str) -> Caller:
         url, v1 = self.fake.url, self.fake.v1
         loaded = settings.load(
             {
@@ -80,7 +81,7 @@ class World:
         return Caller("test", agent=agent, cwd=self.project, settings=loaded)
 
     async def submit(self, caller: Caller | None = None, **fields: Any) -> str:
-        given = {"prompt": "When is high water?", "model": "gpt-5", "tools": ("shelf",), **fields}
+        given = {"prompt": "When is high water?", "model": "gpt-5", "tools": ("notes",), **fields}
         return await self.engine.submit(ChatRequest(tool="askModel", **given), caller or self.caller())
 
     async def ask(self, caller: Caller | None = None, **fields: Any) -> Json:
@@ -112,29 +113,28 @@ async def until(there: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shelf_url() -> Iterator[str]:
-    with subprocess.Popen([sys.executable, SHELF, "http"], stdout=subprocess.PIPE, text=True) as process:
+def server_url() -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, TOOL_SERVER, "http"], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
         process.terminate()
 
 
 @pytest.fixture
-async def world(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[World]:
-    """With a server `shelf` that is started for each consultation."""
-    home, project = tmp_path / "home", tmp_path / "project"
-    home.mkdir()
-    project.mkdir()
-    engine = await open_engine(home / "counsel")
-    made = World(home, project, engine, fake_api)
-    made.claude(shelf=made.entry())
-    yield made
+async def shared_tools(user: User, fake_api: FakeAPI) -> AsyncIterator[SharedTools]:
+    """With a server `notes` that is started for each consultation."""
+    engine = await open_engine(user.counsel_home)
+    shared_tools = SharedTools(user.home, user.project, engine, fake_api)
+    shared_tools.claude(notes=shared_tools.entry())
+    yield shared_tools
     await engine.close()
 
 
 @pytest.fixture
-def remote(world: World, shelf_url: str) -> World:
-    """With a server `shelf` that is called over HTTP."""
-    world.url = shelf_url
-    world.claude(shelf=world.remote)
-    return world
+def remote(shared_tools: SharedTools, server_url: str) -> SharedTools:
+    """With a server `notes` that is called over HTTP."""
+    shared_tools.url = server_url
+    shared_tools.claude(notes=shared_tools.remote)
+    return shared_tools

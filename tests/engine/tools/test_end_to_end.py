@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.tools.conftest import SHELF, alive, until
+from engine.tools.conftest import TOOL_SERVER, alive, until
 from fake import FakeProcess
 from support.stdio_client import Window, daemon_pid
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    entry = {"type": "stdio", "command": sys.executable, "args": [str(SHELF), str(tmp_path / "pid")]}
-    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"shelf": entry}}))
+    entry = {"type": "stdio", "command": sys.executable, "args": [str(TOOL_SERVER), str(tmp_path / "pid")]}
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"notes": entry}}))
     yield tmp_path
     if (pid := daemon_pid(tmp_path)) is not None:
         os.kill(pid, signal.SIGKILL)
@@ -28,17 +28,17 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def env(fake: FakeProcess) -> dict[str, str]:
     keys = {"OPENAI_API_KEY": "sk-test-openai-0000000000000000", "OPENAI_BASE_URL": fake.v1}
-    return {**keys, "COUNSEL_SHARED_TOOLS": "shelf"}
+    return {**keys, "COUNSEL_SHARED_TOOLS": "notes"}
 
 
 async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) -> None:
-    called = [{"name": "shelf__look_up", "arguments": {"note": "tide"}}]
+    called = [{"name": "notes__look_up", "arguments": {"note": "tide"}}]
     fake_process.script(tool_calls=called, text="At 06:40.", times=None)
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude"]
     question = {"model": "gpt-5", "prompt": "When is high water?"}
     async with Window(home, command=command, env=env(fake_process)) as window:
         await window.initialize(name="claude-code")
-        answer = await window.call("askModel", **question, tools=["shelf"])
+        answer = await window.call("askModel", **question, tools=["notes"])
         refused = await window.call("askModel", **question, tools=["other"])
     shown = answer["structuredContent"]
     assert shown["content"].endswith("At 06:40.")
@@ -50,10 +50,10 @@ async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) 
 
 async def test_a_person_lends_a_server_and_ctrl_c_ends_it(home: Path, fake_process: FakeProcess) -> None:
     asleep = home / "asleep"
-    called = [{"name": "shelf__doze", "arguments": {"file": str(asleep)}}]
+    called = [{"name": "notes__doze", "arguments": {"file": str(asleep)}}]
     fake_process.script(tool_calls=called, times=None)
     asking = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "counsel", "ask", "--standalone", "-m", "gpt-5", "--tool", "shelf", "When?"),
+        *(sys.executable, "-m", "counsel", "ask", "--standalone", "-m", "gpt-5", "--tool", "notes", "When?"),
         env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **env(fake_process)},
         cwd=home,
         stdin=asyncio.subprocess.DEVNULL,

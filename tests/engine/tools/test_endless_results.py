@@ -37,37 +37,39 @@ for line in sys.stdin:
 
 
 async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(
-    world: Any, tmp_path: Path
+    shared_tools: Any, tmp_path: Path
 ) -> None:
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
-    world.claude(shelf={"command": sys.executable, "args": [str(script)]})
-    world.fake.script(tool_calls=[{"name": "shelf__t", "arguments": {}}], vendor="openai-responses")
-    job = await world.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("shelf",)), world.caller())
-    result = await world.engine.wait(job)
+    shared_tools.claude(notes={"command": sys.executable, "args": [str(script)]})
+    shared_tools.fake.script(tool_calls=[{"name": "notes__t", "arguments": {}}], vendor="openai-responses")
+    job = await shared_tools.engine.submit(
+        ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), shared_tools.caller()
+    )
+    result = await shared_tools.engine.wait(job)
     assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False]
 
 
 async def test_an_http_body_without_an_end_or_compressed_is_refused(
-    world: Any, monkeypatch: pytest.MonkeyPatch
+    shared_tools: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(message_limits, "MOST_BODY", 1_000_000)
     for head in ("", "content-encoding: gzip\r\n"):
         async with RawServer(itertools.repeat(b" " * 10_000), kind="application/json", head=head) as server:
-            world.claude(shelf={"type": "http", "url": f"{server.url}/mcp"})
-            job = await world.engine.submit(
-                ChatRequest(prompt="hi", model="gpt-5", tools=("shelf",)), world.caller()
+            shared_tools.claude(notes={"type": "http", "url": f"{server.url}/mcp"})
+            job = await shared_tools.engine.submit(
+                ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), shared_tools.caller()
             )
-            with pytest.raises(UpstreamError, match="shelf"):
-                await world.engine.wait(job)
+            with pytest.raises(UpstreamError, match="notes"):
+                await shared_tools.engine.wait(job)
             assert server.sent < 20_000_000
 
 
-async def test_a_server_is_reached_through_the_callers_proxy(world: Any) -> None:
+async def test_a_server_is_reached_through_the_callers_proxy(shared_tools: Any) -> None:
     async with FakeProxy(("127.0.0.1", 9), refuse=502) as proxy:
-        world.claude(shelf={"type": "http", "url": "http://mcp.example/mcp"})
-        who = world.caller(HTTP_PROXY=proxy.url)
-        job = await world.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("shelf",)), who)
-        with pytest.raises(UpstreamError, match="shelf"):
-            await world.engine.wait(job)
+        shared_tools.claude(notes={"type": "http", "url": "http://mcp.example/mcp"})
+        who = shared_tools.caller(HTTP_PROXY=proxy.url)
+        job = await shared_tools.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), who)
+        with pytest.raises(UpstreamError, match="notes"):
+            await shared_tools.engine.wait(job)
         assert "POST http://mcp.example/mcp" in proxy.asked

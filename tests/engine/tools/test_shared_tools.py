@@ -21,17 +21,17 @@ from counsel.errors import (
     UpstreamError,
 )
 from counsel.requests import ConsensusRequest
-from engine.tools.conftest import MODELS, SHELF, World, until
+from engine.tools.conftest import MODELS, TOOL_SERVER, SharedTools, until
 
-READ_ONLY = ["shelf__look_up", "shelf__everything", "shelf__doze", "shelf__die"]
+READ_ONLY = ["notes__look_up", "notes__everything", "notes__doze", "notes__die"]
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_every_wire_asks_reads_and_answers(remote: World, model: str) -> None:
+async def test_every_wire_asks_reads_and_answers(remote: SharedTools, model: str) -> None:
     usage = {"input": 100, "output": 10}
     rounds = [
-        remote.calls("shelf__look_up", note="tide"),
-        [*remote.calls("shelf__look_up", note="moon"), *remote.calls("shelf__look_up", note="tide")],
+        remote.calls("notes__look_up", note="tide"),
+        [*remote.calls("notes__look_up", note="moon"), *remote.calls("notes__look_up", note="tide")],
     ]
     remote.fake.script(tool_calls=rounds, text="At 06:40.", usage=usage, times=None)
     job = await remote.submit(model=model)
@@ -45,32 +45,34 @@ async def test_every_wire_asks_reads_and_answers(remote: World, model: str) -> N
     assert result["content"].endswith("At 06:40.")
     about = result["metadata"]
     assert [(call["server"], call["tool"], call["ok"]) for call in about["tool_calls"]] == [
-        ("shelf", "look_up", True)
+        ("notes", "look_up", True)
     ] * 3
     assert (about["usage"]["input_tokens"], about["usage"]["output_tokens"]) == (300, 30)
     assert about["cost_usd"] > 0
     assert [set(event) for event in ran] == [{"name", "server", "tool", "ms", "ok"}] * 3
 
 
-async def test_a_server_is_started_for_the_consultation_and_ended_after_it(world: World) -> None:
-    world.fake.script(tool_calls=world.calls("shelf__look_up", note="tide"), text="At 06:40.", times=None)
-    result = await world.ask()
-    assert MODELS["gpt-5"](world.fake.log.calls[0].body) == READ_ONLY
-    assert "High water is at 06:40." in json.dumps(world.fake.log.calls[1].body)
+async def test_a_server_is_started_for_the_consultation_and_ended_after_it(shared_tools: SharedTools) -> None:
+    shared_tools.fake.script(
+        tool_calls=shared_tools.calls("notes__look_up", note="tide"), text="At 06:40.", times=None
+    )
+    result = await shared_tools.ask()
+    assert MODELS["gpt-5"](shared_tools.fake.log.calls[0].body) == READ_ONLY
+    assert "High water is at 06:40." in json.dumps(shared_tools.fake.log.calls[1].body)
     assert result["metadata"]["tool_calls"][0]["ok"] is True
-    assert world.server_is_gone()
+    assert shared_tools.server_is_gone()
 
 
-async def test_text_of_several_rounds_is_told_apart(remote: World) -> None:
-    remote.fake.script(tool_calls=remote.calls("shelf__look_up", note="tide"), text="Let me see.")
+async def test_text_of_several_rounds_is_told_apart(remote: SharedTools) -> None:
+    remote.fake.script(tool_calls=remote.calls("notes__look_up", note="tide"), text="Let me see.")
     remote.fake.script(text="At 06:40.")
     assert (await remote.ask())["content"] == "Let me see.\n\nAt 06:40."
 
 
-async def test_what_was_said_before_the_tools_is_no_answer(remote: World) -> None:
+async def test_what_was_said_before_the_tools_is_no_answer(remote: SharedTools) -> None:
     usage = {"input": 100, "output": 10}
     remote.fake.script(
-        tool_calls=remote.calls("shelf__look_up", note="tide"), text="Let me see.", usage=usage
+        tool_calls=remote.calls("notes__look_up", note="tide"), text="Let me see.", usage=usage
     )
     remote.fake.script(text=" ", usage=usage)
     with pytest.raises(EmptyAnswer) as caught:
@@ -79,7 +81,7 @@ async def test_what_was_said_before_the_tools_is_no_answer(remote: World) -> Non
     assert caught.value.usage["input_tokens"] == 200
 
 
-async def test_schemas_and_descriptions_are_passed_on(remote: World) -> None:
+async def test_schemas_and_descriptions_are_passed_on(remote: SharedTools) -> None:
     await remote.ask()
     tool = remote.fake.log.calls[0].body["tools"][0]
     assert tool["description"] == "Read one note."
@@ -87,27 +89,27 @@ async def test_schemas_and_descriptions_are_passed_on(remote: World) -> None:
     assert tool["parameters"]["required"] == ["note"]
 
 
-async def test_writing_tools_are_offered_only_when_allowed(remote: World) -> None:
+async def test_writing_tools_are_offered_only_when_allowed(remote: SharedTools) -> None:
     await remote.ask(remote.caller(COUNSEL_SHARED_TOOLS_WRITE="1"))
-    assert {"shelf__erase", "shelf__unmarked"} < set(MODELS["gpt-5"](remote.fake.log.calls[0].body))
+    assert {"notes__erase", "notes__unmarked"} < set(MODELS["gpt-5"](remote.fake.log.calls[0].body))
 
 
-async def test_a_writing_tool_that_was_not_offered_is_not_run(remote: World) -> None:
-    rounds = [remote.calls("shelf__erase", note="tide"), remote.calls("shelf__look_up", note="tide")]
+async def test_a_writing_tool_that_was_not_offered_is_not_run(remote: SharedTools) -> None:
+    rounds = [remote.calls("notes__erase", note="tide"), remote.calls("notes__look_up", note="tide")]
     remote.fake.script(tool_calls=rounds, text="ok", times=None)
     about = (await remote.ask())["metadata"]
     assert [call["ok"] for call in about["tool_calls"]] == [False, True]
-    assert "There is no tool 'shelf__erase'" in json.dumps(remote.fake.log.calls[1].body)
+    assert "There is no tool 'notes__erase'" in json.dumps(remote.fake.log.calls[1].body)
 
 
-async def test_every_model_of_a_consensus_has_the_tools(remote: World) -> None:
+async def test_every_model_of_a_consensus_has_the_tools(remote: SharedTools) -> None:
     remote.fake.script(
-        tool_calls=remote.calls("shelf__look_up", note="tide"), text="At 06:40.", times=None, contains="high"
+        tool_calls=remote.calls("notes__look_up", note="tide"), text="At 06:40.", times=None, contains="high"
     )
     request = ConsensusRequest(
         prompt="When is high water?",
         models=("gpt-5", "claude-sonnet-4-5"),
-        tools=("shelf",),
+        tools=("notes",),
         enable_cross_feedback=False,
     )
     result = await remote.engine.wait(await remote.engine.submit(request, remote.caller()))
@@ -119,71 +121,81 @@ async def test_every_model_of_a_consensus_has_the_tools(remote: World) -> None:
 # ── refusals, before anything is sent ────────────────────────────────────────────────────────────────
 
 
-async def refused(world: World, kind: type[CounselError], words: str, *args: Any, **fields: Any) -> None:
+async def refused(
+    shared_tools: SharedTools, kind: type[CounselError], words: str, *args: Any, **fields: Any
+) -> None:
     with pytest.raises(kind, match=words):
-        await world.submit(*args, **fields)
-    assert world.fake.log.requests == []
-    assert not world.pid_file.exists()
+        await shared_tools.submit(*args, **fields)
+    assert shared_tools.fake.log.requests == []
+    assert not shared_tools.pid_file.exists()
 
 
-async def test_nothing_is_shared_unless_the_user_allows_it(world: World) -> None:
-    await refused(world, InvalidArgument, "COUNSEL_SHARED_TOOLS=shelf", world.caller(shared=""))
-    await refused(world, InvalidArgument, "allowed are: other", world.caller(shared="other"))
+async def test_nothing_is_shared_unless_the_user_allows_it(shared_tools: SharedTools) -> None:
+    await refused(shared_tools, InvalidArgument, "COUNSEL_SHARED_TOOLS=notes", shared_tools.caller(shared=""))
+    await refused(shared_tools, InvalidArgument, "allowed are: other", shared_tools.caller(shared="other"))
 
 
-async def test_a_server_that_nobody_has(world: World) -> None:
-    await refused(world, NotFound, "No agent has", world.caller(shared="*"), tools=("shelve",))
+async def test_a_server_that_nobody_has(shared_tools: SharedTools) -> None:
+    await refused(shared_tools, NotFound, "No agent has", shared_tools.caller(shared="*"), tools=("shelve",))
 
 
-async def test_a_relative_path_means_nothing_in_a_folder_that_nobody_trusts(world: World) -> None:
-    (world.project / "server").symlink_to(sys.executable)
-    world.claude(shelf={**world.entry(), "command": "./server"})
-    await refused(world, InvalidArgument, "which no agent was told to trust")
+async def test_a_relative_path_means_nothing_in_a_folder_that_nobody_trusts(
+    shared_tools: SharedTools,
+) -> None:
+    (shared_tools.project / "server").symlink_to(sys.executable)
+    shared_tools.claude(notes={**shared_tools.entry(), "command": "./server"})
+    await refused(shared_tools, InvalidArgument, "which no agent was told to trust")
 
 
-async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(world: World) -> None:
-    (world.project / "own").mkdir()
-    (world.home / ".claude.json").rename(world.project / "own" / ".claude.json")
-    await refused(world, NotFound, "No agent has", world.caller(CLAUDE_CONFIG_DIR="own"))
+async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(
+    shared_tools: SharedTools,
+) -> None:
+    (shared_tools.project / "own").mkdir()
+    (shared_tools.home / ".claude.json").rename(shared_tools.project / "own" / ".claude.json")
+    await refused(shared_tools, NotFound, "No agent has", shared_tools.caller(CLAUDE_CONFIG_DIR="own"))
 
 
-async def test_a_server_does_not_import_what_lies_in_the_callers_folder(world: World) -> None:
-    canary = world.home / "canary"
-    for name in ("mcp.py", "runpy.py", "sitecustomize.py", "shelf_trap.py"):
-        (world.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
-    code = f"import sys; sys.argv[1:] = [{str(world.pid_file)!r}]; import runpy; runpy.run_path({str(SHELF)!r}, run_name='__main__')"
-    world.claude(
-        shelf={"command": sys.executable, "args": ["-c", code]}
+async def test_a_server_does_not_import_what_lies_in_the_callers_folder(shared_tools: SharedTools) -> None:
+    canary = shared_tools.home / "canary"
+    for name in ("mcp.py", "runpy.py", "sitecustomize.py", "notes_trap.py"):
+        (shared_tools.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
+    code = f"import sys; sys.argv[1:] = [{str(shared_tools.pid_file)!r}]; import runpy; runpy.run_path({str(TOOL_SERVER)!r}, run_name='__main__')"
+    shared_tools.claude(
+        notes={"command": sys.executable, "args": ["-c", code]}
     )  # -c has the working folder on its path
-    await world.ask()
+    await shared_tools.ask()
     assert not canary.exists()
-    assert MODELS["gpt-5"](world.fake.log.calls[0].body) == READ_ONLY
+    assert MODELS["gpt-5"](shared_tools.fake.log.calls[0].body) == READ_ONLY
 
 
-async def test_a_repository_cannot_bring_a_server(world: World) -> None:
-    entry = json.dumps({"mcpServers": {"theirs": world.entry()}})
-    (world.project / ".mcp.json").write_text(entry)
-    await refused(world, InvalidArgument, "repository", world.caller(shared="*"), tools=("theirs",))
+async def test_a_repository_cannot_bring_a_server(shared_tools: SharedTools) -> None:
+    entry = json.dumps({"mcpServers": {"theirs": shared_tools.entry()}})
+    (shared_tools.project / ".mcp.json").write_text(entry)
+    await refused(
+        shared_tools, InvalidArgument, "repository", shared_tools.caller(shared="*"), tools=("theirs",)
+    )
 
 
-async def test_a_repository_cannot_replace_a_server(remote: World) -> None:
+async def test_a_repository_cannot_replace_a_server(remote: SharedTools) -> None:
     bad = {"command": sys.executable, "args": ["-c", "open('taken', 'w')"]}
-    (remote.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"shelf": bad}}))
+    (remote.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": bad}}))
     await remote.ask(remote.caller("claude"))
     assert MODELS["gpt-5"](remote.fake.log.calls[0].body) == READ_ONLY
     assert not (remote.project / "taken").exists()
 
 
-async def test_counsel_itself_is_not_shared(world: World) -> None:
-    world.claude(us={"command": sys.executable, "args": ["-m", "counsel", "stdio", "--as", "claude"]})
-    await refused(world, SelfConsultation, "counsel itself", world.caller(shared="*"), tools=("us",))
+async def test_counsel_itself_is_not_shared(shared_tools: SharedTools) -> None:
+    shared_tools.claude(us={"command": sys.executable, "args": ["-m", "counsel", "stdio", "--as", "claude"]})
+    await refused(
+        shared_tools, SelfConsultation, "counsel itself", shared_tools.caller(shared="*"), tools=("us",)
+    )
 
 
-async def test_a_switched_off_server(world: World) -> None:
-    held: dict[str, Any] = {"projects": {str(world.project): {"disabledMcpServers": ["shelf"]}}}
-    held["mcpServers"] = {"shelf": {"type": "stdio", **world.entry()}}
-    (world.home / ".claude.json").write_text(json.dumps(held))
-    await refused(world, InvalidArgument, "switched off")
+async def test_a_switched_off_server(shared_tools: SharedTools) -> None:
+    held: dict[str, Any] = {"projects": {str(shared_tools.project): {"disabledMcpServers": ["notes"]}}}
+    held["mcpServers"] = {"notes": {"type": "stdio", **shared_tools.entry()}}
+    (shared_tools.home / ".claude.json").write_text(json.dumps(held))
+    await refused(shared_tools, InvalidArgument, "switched off")
 
 
 # ── whose definition counts ──────────────────────────────────────────────────────────────────────────
@@ -191,22 +203,24 @@ async def test_a_switched_off_server(world: World) -> None:
 
 @pytest.mark.parametrize(("agent", "used"), [("gemini", "gemini"), ("claude", "claude"), (None, "claude")])
 async def test_the_callers_own_definition_wins_and_a_difference_is_named(
-    remote: World, agent: str | None, used: str
+    remote: SharedTools, agent: str | None, used: str
 ) -> None:
-    remote.gemini(shelf={"httpUrl": remote.url, "headers": {"X-Mark": "1"}, "includeTools": ["look_up"]})
+    remote.gemini(notes={"httpUrl": remote.url, "headers": {"X-Mark": "1"}, "includeTools": ["look_up"]})
     result = await remote.ask(remote.caller(agent))
     offered = MODELS["gpt-5"](remote.fake.log.calls[0].body)
-    assert offered == (["shelf__look_up"] if used == "gemini" else READ_ONLY)
+    assert offered == (["notes__look_up"] if used == "gemini" else READ_ONLY)
     (notice,) = result["metadata"]["notices"]
     assert f"{used}'s was used" in notice["text"]
 
 
-async def test_the_same_definition_twice_is_no_difference(remote: World) -> None:
-    remote.gemini(shelf={"httpUrl": remote.url})
+async def test_the_same_definition_twice_is_no_difference(remote: SharedTools) -> None:
+    remote.gemini(notes={"httpUrl": remote.url})
     assert "notices" not in (await remote.ask())["metadata"]
 
 
-async def test_an_agent_keeps_its_own_servers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_keeps_its_own_servers(
+    shared_tools: SharedTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from counsel.agents import registry
     from counsel.types import Finished, Text
 
@@ -216,27 +230,29 @@ async def test_an_agent_keeps_its_own_servers(world: World, monkeypatch: pytest.
         yield Finished()
 
     monkeypatch.setattr(registry.AskableAgent, "answer", answer)
-    result = await world.ask(world.caller(shared=""), model="codex")
+    result = await shared_tools.ask(shared_tools.caller(shared=""), model="codex")
     assert result["content"] == "done"
     assert result["metadata"]["settings_left_out"] == ["tools"]
-    assert not world.pid_file.exists()
+    assert not shared_tools.pid_file.exists()
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_server_that_does_not_start_ends_the_call_before_the_model_is_asked(world: World) -> None:
-    world.claude(shelf=world.entry("deaf"))
+async def test_a_server_that_does_not_start_ends_the_call_before_the_model_is_asked(
+    shared_tools: SharedTools,
+) -> None:
+    shared_tools.claude(notes=shared_tools.entry("deaf"))
     with pytest.raises(UpstreamError) as caught:
-        await world.ask()
-    assert caught.value.fields["server"] == "shelf"
+        await shared_tools.ask()
+    assert caught.value.fields["server"] == "notes"
     assert caught.value.fields["stderr"] == ["I hear nothing"]
-    assert world.fake.log.requests == []
-    assert world.server_is_gone()
+    assert shared_tools.fake.log.requests == []
+    assert shared_tools.server_is_gone()
 
 
-async def test_a_tool_that_fails_is_told_to_the_model(remote: World) -> None:
-    remote.fake.script(tool_calls=remote.calls("shelf__look_up", note="sun"), text="No idea.", times=None)
+async def test_a_tool_that_fails_is_told_to_the_model(remote: SharedTools) -> None:
+    remote.fake.script(tool_calls=remote.calls("notes__look_up", note="sun"), text="No idea.", times=None)
     result = await remote.ask(model="claude-sonnet-4-5")
     assert result["content"].endswith("No idea.")
     assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False]
@@ -244,74 +260,78 @@ async def test_a_tool_that_fails_is_told_to_the_model(remote: World) -> None:
     assert told["is_error"] is True
 
 
-async def test_a_tool_that_hangs_has_its_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_hangs_has_its_time(
+    shared_tools: SharedTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "CALL_SECONDS", 0.3)
-    asleep = world.home / "asleep"
-    world.fake.script(tool_calls=world.calls("shelf__doze", file=str(asleep)), text="Too slow.", times=None)
-    result = await world.ask()
+    asleep = shared_tools.home / "asleep"
+    shared_tools.fake.script(
+        tool_calls=shared_tools.calls("notes__doze", file=str(asleep)), text="Too slow.", times=None
+    )
+    result = await shared_tools.ask()
     assert result["metadata"]["tool_calls"][0]["ok"] is False
-    assert "did not answer within 0.3 s" in json.dumps(world.fake.log.calls[1].body)
-    assert world.server_is_gone()
+    assert "did not answer within 0.3 s" in json.dumps(shared_tools.fake.log.calls[1].body)
+    assert shared_tools.server_is_gone()
 
 
-async def test_a_server_that_dies_is_told_to_the_model(world: World) -> None:
-    rounds = [world.calls("shelf__die"), world.calls("shelf__look_up", note="tide")]
-    world.fake.script(tool_calls=rounds, text="It is gone.", times=None)
-    result = await world.ask()
+async def test_a_server_that_dies_is_told_to_the_model(shared_tools: SharedTools) -> None:
+    rounds = [shared_tools.calls("notes__die"), shared_tools.calls("notes__look_up", note="tide")]
+    shared_tools.fake.script(tool_calls=rounds, text="It is gone.", times=None)
+    result = await shared_tools.ask()
     assert result["content"].endswith("It is gone.")
     assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False, False]
 
 
-async def test_a_long_result_is_cut(remote: World) -> None:
-    remote.fake.script(tool_calls=remote.calls("shelf__everything"), text="Long.", times=None)
+async def test_a_long_result_is_cut(remote: SharedTools) -> None:
+    remote.fake.script(tool_calls=remote.calls("notes__everything"), text="Long.", times=None)
     await remote.ask()
     sent = json.dumps(remote.fake.log.calls[1].body)
     assert "[cut: 40,000 of 100,000 characters]" in sent
     assert "x" * 40_001 not in sent
 
 
-async def test_cancel_ends_the_server_and_the_call(world: World) -> None:
-    asleep = world.home / "asleep"
-    world.fake.script(tool_calls=world.calls("shelf__doze", file=str(asleep)), times=None)
-    job = await world.submit()
+async def test_cancel_ends_the_server_and_the_call(shared_tools: SharedTools) -> None:
+    asleep = shared_tools.home / "asleep"
+    shared_tools.fake.script(tool_calls=shared_tools.calls("notes__doze", file=str(asleep)), times=None)
+    job = await shared_tools.submit()
     await until(asleep.exists)
-    await world.engine.cancel(job)
-    assert world.server_is_gone()
-    assert (await world.engine.status(job))["content"]["status"] == "cancelled"
-    assert len(world.fake.log.calls) == 1
+    await shared_tools.engine.cancel(job)
+    assert shared_tools.server_is_gone()
+    assert (await shared_tools.engine.status(job))["content"]["status"] == "cancelled"
+    assert len(shared_tools.fake.log.calls) == 1
 
 
-async def test_cancel_while_the_model_speaks_ends_the_server(world: World) -> None:
-    world.fake.script(gate="never", gate_after=1, text="one two three")
-    job = await world.submit()
-    await world.fake.wait_for(deltas=1)
-    await world.engine.cancel(job)
-    assert world.server_is_gone()
-    await world.fake.wait_for(state="disconnected")
+async def test_cancel_while_the_model_speaks_ends_the_server(shared_tools: SharedTools) -> None:
+    shared_tools.fake.script(gate="never", gate_after=1, text="one two three")
+    job = await shared_tools.submit()
+    await shared_tools.fake.wait_for(deltas=1)
+    await shared_tools.engine.cancel(job)
+    assert shared_tools.server_is_gone()
+    await shared_tools.fake.wait_for(state="disconnected")
 
 
-async def test_a_failing_model_ends_the_server(world: World) -> None:
-    world.fake.script(status=401)
+async def test_a_failing_model_ends_the_server(shared_tools: SharedTools) -> None:
+    shared_tools.fake.script(status=401)
     with pytest.raises(CounselError):
-        await world.ask()
-    assert world.server_is_gone()
+        await shared_tools.ask()
+    assert shared_tools.server_is_gone()
 
 
 @pytest.mark.slow
-async def test_the_time_limit_is_for_all_rounds(world: World) -> None:
-    asleep = world.home / "asleep"
-    world.fake.script(tool_calls=world.calls("shelf__doze", file=str(asleep)), times=None)
-    caller = world.caller(REQUEST_TIMEOUT_MS="4000")
+async def test_the_time_limit_is_for_all_rounds(shared_tools: SharedTools) -> None:
+    asleep = shared_tools.home / "asleep"
+    shared_tools.fake.script(tool_calls=shared_tools.calls("notes__doze", file=str(asleep)), times=None)
+    caller = shared_tools.caller(REQUEST_TIMEOUT_MS="4000")
     with pytest.raises(TimedOut, match="REQUEST_TIMEOUT_MS"):
-        await world.ask(caller)
-    assert not world.pid_file.exists() or world.server_is_gone()
+        await shared_tools.ask(caller)
+    assert not shared_tools.pid_file.exists() or shared_tools.server_is_gone()
 
 
 async def test_a_model_that_never_stops_calling_is_stopped(
-    remote: World, monkeypatch: pytest.MonkeyPatch
+    remote: SharedTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "ROUNDS", 2)
-    remote.fake.script(tool_calls=[remote.calls("shelf__look_up", note="tide")] * 9, times=None)
+    remote.fake.script(tool_calls=[remote.calls("notes__look_up", note="tide")] * 9, times=None)
     with pytest.raises(UpstreamError, match="after 2 rounds"):
         await remote.ask()
     assert len(remote.fake.log.calls) == 3
@@ -319,8 +339,8 @@ async def test_a_model_that_never_stops_calling_is_stopped(
     assert "last round" not in json.dumps(remote.fake.log.calls[1].body)
 
 
-async def test_nothing_that_tools_say_is_written_down(remote: World) -> None:
-    remote.fake.script(tool_calls=remote.calls("shelf__look_up", note="tide"), text="At dawn.", times=None)
+async def test_nothing_that_tools_say_is_written_down(remote: SharedTools) -> None:
+    remote.fake.script(tool_calls=remote.calls("notes__look_up", note="tide"), text="At dawn.", times=None)
     job = await remote.submit()
     await remote.engine.wait(job)
     rows = remote.engine.database.rows("SELECT * FROM events WHERE job = ?", job)

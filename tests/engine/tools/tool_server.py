@@ -16,7 +16,7 @@ from pathlib import Path
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
-server = MCPServer("shelf", version="1.0")
+server = MCPServer("notes", version="1.0")
 READS = ToolAnnotations(read_only_hint=True)
 WRITES = ToolAnnotations(read_only_hint=False)
 NOTES = {"tide": "High water is at 06:40.", "moon": "The moon is new."}
