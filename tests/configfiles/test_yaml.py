@@ -34,7 +34,7 @@ SNIPPETS = [
     "just words", "just\nwords", "", "\n\n", "# only a comment", "a: b\nwords", "a: one\ntwo", "-a: b", "a b: c", "a#b: c", "a #b: c",
     # mappings
     "a: b\nc: d", "a:\n  b: c\n  d: e\nf: g", "a:\n  b: c\n d: e", "a:\n  b:\n    c: d\n  e: f", "a: b\n  c: d", "  a: b\n  c: d",
-    "  a: b\n c: d", "a: b\na: c", "a:\n  b: 1\n  b: 2", "'a b': c", "\"a\\nb\": c", "'a''b': c", "'a' b: c", "\"a: b", "a : b", "a\t: b", "a:\tb",
+    "  a: b\n c: d", "a: b\na: c", "a:\n  b: 1\n  b: 2", "'a b': c", '"a\\nb": c', "'a''b': c", "'a' b: c", '"a: b', "a : b", "a\t: b", "a:\tb",
     ": b", "a: b\n: c", ",a: b", "? a\n: b", "? a", "? a\nb: c", "?\n  a\n:\n  b", "? [a]\n: b", "? - a\n: b", "?a: b", "[a]: b", "{a: b}: c", "[a] b",
     "!t a: b", "&x a: b", "& a: b", "a: b\n...", "a: b\n...\nc: d", "a: b\n---\nc: d", "---\na: b", "%YAML 1.2", "--- a", "a: b\n... # c",
     f"{'k' * 1024}: v", f"{'k' * 1025}: v",
@@ -42,14 +42,14 @@ SNIPPETS = [
     "- a\n- b", "-\n- a", "- - a\n  - b\n- c", "- a: b\n  c: d\n- e", "a:\n- b\n- c\nd: e", "a:\n  - b\n  - c", "a:\n  - b\n - c", "- a\n b", "- a\n  b",
     "- # c\n  a", "-\ta", "a:\n-\n- b", "- a\nb: c", "-  a: b\n   c: d", "- 'a'\n- \"b\"", "- [a]\n- {b: c}", "-a", "a: b\n- c",
     # quoted
-    "a: 'b'", "a: ''", "a: \"\"", "a: 'it''s'", "a: '''b'''", "a: 'b' #c", "a: 'b'#c", "a: 'b' c", "a: \"b\" c", "a: 'b", "a: \"b", "a: 'one\n  two'", "a: 'one\n\n  two'",
-    "a: 'one\ntwo'", "a: \"one\ntwo\"", "a: \"one\n\n\n  two\"", "a: \"one \n  two\"", "a: \"one\\\n  two\"", "a: \"one \\\n\n  two\"", "a: \"\\\n  b\"",
-    "a: \"\\t\\n\\\\\\\"\\/\\0\"", "a: \"\\x41\\u00e9\\U0001F600\"", "a: \"\\x4\"", "a: \"\\xZZ\"", "a: \"\\q\"", "a: \"\\ud800\"", "a: \"\\udfff\"", "a: \"\\ud7ff\\ue000\"", "a: \"\\U00110000\"", "a: \"\\U0010FFFF\"", "a: \"\\",
-    "a: '  b  '", "a: '  one  \n  two  '", "a: \"  one  \n  two  \"", "a: '\n  b\n  '", "a: \"'\"", "a: '\"'", "'a'", "\"a\": 'b'\nc: d",
+    "a: 'b'", "a: ''", 'a: ""', "a: 'it''s'", "a: '''b'''", "a: 'b' #c", "a: 'b'#c", "a: 'b' c", 'a: "b" c', "a: 'b", 'a: "b', "a: 'one\n  two'", "a: 'one\n\n  two'",
+    "a: 'one\ntwo'", 'a: "one\ntwo"', 'a: "one\n\n\n  two"', 'a: "one \n  two"', 'a: "one\\\n  two"', 'a: "one \\\n\n  two"', 'a: "\\\n  b"',
+    'a: "\\t\\n\\\\\\"\\/\\0"', 'a: "\\x41\\u00e9\\U0001F600"', 'a: "\\x4"', 'a: "\\xZZ"', 'a: "\\q"', 'a: "\\ud800"', 'a: "\\udfff"', 'a: "\\ud7ff\\ue000"', 'a: "\\U00110000"', 'a: "\\U0010FFFF"', 'a: "\\',
+    "a: '  b  '", "a: '  one  \n  two  '", 'a: "  one  \n  two  "', "a: '\n  b\n  '", "a: \"'\"", "a: '\"'", "'a'", "\"a\": 'b'\nc: d",
     # flow
     "a: []", "a: {}", "a: [b, c]", "a: [b, c,]", "a: [b,, c]", "a: [b c, d]", "a: [b", "a: [b]]", "a: [b] # c", "a: [b]#c", "a: [b] c", "a: [\n  b,\n  c\n]", "a: [ # x\n  b # y\n ]", "a: [b #c\n]",
     "a: [b: c]", "a: [b: , c]", "a: [b:]", "a: [b:c]", "a: {b: c, d: e}", "a: {b, c: d}", "a: {b: }", "a: {b: c d: e}", "a: {b: c", "a: {b: 1, b: 2}", "a: {'b': \"c\"}", "a: {[b]: c}", "a: {b: [c, {d: e}]}",
-    "a: [&x b, !t c, &y ]", "a: [!t , b]", "a: [*x]", "a: [@b]", "a: [b#c, d]", "a: [-, b]", "a: {b: c]", "a: [b}", "[a, b]", "{a: b}", "{a: b}\nc: d", "a: [\"b\nc\"]", "a: ['b\n  c']",
+    "a: [&x b, !t c, &y ]", "a: [!t , b]", "a: [*x]", "a: [@b]", "a: [b#c, d]", "a: [-, b]", "a: {b: c]", "a: [b}", "[a, b]", "{a: b}", "{a: b}\nc: d", 'a: ["b\nc"]', "a: ['b\n  c']",
     # block scalars
     "a: |\n  one\n  two", "a: |\n  one\n\n  two\n", "a: |-\n  one\n", "a: |+\n  one\n\n", "a: |\n  one\n\n\nb: c", "a: |+\n  one\n\nb: c", "a: |2\n    one\n  two", "a: |1-\n  one", "a: |-1\n  one", "a: |0\n  one", "a: |x\n  one",
     "a: | # c\n  one", "a: |# c\n  one", "a: |\n", "a: |+\n", "a: |\none", "a: |\n one\n  two\n", "a: |\n  one\n two", "a: >\n  one\n  two\n\n  three", "a: >\n  one\n\n\n  two", "a: >-\n  one\n    two\n  three", "a: >\n  one\n  \ttwo\n  three",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from counsel.configfiles.json.sparse import Sparse
+from counsel.errors import ConfigInvalid
 from counsel.records import Record
 
 Path: TypeAlias = tuple[str, ...]
@@ -116,11 +117,26 @@ def _leaf(value: Any, edit: Edit) -> Any:
         case Drop():
             return MISSING
         case AddItem():
-            return [*([] if value is MISSING else value), edit.value]
+            return [*_items(value, edit.path), edit.value]
         case DropItem():
-            return [item for item in value if not alike(item, edit.value)]
+            return (
+                value
+                if value is None
+                else [item for item in _items(value, edit.path) if not alike(item, edit.value)]
+            )
         case Rename():
             raise ValueError("a document has no name")
+
+
+def _items(value: Any, path: Path) -> list[Any]:
+    """A list's own items. `null` is a list that nobody has begun; anything else is not ours to replace."""
+    if value is MISSING or value is None:
+        return []
+    if not isinstance(value, list):
+        raise ConfigInvalid(
+            f"{'.'.join(path)} is not a list.", hint="Correct it in the file, then try again."
+        )
+    return value
 
 
 def alike(one: Any, other: Any) -> bool:
