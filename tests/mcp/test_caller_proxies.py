@@ -77,7 +77,8 @@ async def test_windows_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
         assert "proxy" not in direct["error"]
         refused = (await wrong.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
         assert (
-            f"the proxy 127.0.0.1:{first.port} (http_proxy) wants a user and a password" in refused["error"]
+            f"the proxy 127.0.0.1:{first.port} (http_proxy) requires a user and a password"
+            in refused["error"]
         )
         assert daemon_pid(home) is not None
     held = kept(home)

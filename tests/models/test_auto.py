@@ -6,7 +6,7 @@ import pytest
 
 from counsel import settings
 from counsel.errors import ContextLengthExceeded, ProviderUnavailable
-from counsel.models.auto import Needs, candidates, explain, nothing_left
+from counsel.models.auto import Needs, candidates, explain, no_candidates
 from counsel.models.catalog import Catalog
 
 GOOGLE = {"GOOGLE_API_KEY": "k"}
@@ -62,7 +62,7 @@ def test_entries_that_are_no_models_are_explained_not_fatal(tmp_path: Path) -> N
 
 
 def test_with_no_key_the_error_says_what_to_set_and_names_the_demo(tmp_path: Path) -> None:
-    error = nothing_left(catalog(tmp_path), Needs())
+    error = no_candidates(catalog(tmp_path), Needs())
     assert isinstance(error, ProviderUnavailable)
     for word in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "counsel demo"):
         assert word in str(error)
@@ -70,11 +70,11 @@ def test_with_no_key_the_error_says_what_to_set_and_names_the_demo(tmp_path: Pat
 
 def test_the_error_says_what_was_lacking(tmp_path: Path) -> None:
     found = catalog(tmp_path, DEEPSEEK)
-    assert "takes no images" in str(nothing_left(found, Needs(vision=True)))
-    too_long = nothing_left(found, Needs(tokens=2_000_000))
+    assert "does not accept images" in str(no_candidates(found, Needs(vision=True)))
+    too_long = no_candidates(found, Needs(tokens=2_000_000))
     assert isinstance(too_long, ContextLengthExceeded)
     assert (too_long.max_tokens, too_long.provided_tokens) == (1_000_000, 2_000_000)
-    assert "COUNSEL_AUTO_ORDER" in str(nothing_left(found, Needs(), ("grok",)))
+    assert "COUNSEL_AUTO_ORDER" in str(no_candidates(found, Needs(), ("grok",)))
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_no_name_goes_to_a_vendor_by_guess(tmp_path: Path, name: str) -> None:
 
 
 def test_an_unknown_provider_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r"no provider 'ollama' .*openrouter.*config\.toml"):
+    with pytest.raises(ModelNotFound, match=r"Unknown provider 'ollama' .*openrouter.*config\.toml"):
         catalog(tmp_path, KEYS).resolve("ollama/llama3")
 
 
@@ -307,18 +307,18 @@ efforts = "gpt-5"
     ("config", "words"),
     [
         ('[providers.x]\nlabel = "no address"', "base_url is missing"),
-        ('[providers.x]\nbase_url = "ftp://h"', "base_url must be an address"),
+        ('[providers.x]\nbase_url = "ftp://h"', "base_url must be a URL"),
         ('[providers.x]\nbase_url = "http://h"\nwire = "smoke"', "wire must be one of openai_responses"),
         ('[providers.x]\nbase_url = "http://h"\nbase_ulr = "http://h"', "did you mean base_url"),
-        ('[providers.x]\nbase_url = "http://h"\ncontext = "big"', "context must be a whole number"),
+        ('[providers.x]\nbase_url = "http://h"\ncontext = "big"', "context must be a positive whole number"),
         ('[providers.x]\nbase_url = "http://h"\nheaders = { A = "b\\nc" }', "line breaks"),
-        ('[providers.codex]\nbase_url = "http://h"', "taken"),
+        ('[providers.codex]\nbase_url = "http://h"', "reserved"),
         ("[providers]\nx = 1", "must be a table"),
         ("[models.new]\ncontext = 5", "provider is missing"),
-        ('[models.new]\nprovider = "nobody"', "no provider 'nobody'"),
-        ('[models.gpt-5]\nefforts = "nonsense"', "no preset 'nonsense'"),
-        ('[models.gpt-5]\naliases = ["gpt-4.1"]', "is that of gpt-4.1"),
-        ('[models.gpt-5]\naliases = ["codex"]', "taken"),
+        ('[models.new]\nprovider = "nobody"', "unknown provider 'nobody'"),
+        ('[models.gpt-5]\nefforts = "nonsense"', "unknown preset 'nonsense'"),
+        ('[models.gpt-5]\naliases = ["gpt-4.1"]', "already means gpt-4.1"),
+        ('[models.gpt-5]\naliases = ["codex"]', "reserved"),
         ("[models.gpt-5]\ntemperature = true", "temperature must be false or a range"),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path, index: Path) -> Non
 
 def test_a_wheel_that_is_not_the_pinned_one_is_refused(tmp_path: Path, index: Path) -> None:
     wheel(index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b"import os  # altered"})
-    with pytest.raises(ProviderUnavailable, match="hash differs") as failure:
+    with pytest.raises(ProviderUnavailable, match="does not match its expected hash") as failure:
         embedded.fetch(tmp_path)
     assert failure.value.provider == "local"
     assert entries(tmp_path) == [".lock"]
@@ -137,14 +137,14 @@ def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("index")
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "ROOM", 2**60)
+    monkeypatch.setattr(embedded, "DISK_SPACE", 2**60)
     with pytest.raises(ProviderUnavailable, match=r"only \d+ MB left"):
         embedded.fetch(tmp_path)
 
 
 def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProviderUnavailable, match="cannot be written"):
+    with pytest.raises(ProviderUnavailable, match="Cannot write to"):
         embedded.fetch(tmp_path / "file")
 
 
@@ -164,23 +164,23 @@ def test_no_installer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
             "disk is full",
         ),
-        ("something else entirely\n\n", "could not be fetched"),
-        ("", "could not be fetched"),
+        ("something else entirely\n\n", "could not be downloaded"),
+        ("", "could not be downloaded"),
     ],
 )
-def test_the_installers_words_are_explained(words: str, match: str) -> None:
+def test_the_installers_errors_are_explained(words: str, match: str) -> None:
     assert match in embedded._explained(words).message
 
 
 @pytest.mark.usefixtures("index")
-def test_the_runner_is_imported_from_our_folder_alone(
+def test_the_runtime_is_imported_from_our_folder_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = embedded.fetch(tmp_path)
     path = list(sys.path)
     monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
     try:
-        assert embedded._runner(target / "lib" / "xllamacpp").VALUE == 7
+        assert embedded._runtime(target / "lib" / "xllamacpp").VALUE == 7
     finally:
         for name in ("xllamacpp", "xllamacpp.inner"):
             sys.modules.pop(name, None)

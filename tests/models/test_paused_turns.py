@@ -119,7 +119,7 @@ async def test_a_call_after_a_pause_keeps_what_came_before_it(claude: Asker) -> 
 async def test_pauses_are_bounded_and_said(claude: Asker) -> None:
     claude.pause(times=None)
     events = await claude.ask()
-    assert len(claude.fake.calls) == paused_turns.MOST + 1
+    assert len(claude.fake.calls) == paused_turns.MAX_PAUSES + 1
     warning, finished = events[-2:]
     assert isinstance(warning, Notice)
     assert warning.kind == "warning"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from counsel import strict_json
 from counsel.errors import CounselError, TimedOut, UpstreamError
 from counsel.models import answer_limit, compression
-from counsel.models.failures import LONGEST_WAIT, understand
 from counsel.models.transport import Transport
+from counsel.models.vendor_errors import LONGEST_WAIT, parse_error
 from counsel.models.wires.openai_chat import parsed_arguments
 from counsel.text_buffer import TextBuffer
 from counsel.types import Call, Endpoint, Event, Finished, Limits, Model, Notice, Provider, Text, Turn
@@ -73,7 +73,7 @@ async def test_an_endless_answer_is_cut_at_the_limit_and_says_so(piece: str) -> 
 )
 async def test_endless_thinking_or_arguments_are_no_answer(delta: dict[str, Any]) -> None:
     async with RawServer(itertools.repeat(event(**delta) * 20)) as server:
-        with pytest.raises(UpstreamError, match="no word of an answer"):
+        with pytest.raises(UpstreamError, match="without any text of an answer"):
             await ask(server)
         async with asyncio.timeout(10):
             await server.closed.wait()
@@ -100,7 +100,7 @@ async def test_an_encoding_that_we_do_not_read_is_named() -> None:
         with pytest.raises(UpstreamError, match=r"Acme compressed its answer \(br\)"):
             await ask(server)
     async with RawServer(first=b"no gzip", head="content-encoding: gzip\r\n") as server:
-        with pytest.raises(UpstreamError, match="not compressed as it says"):
+        with pytest.raises(UpstreamError, match="not compressed as its header says"):
             await ask(server)
 
 
@@ -143,7 +143,7 @@ async def test_a_list_of_models_has_a_bound() -> None:
 
 async def test_a_head_that_is_too_large_is_the_providers_fault() -> None:
     async with RawServer(first=b"", head=f"x-large: {'x' * 100_000}\r\n") as server:
-        with pytest.raises(UpstreamError, match="Acme answered with something that is not HTTP"):
+        with pytest.raises(UpstreamError, match="Acme sent a response that is not valid HTTP"):
             await ask(server)
 
 
@@ -252,7 +252,7 @@ PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
     ],
 )
 def test_every_form_of_retry_after(headers: dict[str, str], seconds: float | None) -> None:
-    assert understand(429, {}, headers).retry_after == seconds
+    assert parse_error(429, {}, headers).retry_after == seconds
 
 
 @pytest.mark.parametrize("said", ["0", "-1", PAST, "nan", "0.001"])
@@ -305,7 +305,7 @@ def test_compressed_bytes_come_out_as_they_went_in(data: bytes, cut: int, how: s
     if how:
         stream = zlib.compressobj(wbits=packer[how])
         packed = stream.compress(data) + stream.flush()
-    opener = compression.opener("deflate" if how == "raw" else how)
+    opener = compression.decoder("deflate" if how == "raw" else how)
     pieces: Iterator[bytes] = (
         piece for at in range(0, len(packed), cut) for piece in opener.feed(packed[at : at + cut])
     )

@@ -24,8 +24,8 @@ from counsel.errors import (
     TimedOut,
     UpstreamError,
 )
-from counsel.models.failures import as_error, understand
 from counsel.models.transport import Transport, _below
+from counsel.models.vendor_errors import as_error, parse_error
 from counsel.types import Call, Endpoint, Event, Finished, Knobs, Limits, Model, Notice, Provider, Text, Turn
 from fake import FakeAPI
 from fake.behaviour import behaviour
@@ -111,7 +111,7 @@ async def test_nobody_listens(fake_api: FakeAPI) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         caller = Caller(f"http://127.0.0.1:{held.getsockname()[1]}/v1")
-        with pytest.raises(ProviderUnavailable, match="Acme could not be reached") as caught:
+        with pytest.raises(ProviderUnavailable, match="Acme cannot be reached") as caught:
             await caller.ask()
     assert "ACME_BASE_URL" in (caught.value.hint or "")
     assert len(caller.waits) == 2
@@ -207,7 +207,7 @@ JSON = st.recursive(
 )
 def test_no_complaint_is_too_odd(status: int | None, body: Any, wait: str) -> None:
     """Proxies answer with anything: it becomes an error of ours, and one that JSON can hold."""
-    said = understand(status, body, {"retry-after": wait} if wait else {})
+    said = parse_error(status, body, {"retry-after": wait} if wait else {})
     error = as_error(said, Endpoint(CHAT, "http://x", KEY), MODEL)
     assert json.loads(json.dumps(error.as_dict(), allow_nan=False))["code"] == error.code
 
@@ -280,8 +280,8 @@ async def test_dialects_of_errors(
     ],
 )  # fmt: skip
 def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, given: int | None) -> None:
-    complaint = understand(status, body)
-    assert (complaint.kind, complaint.max_tokens, complaint.provided_tokens) == (kind, most, given)
+    report = parse_error(status, body)
+    assert (report.kind, report.max_tokens, report.provided_tokens) == (kind, most, given)
 
 
 @pytest.mark.parametrize(

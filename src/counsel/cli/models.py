@@ -11,7 +11,7 @@ from counsel import settings
 from counsel.cli import json_option, output
 from counsel.errors import CounselError, InvalidArgument
 from counsel.models import listing, prices
-from counsel.models.catalog import Catalog, Row
+from counsel.models.catalog import Catalog, ModelRow
 from counsel.types import Model
 
 _ABILITIES = ("vision", "web_search", "tools", "verbosity")
@@ -31,7 +31,7 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
     """
     catalog = Catalog.load(settings.load())
     provider = provider.strip().lower() if provider else None
-    rows = _wanted(catalog, provider)
+    rows = _rows(catalog, provider)
     problems = list(catalog.problems)
     if ask_servers:
         rows += _discovered(catalog, provider, problems)
@@ -48,23 +48,23 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
         output.words(f"problem: {problem}")
 
 
-def _wanted(catalog: Catalog, provider: str | None) -> list[Row]:
+def _rows(catalog: Catalog, provider: str | None) -> list[ModelRow]:
     if provider and not catalog.has_provider(provider):
         known = ", ".join(row.provider.name for row in catalog.providers())
         raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"There are {known}.")
     return catalog.models(provider)
 
 
-def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> list[Row]:
-    """What the servers have besides our rows; a server that does not answer is named."""
-    wanted = [
+def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> list[ModelRow]:
+    """Models that the servers list and the catalog does not; a server that does not answer is added to `problems`."""
+    providers = [
         row.provider.name
         for row in catalog.providers()
         if row.available and (row.provider.discover if provider is None else row.provider.name == provider)
     ]
-    found, failed = asyncio.run(_ask(catalog, wanted))
+    models, failed = asyncio.run(_ask(catalog, providers))
     problems += failed
-    return [Row(model, available=True, reason="") for model in found if not model.listed]
+    return [ModelRow(model, available=True, reason="") for model in models if not model.listed]
 
 
 async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model], list[str]]:
@@ -78,7 +78,7 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
         )
     finally:
         await transport.close()
-    found: list[Model] = []
+    models: list[Model] = []
     failed: list[str] = []
     for provider, answer in zip(providers, answers, strict=True):
         if isinstance(answer, CounselError):
@@ -86,18 +86,20 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            found += answer
-    return found, failed
+            models += answer
+    return models, failed
 
 
-def _show(rows: Sequence[Row], *, everything: bool) -> None:
+def _show(rows: Sequence[ModelRow], *, everything: bool) -> None:
     available = [row for row in rows if row.available]
     shown = rows if everything or not available else available
     narrow = (output.width() or _WIDE) < _WIDE
-    hidden_columns = {"abilities"} if narrow else set()
-    keep = [number for number, column in enumerate(_COLUMNS) if column not in hidden_columns]
+    dropped = {"abilities"} if narrow else set()
+    columns = [number for number, column in enumerate(_COLUMNS) if column not in dropped]
     cells = [_cells(row) for row in shown]
-    output.table([_COLUMNS[number] for number in keep], [[row[number] for number in keep] for row in cells])
+    output.table(
+        [_COLUMNS[number] for number in columns], [[row[number] for number in columns] for row in cells]
+    )
     if narrow:
         output.words("A wider terminal, or --json, also shows each model's abilities.")
     if hidden := len(rows) - len(shown):
@@ -106,7 +108,7 @@ def _show(rows: Sequence[Row], *, everything: bool) -> None:
         output.words(need)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ModelRow) -> tuple[str, ...]:
     model = row.model
     price = prices.per_million(model)
     return (
@@ -121,7 +123,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _has(row: Row, ability: str) -> bool:
+def _has(row: ModelRow, ability: str) -> bool:
     return bool(row.model.efforts if ability == "effort" else getattr(row.model, ability))
 
 

@@ -1,5 +1,4 @@
-"""`auto`: the models that can serve a request, best first. The engine asks the first and goes on to the next
-when one is unavailable.
+"""`auto`: the models that can serve a request, best first. The engine asks the first, and the next one when it fails.
 
 The order is the user's (`COUNSEL_AUTO_ORDER`: models, aliases or providers) or the catalog's `auto_rank`.
 """
@@ -26,65 +25,67 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """One entry of the order: a way to its model, or why there is none."""
+    """One entry of the order: its target, or why it is skipped."""
 
     name: str
     target: Target | None
     reason: str = ""
     model: Model | None = None
-    agent: str = ""  # the entry names an agent: whoever routes agents decides about it
+    agent: str = ""  # the entry names an agent, which `auto` does not pick
 
 
-# field of Needs → why a model without it is passed over; the model's field has the same name
+# field of Needs → why a model without it is skipped; the model's field has the same name
 _ABILITIES = {
-    "vision": "it takes no images",
+    "vision": "it does not accept images",
     "web_search": "it cannot search the web",
     "tools": "it cannot use tools",
 }
 
 
 def candidates(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> list[Target]:
-    """The models to try, best first; empty when none is left (`nothing_left` says why)."""
+    """The models to try, best first; may be empty (see `no_candidates`)."""
     return [entry.target for entry in explain(catalog, needs, order) if entry.target]
 
 
 def explain(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> list[Considered]:
-    """Every entry of the order with its way or its reason."""
+    """Every entry of the order, with its target or the reason why it is skipped."""
     return list(_considered(catalog, needs, order))
 
 
-def nothing_left(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> CounselError:
+def no_candidates(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> CounselError:
     """The error for a request that no model can serve."""
-    seen = explain(catalog, needs, order)
-    reachable = [entry for entry in seen if entry.model and not catalog.reason(entry.model)]
+    entries = explain(catalog, needs, order)
+    reachable = [entry for entry in entries if entry.model and not catalog.reason(entry.model)]
     if not reachable:
-        return ProviderUnavailable("No provider is available.", hint=_how_to_get_one(catalog, seen, order))
+        return ProviderUnavailable("No provider is available.", hint=_hint(catalog, entries, order))
     able = [entry.model for entry in reachable if entry.model and not _lacks(entry.model, needs)]
     if able:
         largest = max(model.context for model in able)
         return ContextLengthExceeded(
-            f"The request (about {needs.tokens:,} tokens) fits no available model; the largest takes {largest:,}.",
-            hint="Send less, or name a model with a larger window.",
+            f"The request (about {needs.tokens:,} tokens) fits no available model; the largest window is {largest:,} tokens.",
+            hint="Send less, or name a model with a larger context window.",
             max_tokens=largest,
             provided_tokens=needs.tokens,
         )
     reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in reachable)
-    return ProviderUnavailable(f"No available model can serve this ({reasons}).", hint=_set_a_key(catalog))
+    return ProviderUnavailable(
+        f"No available model can serve this request ({reasons}).", hint=_set_a_key(catalog)
+    )
 
 
 def _considered(catalog: Catalog, needs: Needs, order: Sequence[str]) -> Iterator[Considered]:
-    met: set[str] = set()
-    for name, found in _in_order(catalog, order):
-        if isinstance(found, str):
-            yield Considered(name, None, found, agent=agent_named(name) or "")
-        elif found.id not in met:
-            met.add(found.id)
-            reason = catalog.reason(found) or _lacks(found, needs) or _overflows(found, needs)
-            yield Considered(found.id, None if reason else catalog.target(found), reason, found)
+    seen: set[str] = set()
+    for name, match in _in_order(catalog, order):
+        if isinstance(match, str):
+            yield Considered(name, None, match, agent=agent_named(name) or "")
+        elif match.id not in seen:
+            seen.add(match.id)
+            reason = catalog.reason(match) or _lacks(match, needs) or _overflows(match, needs)
+            yield Considered(match.id, None if reason else catalog.target(match), reason, match)
 
 
 def _in_order(catalog: Catalog, order: Sequence[str]) -> Iterator[tuple[str, Model | str]]:
-    """Entries as models, or as the reason why an entry is none."""
+    """Entries as models, or as the reason why an entry is not one."""
     if not order:
         yield from ((model.id, model) for model in _ranked(catalog, None))
     for name in order:
@@ -116,10 +117,10 @@ def _overflows(model: Model, needs: Needs) -> str:
     return f"its window is {model.context:,} tokens" if needs.tokens > model.context else ""
 
 
-def _how_to_get_one(catalog: Catalog, seen: Sequence[Considered], order: Sequence[str]) -> str:
+def _hint(catalog: Catalog, entries: Sequence[Considered], order: Sequence[str]) -> str:
     if order:
-        reasons = "; ".join(f"{entry.name}: {entry.reason.rstrip('.')}" for entry in seen)
-        return f"COUNSEL_AUTO_ORDER has {reasons}."
+        reasons = "; ".join(f"{entry.name}: {entry.reason.rstrip('.')}" for entry in entries)
+        return f"COUNSEL_AUTO_ORDER: {reasons}."
     return _set_a_key(catalog)
 
 
@@ -129,4 +130,4 @@ def _set_a_key(catalog: Catalog) -> str:
         for row in catalog.providers()
         if row.provider.key_required and row.provider.key_envs
     ]
-    return f"Set a key: {', '.join(keys)}. Without one, `counsel demo` runs a tiny model on this machine."
+    return f"Set a key: {', '.join(keys)}. Without a key, `counsel demo` runs a tiny model on this machine."

@@ -1,8 +1,8 @@
 """Names → models and endpoints, for one caller with that caller's keys and addresses.
 
-A name is a model's id or alias, or `provider/model` for any id that the provider has, listed or not. A name that is
-none of these is refused with the nearest ones: nothing ever goes to a vendor by guess. The agents' names
-(`claude`, `codex`, `gemini`, `cursor`) are no models: the engine asks `agent_named` first.
+A name is a model's id or alias, or `provider/model` for any id that the provider has, listed or not. Any other name is
+refused, with the nearest ones: nothing is ever sent to a vendor by guess. The agents' names (`claude`, `codex`,
+`gemini`, `cursor`) are not models: the engine calls `agent_named` first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 from counsel.agents.definitions import ASKABLE
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.lazy_dataclass import dataclass
-from counsel.models import catalog_rows as rows_
-from counsel.models import proxies
+from counsel.models import catalog_rows, proxies
 from counsel.models.catalog_rows import Rows, fold
 from counsel.settings import Settings
 from counsel.types import Endpoint, Model, Provider
@@ -26,13 +25,13 @@ from counsel.types import Endpoint, Model, Provider
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model and the way to it."""
+    """A model and the endpoint at which this caller reaches it."""
 
     model: Model
     endpoint: Endpoint
 
     def searching(self) -> Target:
-        """The way to take when the web is to be searched: some providers search on another wire."""
+        """The target for a web search: some providers search on another wire."""
         wire = self.endpoint.provider.options.get("web_search_wire")
         if not wire or not self.model.web_search:
             return self
@@ -42,8 +41,8 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of `counsel models`."""
+class ModelRow:
+    """A model in `counsel models`."""
 
     model: Model
     available: bool
@@ -52,14 +51,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ProviderRow:
-    """A line of `counsel doctor`: never the key itself."""
+    """A provider in `counsel doctor`. Does not hold the key."""
 
     provider: Provider
     available: bool
     reason: str
     base_url: str
     base_url_source: str
-    key_source: str  # the variable and where it is set; empty: there is none
+    key_source: str  # the variable and where it is set; empty: no key is set
     key_well_formed: bool
 
 
@@ -73,16 +72,16 @@ class Catalog:
     def __init__(self, rows: Rows, settings: Settings) -> None:
         self._rows = rows
         self._settings = settings
-        self._endpoints = {name: _Endpoint(rows, settings, name) for name in rows.providers}
-        bad = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
-        self.problems: tuple[str, ...] = (*rows.problems, *bad)
+        self._endpoints = {name: _CallerEndpoint(rows, settings, name) for name in rows.providers}
+        problems = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
+        self.problems: tuple[str, ...] = (*rows.problems, *problems)
 
     @classmethod
     def load(cls, settings: Settings) -> Catalog:
-        return cls(rows_.with_user_tables(settings.tables), settings)
+        return cls(catalog_rows.with_user_tables(settings.tables), settings)
 
     def lookup(self, name: str) -> Model:
-        """The model of this name, whether or not it can be reached."""
+        """The model with this name, available or not."""
         self._refuse_agent(name)
         listed = self._rows.names.get(fold(name))
         if listed is not None:
@@ -90,32 +89,32 @@ class Catalog:
         return self._of_provider(name) or self._not_found(name)
 
     def resolve(self, name: str) -> Target:
-        """The model of this name and the caller's way to it."""
+        """The model with this name, and the caller's endpoint for it."""
         return self.target(self.lookup(name))
 
     def target(self, model: Model) -> Target:
         return Target(model, self.endpoint(model.provider))
 
     def endpoint(self, provider: str) -> Endpoint:
-        found = self._endpoints[provider]
-        if found.reason:
-            label = found.provider.label
-            raise ProviderUnavailable(f"{label} is not available.", hint=found.reason, provider=provider)
-        return Endpoint(found.provider, found.base_url, found.key, found.network)
+        endpoint = self._endpoints[provider]
+        if endpoint.reason:
+            label = endpoint.provider.label
+            raise ProviderUnavailable(f"{label} is not available.", hint=endpoint.reason, provider=provider)
+        return Endpoint(endpoint.provider, endpoint.base_url, endpoint.key, endpoint.network)
 
     def successor(self, model: Model) -> Target | None:
-        """Whom to ask when the vendor says that this model is gone."""
+        """The model to ask when the vendor has retired this one."""
         name = model.options.get("successor")
         if not name:
             return None
         return self.resolve(name if fold(name) in self._rows.names else f"{model.provider}/{name}")
 
-    def models(self, provider: str | None = None) -> list[Row]:
+    def models(self, provider: str | None = None) -> list[ModelRow]:
         wanted = [model for model in self._rows.models.values() if provider in {None, model.provider}]
-        return [Row(model, not reason, reason) for model in wanted for reason in [self.reason(model)]]
+        return [ModelRow(model, not reason, reason) for model in wanted for reason in [self.reason(model)]]
 
     def reason(self, model: Model) -> str:
-        """Why this model cannot be reached; empty when it can."""
+        """Why this model is not available; empty if it is."""
         return self._endpoints[model.provider].reason
 
     def providers(self) -> list[ProviderRow]:
@@ -125,20 +124,20 @@ class Catalog:
         return name.strip().lower() in self._rows.providers
 
     def unlisted(self, provider: str, identity: str, **known: Any) -> Model:
-        """A model that the rows do not know, with its provider's defaults."""
+        """A model that the catalog does not list, with its provider's defaults."""
         model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
         return replace(model, **{**self._rows.default_fields(provider), **known})
 
     def discovered(self, provider: str, identity: str, **known: Any) -> Model:
-        """A model that its provider's server named."""
+        """A model that its provider's server lists."""
         return self._listed_at(provider, identity) or self.unlisted(provider, identity, **known)
 
     def _refuse_agent(self, name: str) -> None:
         if agent := agent_named(name):
             label = ASKABLE[agent].label
             raise AgentUnavailable(
-                f"{label} is an agent, and no agent can be asked here.",
-                hint=f"For a model of a provider, name it: `counsel models` lists them ({agent!r} is none).",
+                f"{label} is an agent, and agents cannot be asked here.",
+                hint="Name a model instead; `counsel models` lists them.",
                 agent=agent,
             )
 
@@ -152,7 +151,7 @@ class Catalog:
         return self.unlisted(provider, identity) if self._rows.providers[provider].open_models else None
 
     def _listed_at(self, provider: str, identity: str) -> Model | None:
-        """A row of this provider, by id, alias or what is sent."""
+        """A row of this provider, by id, alias or wire id."""
         named = self._rows.models.get(self._rows.names.get(fold(identity), ""))
         if named is not None and named.provider == provider:
             return named
@@ -161,25 +160,25 @@ class Catalog:
 
     def _not_found(self, name: str) -> Model:
         nearest = self.nearest(name)
-        meant = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
+        suggestion = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
         head, slash, _ = name.strip().partition("/")
-        unlisted = "PROVIDER/MODEL asks for one that is not listed."
+        more = "PROVIDER/MODEL names one that is not listed."
         if slash and not self.has_provider(head):
             known = ", ".join(self._rows.providers)
-            unlisted = f"There is no provider {head[:40]!r} (there are {known}); config.toml can add one."
+            more = f"Unknown provider {head[:40]!r} (known: {known}); config.toml can add one."
         raise ModelNotFound(
             f"Model not found: {name.strip()[:100]!r}.",
-            hint=f"{meant}`counsel models` lists them. {unlisted}",
+            hint=f"{suggestion}`counsel models` lists them. {more}",
             nearest=nearest,
         )
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
-        """Names that this one may have meant, best first."""
-        shown = {fold(known): known for known in self._all_names()}
+        """Similar names, best first."""
+        names = {fold(known): known for known in self._all_names()}
         wanted = fold(name)
-        close = difflib.get_close_matches(wanted, shown, n=count, cutoff=0.6)
-        inside = [known for known in shown if len(wanted) > 2 and wanted in known and known not in close]
-        return [shown[known] for known in [*close, *inside][:count]]
+        close = difflib.get_close_matches(wanted, names, n=count, cutoff=0.6)
+        inside = [known for known in names if len(wanted) > 2 and wanted in known and known not in close]
+        return [names[known] for known in [*close, *inside][:count]]
 
     def _all_names(self) -> Iterator[str]:
         for model in self._rows.models.values():
@@ -187,8 +186,8 @@ class Catalog:
             yield from model.aliases
 
 
-class _Endpoint:
-    """One provider for one caller: its address, its key, and why it cannot be used."""
+class _CallerEndpoint:
+    """One provider for one caller: the address, the key, and why it is not available."""
 
     def __init__(self, rows: Rows, settings: Settings, name: str) -> None:
         self.provider = rows.providers[name]
@@ -200,30 +199,30 @@ class _Endpoint:
 
     def _address(self, settings: Settings) -> tuple[str, str]:
         row, variable = self.provider, self.provider.base_url_env
-        given = settings.env.get(variable, "").strip() if variable else ""
-        if not given:
+        value = settings.env.get(variable, "").strip() if variable else ""
+        if not value:
             return row.base_url, "default"
         try:
-            return _with_path(rows_.address(given), row.base_url), settings.source(variable)
+            return _with_path(catalog_rows.address(value), row.base_url), settings.source(variable)
         except ValueError as error:
-            self.problem = f"{variable} {error}: {row.label} is left out."
+            self.problem = f"{variable} {error}; {row.label} is not available."
             return "", settings.source(variable)
 
-    def _key(self, settings: Settings, written: str | None) -> tuple[str | None, str]:
+    def _key(self, settings: Settings, from_config: str | None) -> tuple[str | None, str]:
         for variable in self.provider.key_envs:
             if value := settings.env.get(variable, "").strip():
                 return value, f"{variable} ({settings.source(variable)})"
-        return (written, str(settings.home / "config.toml")) if written else (None, "")
+        return (from_config, str(settings.home / "config.toml")) if from_config else (None, "")
 
     def _reason(self) -> str:
         row = self.provider
         if self.problem:
             return self.problem
         if not self.base_url:
-            return f"It is not running: `counsel demo --keep` starts it; {row.base_url_env} says where it is."
+            return f"It is not running. `counsel demo --keep` starts it; {row.base_url_env} is its address."
         if row.key_required and not self.key:
             where = f" (keys: {row.key_url})" if row.key_url else ""
-            return f"Set {' or '.join(row.key_envs) or 'api_key in its table of config.toml'}{where}."
+            return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{where}."
         return ""
 
     def row(self) -> ProviderRow:
@@ -240,6 +239,6 @@ class _Endpoint:
         )
 
 
-def _with_path(given: str, usual: str) -> str:
-    """An address without a path gets the usual one's, so that `http://host:1` and `http://host:1/v1` both do."""
-    return given if urlsplit(given).path else given + urlsplit(usual).path
+def _with_path(address: str, default: str) -> str:
+    """An address without a path gets the default's path, so that `http://host:1` and `http://host:1/v1` both work."""
+    return address if urlsplit(address).path else address + urlsplit(default).path

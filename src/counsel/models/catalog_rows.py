@@ -1,6 +1,6 @@
 """Rows of TOML → `Provider` and `Model`, checked field by field.
 
-A row that is wrong is left out and named in `problems`; the others work. The shipped tables and the user's
+An invalid row is ignored and named in `problems`; the others work. The shipped tables and the user's
 (`[providers.NAME]`, `[models.NAME]` in config.toml) are read by the same code.
 """
 
@@ -23,12 +23,12 @@ from counsel.settings import salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
-RESERVED = frozenset({"auto", *ASKABLE})  # names that mean something else than a model
+RESERVED = frozenset({"auto", *ASKABLE})  # names that do not mean a model
 
 
 @dataclass(slots=True)
 class Rows:
-    """Everything that is known of providers and models, whoever asks."""
+    """All providers and models, the same for every caller."""
 
     providers: dict[str, Provider] = field(default_factory=dict)
     defaults: dict[str, Table] = field(default_factory=dict)  # provider → fields of its models
@@ -39,7 +39,7 @@ class Rows:
     problems: list[str] = field(default_factory=list)
 
     def default_fields(self, provider: str) -> dict[str, Any]:
-        """What is assumed of a model of this provider."""
+        """Defaults for models of this provider."""
         return _model_fields(self, self.defaults[provider])
 
     def copy(self) -> Rows:
@@ -55,7 +55,7 @@ class Rows:
 
 
 def fold(name: str) -> str:
-    """Names are equal whatever their case and whether they say "-", "." "_" or " "."""
+    """Names are compared without case, and "-", ".", "_" and " " are the same."""
     return re.sub(r"[\s._-]+", "-", name.strip().lower())
 
 
@@ -81,7 +81,7 @@ def read(providers_toml: str, catalog_toml: str) -> Rows:
 
 
 def with_user_tables(tables: Mapping[str, Any]) -> Rows:
-    """The shipped rows under those of the user's config.toml."""
+    """The shipped rows, overridden by those of the user's config.toml."""
     rows = shipped()
     if not tables.get("providers") and not tables.get("models"):
         return rows
@@ -100,7 +100,7 @@ def _try(rows: Rows, where: str, add: Callable[[Rows, str, Any], None], name: st
     try:
         add(rows, name, row)
     except (ValueError, TypeError) as error:
-        rows.problems.append(f"{where}: {error}: it is left out.")
+        rows.problems.append(f"{where}: {error}; ignored.")
 
 
 def _add_provider(rows: Rows, name: str, row: Any) -> None:
@@ -121,23 +121,25 @@ def _add_efforts(rows: Rows, name: str, row: Any) -> None:
     rows.efforts[name] = table
 
 
-def _add_model(rows: Rows, provider: str, row: Any, *, over: bool = False) -> None:
+def _add_model(rows: Rows, provider: str, row: Any, *, override: bool = False) -> None:
     if provider not in rows.providers:
-        raise ValueError(f"there is no provider {provider!r}")
+        raise ValueError(f"unknown provider {provider!r}")
     table = dict(_table(row))
-    identity = _text(table.pop("id", None))
+    identity = _string(table.pop("id", None))
     model = Model(id=identity, provider=provider, wire_id=identity)
     fields = _model_fields(rows, {**rows.defaults[provider], **table})
-    _register(rows, replace(model, **fields), over=over)
+    _register(rows, replace(model, **fields), override=override)
 
 
 def _add_user_provider(rows: Rows, name: str, row: Any) -> None:
     if name.lower() in RESERVED or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(
-            "the name is taken" if name.lower() in RESERVED else "the name must be one plain word"
+            "the name is reserved"
+            if name.lower() in RESERVED
+            else "the name must be a single word (letters, digits, _ . -)"
         )
     name = name.lower()
-    behaviour = {key: value for key, value in _table(row).items() if key in _BEHAVIOUR}
+    behaviour = {key: value for key, value in _table(row).items() if key in _MODEL_DEFAULTS}
     _model_fields(rows, behaviour)
     fields = _checked({key: row[key] for key in row if key not in behaviour}, USER_PROVIDER_FIELDS)
     listed = fields.pop("models", ())
@@ -171,11 +173,11 @@ def _add_user_model(rows: Rows, name: str, row: Any) -> None:
     if known is not None and provider in {None, known.provider}:
         fields = _model_fields(rows, table)
         fields["aliases"] = (*known.aliases, *fields.get("aliases", ()))
-        _register(rows, replace(known, **fields), over=True)
+        _register(rows, replace(known, **fields), override=True)
     elif provider is None:
         raise ValueError("provider is missing")
     else:
-        _add_model(rows, _text(provider), {**table, "id": name}, over=True)
+        _add_model(rows, _string(provider), {**table, "id": name}, override=True)
 
 
 def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
@@ -190,10 +192,10 @@ def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
 
 
 def _effort_fields(rows: Rows, efforts: Any) -> dict[str, Any]:
-    """A preset's name, or a table like one."""
+    """From a preset's name, or a table like a preset."""
     if isinstance(efforts, str):
         if efforts not in rows.efforts:
-            raise ValueError(f"efforts: there is no preset {efforts!r} (there are {', '.join(rows.efforts)})")
+            raise ValueError(f"efforts: unknown preset {efforts!r} (known: {', '.join(rows.efforts)})")
         efforts = rows.efforts[efforts]
     if set(efforts) != {"style", *EFFORTS}:
         raise ValueError(f"efforts must have style and {', '.join(EFFORTS)}")
@@ -201,14 +203,14 @@ def _effort_fields(rows: Rows, efforts: Any) -> dict[str, Any]:
     return {"effort_style": efforts["style"], "efforts": MappingProxyType(levels)}
 
 
-def _register(rows: Rows, model: Model, *, over: bool = False) -> None:
-    """Enter a model under its names. With `over` (the user's rows) it may take an alias from another model."""
+def _register(rows: Rows, model: Model, *, override: bool = False) -> None:
+    """Add a model under its names. With `override` (the user's rows) it may take an alias from another model."""
     for name in (model.id, *model.aliases):
         owner = rows.names.get(fold(name), model.id)
         if fold(name) in RESERVED:
-            raise ValueError(f"the name {name!r} is taken")
-        if owner != model.id and (not over or fold(name) == fold(owner)):
-            raise ValueError(f"the name {name!r} is that of {owner}")
+            raise ValueError(f"the name {name!r} is reserved")
+        if owner != model.id and (not override or fold(name) == fold(owner)):
+            raise ValueError(f"the name {name!r} already means {owner}")
     for name in (model.id, *model.aliases):
         _take_alias(rows, fold(name), model.id)
         rows.names[fold(name)] = model.id
@@ -230,7 +232,7 @@ def _checked(row: Table, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str
     for name, value in row.items():
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
-            raise ValueError(f"{name} is not known" + (f" (did you mean {near[0]}?)" if near else ""))
+            raise ValueError(f"unknown field {name}" + (f" (did you mean {near[0]}?)" if near else ""))
         try:
             checked[name] = fields[name](value)
         except ValueError as error:
@@ -248,16 +250,16 @@ def _id_of(row: Any) -> str:
     return str(row.get("id", "")) if isinstance(row, dict) else ""
 
 
-def _text(value: Any) -> str:
+def _string(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a text that is not empty")
+        raise ValueError("must be a non-empty string")
     return value.strip()
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _strings(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise ValueError("must be a list of texts")  # noqa: TRY004
-    return tuple(_text(item) for item in value)
+        raise ValueError("must be a list of strings")  # noqa: TRY004
+    return tuple(_string(item) for item in value)
 
 
 def _flag(value: Any) -> bool:
@@ -268,7 +270,7 @@ def _flag(value: Any) -> bool:
 
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError("must be a whole number above 0")
+        raise ValueError("must be a positive whole number")
     return value
 
 
@@ -277,31 +279,31 @@ def _span(value: Any) -> tuple[float, float] | None:
         return None
     if isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value):
         return float(value[0]), float(value[1])
-    raise ValueError("must be false or a range like [0.0, 1.0]")
+    raise ValueError("must be false or a range such as [0.0, 1.0]")
 
 
 def _pattern(value: Any) -> str:
     try:
-        re.compile(_text(value))
+        re.compile(_string(value))
     except re.error as error:
         raise ValueError(f"is not a regular expression: {error}") from None
     return str(value)
 
 
 def address(value: Any) -> str:
-    """An http(s) address without a `/` at its end; "" for none."""
+    """An http(s) URL without a trailing `/`; "" for none."""
     if value == "":
         return ""
-    parts = urlsplit(_text(value))
+    parts = urlsplit(_string(value))
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an address that begins with https:// or http://")
+        raise ValueError("must be a URL that starts with https:// or http://")
     return str(value).strip().rstrip("/")
 
 
 def _headers(value: Any) -> Mapping[str, str]:
-    table = {_text(name): _text(text) for name, text in _table(value).items()}
+    table = {_string(name): _string(text) for name, text in _table(value).items()}
     if any(re.search(r"[\r\n\0]", name + text) for name, text in table.items()):
-        raise ValueError("must not have line breaks")
+        raise ValueError("must not contain line breaks")
     return MappingProxyType(table)
 
 
@@ -315,7 +317,7 @@ def _efforts(value: Any) -> Any:
     return value if isinstance(value, str) else _table(value)
 
 
-_BEHAVIOUR: dict[str, Callable[[Any], Any]] = {
+_MODEL_DEFAULTS: dict[str, Callable[[Any], Any]] = {
     "context": _count,
     "output": _count,
     "vision": _flag,
@@ -327,17 +329,17 @@ _BEHAVIOUR: dict[str, Callable[[Any], Any]] = {
     "efforts": _efforts,
 }
 MODEL_FIELDS: dict[str, Callable[[Any], Any]] = {
-    **_BEHAVIOUR,
-    "wire_id": _text,
-    "label": _text,
-    "aliases": _texts,
+    **_MODEL_DEFAULTS,
+    "wire_id": _string,
+    "label": _string,
+    "aliases": _strings,
     "auto_rank": _count,
-    "successor": _text,
+    "successor": _string,
     "specified_context": _count,
     "options": _table,
 }
-_BOTH_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "label": _text,
+_COMMON_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "label": _string,
     "wire": _wire,
     "base_url": address,
     "headers": _headers,
@@ -345,26 +347,26 @@ _BOTH_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
     "discover": _flag,
 }
 PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
-    **_BOTH_PROVIDER_FIELDS,
-    "base_url_env": _text,
-    "key_envs": _texts,
+    **_COMMON_PROVIDER_FIELDS,
+    "base_url_env": _string,
+    "key_envs": _strings,
     "key_required": _flag,
     "key_pattern": _pattern,
-    "key_url": _text,
+    "key_url": _string,
     "open_models": _flag,
     "defaults": _table,
 }
 USER_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
-    **_BOTH_PROVIDER_FIELDS,
-    "api_key": _text,
-    "api_key_env": _text,
+    **_COMMON_PROVIDER_FIELDS,
+    "api_key": _string,
+    "api_key_env": _string,
     "key_required": _flag,
-    "models": _texts,
+    "models": _strings,
 }
 
 
 def _parse(name: str, text: str, problems: list[str]) -> dict[str, Any]:
     table, dropped = salvage(text)
     if dropped:
-        problems.append(f"{name}: line {', '.join(map(str, dropped))} cannot be read: it is left out.")
+        problems.append(f"{name}: line {', '.join(map(str, dropped))} cannot be read; ignored.")
     return table

@@ -1,7 +1,7 @@
-"""Compressed answers, opened in pieces of a bounded size.
+"""Compressed answers, decompressed in pieces of a bounded size.
 
-We ask for none (`accept-encoding: identity`), but some gateways compress all the same. One kilobyte of gzip can hold a
-megabyte: whoever opens all of it at once has no bound on memory (measured: 3.3 GiB from one stream).
+We request none (`accept-encoding: identity`), but some gateways compress anyway. One kilobyte of gzip can hold a
+megabyte: decompressing a chunk at once has no bound on memory (measured: 3.3 GiB from one stream).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _GZIP = 31  # zlib's `wbits`
 
 
 class Unsupported(ValueError):
-    """A content encoding that was not asked for and that we do not read."""
+    """A content encoding that we did not request and do not support."""
 
 
-class Opener(Protocol):
+class Decoder(Protocol):
     def feed(self, chunk: bytes) -> Iterator[bytes]: ...
 
 
@@ -34,7 +34,7 @@ class _Zlib:
         self._stream = zlib.decompressobj(wbits)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Raises `zlib.error` for what is not compressed as it says."""
+        """Raises `zlib.error` for invalid data."""
         while chunk:
             if piece := self._stream.decompress(chunk, PIECE):
                 yield piece
@@ -50,23 +50,23 @@ class _Zlib:
 
 
 class _Deflate:
-    """Some servers mean a bare stream when they say "deflate": the first two bytes tell."""
+    """Some servers send a raw stream as "deflate": the first two bytes tell which it is."""
 
     def __init__(self) -> None:
         self._head = b""
-        self._opened: _Zlib | None = None
+        self._decoder: _Zlib | None = None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        if self._opened is None:
+        if self._decoder is None:
             chunk = self._head = self._head + chunk
             if len(chunk) < 2:
                 return
             is_zlib = chunk[0] & 15 == 8 and (chunk[0] * 256 + chunk[1]) % 31 == 0
-            self._opened = _Zlib(15 if is_zlib else -15)
-        yield from self._opened.feed(chunk)
+            self._decoder = _Zlib(15 if is_zlib else -15)
+        yield from self._decoder.feed(chunk)
 
 
-def opener(encoding: str) -> Opener:
+def decoder(encoding: str) -> Decoder:
     """Raises `Unsupported`."""
     name = encoding.strip().lower()
     if name in {"", "identity"}:

@@ -1,4 +1,4 @@
-"""The four time limits of a call, and the words for each when it has passed."""
+"""The four time limits of a call, and the error for each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from counsel.types import Endpoint, Limits
 
 
 class Deadlines:
-    """When a call, and this try of it, must have done what."""
+    """The deadlines of a call and of one attempt of it, by the event loop's clock."""
 
     def __init__(self, limits: Limits, ends: float, endpoint: Endpoint) -> None:
         self.limits, self.ends, self.endpoint = limits, ends, endpoint
         self.first_by = asyncio.get_running_loop().time() + limits.first_event
 
     def first(self) -> tuple[str, float]:
-        """The limit's name, and the moment when it has passed."""
+        """The limit's name, and its deadline."""
         return self._sooner("first_event", self.first_by)
 
     def idle(self) -> tuple[str, float]:
@@ -27,18 +27,18 @@ class Deadlines:
 
     def passed(self, name: str) -> TimedOut:
         label, seconds = self.endpoint.provider.label, getattr(self.limits, name)
-        words = {
-            "connect": f"{label} could not be reached within {seconds:g} s.",
-            "first_event": f"{label} did not begin to answer within {seconds:g} s.",
-            "idle": f"{label} fell silent for {seconds:g} s in the middle of its answer.",
+        message = {
+            "connect": f"{label} did not accept a connection within {seconds:g} s.",
+            "first_event": f"{label} did not start to answer within {seconds:g} s.",
+            "idle": f"{label} sent nothing for {seconds:g} s in the middle of its answer.",
             "total": f"{label} did not finish within {seconds:g} s.",
         }[name]
-        return TimedOut(words, hint=_LIMIT_HINTS[name], provider=self.endpoint.provider.name, limit=name)
+        return TimedOut(message, hint=_LIMIT_HINTS[name], provider=self.endpoint.provider.name, limit=name)
 
 
 _LIMIT_HINTS = {
     "connect": "Check the network and the base URL, or raise COUNSEL_CONNECT_TIMEOUT_MS.",
-    "first_event": "Try again, ask for less effort, or raise COUNSEL_FIRST_EVENT_TIMEOUT_MS.",
+    "first_event": "Try again, ask with less effort, or raise COUNSEL_FIRST_EVENT_TIMEOUT_MS.",
     "idle": "Try again, or raise COUNSEL_IDLE_TIMEOUT_MS.",
-    "total": "Ask in the background, ask for less effort, or raise REQUEST_TIMEOUT_MS.",
+    "total": "Ask with less effort, or raise REQUEST_TIMEOUT_MS.",
 }

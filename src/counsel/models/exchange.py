@@ -11,12 +11,12 @@ from dataclasses import replace
 from counsel.errors import CounselError, OutOfResources, TimedOut, UpstreamError
 from counsel.models import answer_limit, compression, http1, network_errors, prices, response_bodies
 from counsel.models.deadlines import Deadlines
-from counsel.models.failures import Complained, Complaint, as_error
 from counsel.models.optional_fields import RefusedFields
 from counsel.models.response_bodies import JsonAnswer
 from counsel.models.retries import Retryable
 from counsel.models.sender import Response, Sender
 from counsel.models.sse import EventParser, TooLarge
+from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
 from counsel.models.wires import WIRES
 from counsel.text_buffer import TextBuffer
 from counsel.types import (
@@ -33,15 +33,15 @@ from counsel.types import (
 )
 
 
-class _Broken(Exception):
-    """The stream stopped where it should not have."""
+class _Interrupted(Exception):
+    """The stream stopped before its end."""
 
-    def __init__(self, how: str = "ended before the answer did") -> None:
+    def __init__(self, how: str = "ended before the answer was complete") -> None:
         super().__init__(how)
 
 
 class Exchange:
-    """One try of one call: request out, events in."""
+    """One attempt of one call. `open` it, `read` until None, `close` it."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Exchange:
         self._reader: StreamReader = WIRES[deadlines.endpoint.provider.wire].reader()
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
         self._parser: EventParser | JsonAnswer = EventParser(deadlines.limits.answer + 2**20)
-        self._opener = compression.opener("")
-        self._pieces: Iterator[bytes] = iter(())  # of the newest chunk
+        self._decoder = compression.decoder("")
+        self._pieces: Iterator[bytes] = iter(())  # rest of the newest chunk, decompressed
         self._response: Response | None = None
         self._text = TextBuffer()
-        self._usage: Usage | None = None  # as it was last reported
-        self._unreported = 0  # what came since then: four for a token
-        self._began = False  # the vendor works on it
+        self._usage: Usage | None = None  # the newest report
+        self._unreported = 0  # size of the text since then: four are one token
+        self._began = False  # the vendor has begun to answer
         self._failed: Exception | None = None
-        self._ended = self._closed_early = False
+        self._ended = False
         self.passed_on = False
 
     async def open(self) -> None:
@@ -82,13 +82,13 @@ class Exchange:
             raise self._not_a_stream(response)
         if kind == "application/json":
             self._parser = JsonAnswer(self._deadlines.limits.answer + 2**20)
-        self._opener = self._decoder_for(response)
+        self._decoder = self._decoder_for(response)
 
     def _unreachable(self, error: BaseException) -> Exception:
-        """Another try may find what was not there; it finds no proxy's password, and no open file that we hold."""
-        failed = network_errors.explained(self._endpoint, error)
-        lasting = isinstance(failed, OutOfResources) or failed.fields.get("status") == 407
-        return failed if lasting else Retryable(failed)
+        """Retryable, unless the proxy wants a password or this machine lacks memory or file descriptors."""
+        failure = network_errors.explained(self._endpoint, error)
+        permanent = isinstance(failure, OutOfResources) or failure.fields.get("status") == 407
+        return failure if permanent else Retryable(failure)
 
     async def _accepted(self, until: float) -> Response:
         """The response, after a second request without the optional fields that the vendor refused, if any."""
@@ -100,19 +100,19 @@ class Exchange:
             )
             if response.status == 200:
                 return response
-            complaint = await response_bodies.complaint(response)
-            if not self._refused_fields.add(complaint, prepared, self._endpoint, self._model):
-                raise self._refused(complaint)
+            report = await response_bodies.error_report(response)
+            if not self._refused_fields.add(report, prepared, self._endpoint, self._model):
+                raise self._reported(report)
             response.close()
 
     async def read(self) -> list[Event] | None:
-        """The next events, none of them empty; None after the last."""
+        """The next events, at least one; None after the last."""
         while not self._ended:
             if self._failed is not None:
                 raise self._as_error(self._failed)
             if self._allowance.over:
                 return self._cut()
-            events = self._understood(await self._chunk())
+            events = self._parse(await self._chunk())
             if len(events) > 1:
                 events = _join_text(events)
             if events:
@@ -121,15 +121,15 @@ class Exchange:
         return None
 
     def _cut(self) -> list[Event]:
-        """What arrived is kept; nothing more is read, and the connection is closed."""
+        """The answer is too long: keep what has arrived, read no more, and close the connection."""
         label, limit = self._endpoint.provider.label, self._deadlines.limits.answer
-        if not self._allowance.said:
+        if not self._allowance.text_bytes:
             raise UpstreamError(
-                f"{label} sent more than {answer_limit.megabytes(limit)} and no word of an answer.",
-                hint="Ask again, ask another model, or raise COUNSEL_MAX_ANSWER_BYTES.",
+                f"{label} sent more than {answer_limit.megabytes(limit)} without any text of an answer.",
+                hint="Try again, ask another model, or raise COUNSEL_MAX_ANSWER_BYTES.",
                 provider=self._endpoint.provider.name,
             )
-        self._ended = self._closed_early = True
+        self._ended = True
         return [answer_limit.notice(label, limit), Finished("length", self._model.wire_id)]
 
     def _count(self, events: list[Event]) -> None:
@@ -166,16 +166,16 @@ class Exchange:
             self._response.close()
 
     async def _chunk(self) -> bytes | None:
-        """Bytes, empty at the end of the stream; None when it broke but all had been said."""
+        """Bytes, empty at the end of the stream; None when it failed (`_failed` has the reason)."""
         assert self._response is not None  # noqa: S101 (open came first)
         limit, until = self._deadlines.idle() if self.passed_on else self._deadlines.first()
         try:
             while True:
-                http1.check(until)  # against data that is always there
+                http1.check(until)  # data may arrive without a pause
                 if (piece := next(self._pieces, None)) is not None:
-                    await asyncio.sleep(0)  # a compressed chunk has many: others have their turn
+                    await asyncio.sleep(0)  # a compressed chunk has many pieces: let other tasks run
                 elif chunk := await self._response.readany(until):
-                    self._pieces = self._opener.feed(chunk)
+                    self._pieces = self._decoder.feed(chunk)
                     piece = next(self._pieces, None)
                 else:
                     return b""
@@ -186,28 +186,28 @@ class Exchange:
             self._failed = self._deadlines.passed(limit)
             self._failed.fields |= self._partial()
         except OSError as error:
-            self._failed = _Broken(f"broke off ({type(error).__name__})")
+            self._failed = _Interrupted(f"broke off ({type(error).__name__})")
         except zlib.error:
-            self._failed = _Broken("is not compressed as it says")
+            self._failed = _Interrupted("is not compressed as its header says")
         return None
 
-    def _decoder_for(self, response: Response) -> compression.Opener:
+    def _decoder_for(self, response: Response) -> compression.Decoder:
         try:
-            return compression.opener(response.headers.get("content-encoding", ""))
+            return compression.decoder(response.headers.get("content-encoding", ""))
         except compression.Unsupported as encoding:
             raise UpstreamError(
-                f"{self._endpoint.provider.label} compressed its answer ({str(encoding)[:40]}), which was not asked for.",
-                hint="If it is behind a proxy or a compatible server, switch compression off there.",
+                f"{self._endpoint.provider.label} compressed its answer ({str(encoding)[:40]}), which counsel did not request.",
+                hint="If there is a proxy or gateway in between, switch its compression off.",
                 provider=self._endpoint.provider.name,
             ) from None
 
-    def _understood(self, chunk: bytes | None) -> list[Event]:
-        """Events up to the first that cannot be read: what came before it is the caller's."""
+    def _parse(self, chunk: bytes | None) -> list[Event]:
+        """Events up to the first that cannot be read: those before it are passed on."""
         events: list[Event] = []
         try:
-            found = self._parser.feed(chunk) if chunk else self._parser.end()
-            self._began = self._began or bool(found)
-            for name, data in found:
+            parsed = self._parser.feed(chunk) if chunk else self._parser.end()
+            self._began = self._began or bool(parsed)
+            for name, data in parsed:
                 events += self._allowance.take(self._reader.feed(name, data), data)
                 if self._allowance.over:
                     return events
@@ -223,39 +223,41 @@ class Exchange:
             IndexError,
             RecursionError,
         ) as error:
-            self._failed = self._failed or (error if chunk or isinstance(error, Complained) else _Broken())
+            self._failed = self._failed or (
+                error if chunk or isinstance(error, ErrorEvent) else _Interrupted()
+            )
         return events
 
     def _as_error(self, failed: Exception) -> Exception:
-        if isinstance(failed, Complained):
-            return self._refused(failed.complaint)
+        if isinstance(failed, ErrorEvent):
+            return self._reported(failed.report)
         if isinstance(self._parser, JsonAnswer) and self._response and not isinstance(failed, TimedOut):
             return self._not_a_stream(self._response)
-        if isinstance(failed, _Broken):
-            return self._broken(str(failed))
+        if isinstance(failed, _Interrupted):
+            return self._interrupted(str(failed))
         if isinstance(failed, CounselError):
             return failed
-        return self._nonsense(str(failed) if isinstance(failed, TooLarge) else type(failed).__name__)
+        return self._unreadable(str(failed) if isinstance(failed, TooLarge) else type(failed).__name__)
 
-    def _refused(self, complaint: Complaint) -> Exception:
-        if complaint.status == 407 and (proxy := self._endpoint.network.proxy):
+    def _reported(self, report: ErrorReport) -> Exception:
+        if report.status == 407 and (proxy := self._endpoint.network.proxy):
             return network_errors.refused_by_proxy(self._endpoint, proxy, 407)
-        error = as_error(complaint, self._endpoint, self._model, **self._partial())
-        return Retryable(error, complaint.retry_after) if complaint.retryable else error
+        error = as_error(report, self._endpoint, self._model, **self._partial())
+        return Retryable(error, report.retry_after) if report.retryable else error
 
-    def _broken(self, how: str) -> Retryable:
+    def _interrupted(self, how: str) -> Retryable:
         label, name = self._endpoint.provider.label, self._endpoint.provider.name
-        kept = " What came before is kept." if self._text.length else ""
+        kept = " The text so far is kept." if self._text.length else ""
         return Retryable(
             UpstreamError(
                 f"The stream from {label} {how}.{kept}", hint="Try again.", provider=name, **self._partial()
             )
         )
 
-    def _nonsense(self, what: str) -> UpstreamError:
+    def _unreadable(self, what: str) -> UpstreamError:
         return UpstreamError(
             f"{self._endpoint.provider.label} sent an event that cannot be read ({what}).",
-            hint="If it is behind a proxy or a compatible server, check that one.",
+            hint="If there is a proxy or gateway in between, check that.",
             provider=self._endpoint.provider.name,
             **self._partial(),
         )
@@ -274,7 +276,7 @@ class Exchange:
 
 
 def _join_text(events: list[Event]) -> list[Event]:
-    """Text that arrived in one chunk becomes one event: each event costs its way to the listeners."""
+    """Text that arrived in one chunk becomes one event: every event has a cost on its way to the clients."""
     joined: list[Event] = []
     pieces: list[str] = []
     for event in events:

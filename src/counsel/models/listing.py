@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from counsel.models import prices
-from counsel.models.catalog import Catalog, Row
+from counsel.models.catalog import Catalog, ModelRow
 from counsel.models.wires import WIRES
 from counsel.types import Endpoint, Json, Limits, Model
 
 
-def as_json(row: Row) -> Json:
+def as_json(row: ModelRow) -> Json:
     """A row as `--json` and HTTP show it."""
     model = row.model
     price = prices.per_million(model)

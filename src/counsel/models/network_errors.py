@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from counsel import resource_errors
 from counsel.errors import CounselError, ProviderUnavailable, UpstreamError
-from counsel.models.failures import scrubbed
 from counsel.models.http1 import NotHttp
 from counsel.models.sender import ProxyRefused, ProxyUnreachable, Untrusted
+from counsel.models.vendor_errors import scrubbed
 from counsel.types import Endpoint, Proxy
 
 
 def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
     provider, proxy = endpoint.provider, endpoint.network.proxy
-    if lack := resource_errors.failure(error, f"{provider.label} could not be asked"):
-        return lack
+    if shortage := resource_errors.failure(error, f"{provider.label} cannot be reached"):
+        return shortage
     if isinstance(error, ProxyRefused) and proxy:
         return refused_by_proxy(endpoint, proxy, error.status)
     if isinstance(error, ProxyUnreachable) and proxy:
         return ProviderUnavailable(
-            f"{provider.label} could not be reached: the proxy {proxy.place} ({proxy.variable}) does not answer: {_reason(endpoint, error)}",
-            hint=f"Check {proxy.variable}, or name the provider's host in NO_PROXY.",
+            f"{provider.label} cannot be reached: the proxy {proxy.place} ({proxy.variable}) does not answer: {_reason(endpoint, error)}",
+            hint=f"Check {proxy.variable}, or add the provider's host to NO_PROXY.",
             provider=provider.name,
         )
     if isinstance(error, Untrusted):
         through = f" through the proxy {proxy.place}" if proxy else ""
         return ProviderUnavailable(
-            f"{provider.label} could not be reached safely at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
-            hint="If a proxy or a server of your own signs for it, set SSL_CERT_FILE to the file with its authority's certificate.",
+            f"{provider.label} cannot be reached securely at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
+            hint="If your own proxy or server signs the certificate, set SSL_CERT_FILE to its CA certificate.",
             provider=provider.name,
         )
     if isinstance(error, NotHttp):
         return UpstreamError(
-            f"{provider.label} answered with something that is not HTTP as counsel reads it: {scrubbed(str(error), endpoint.key)}",
+            f"{provider.label} sent a response that is not valid HTTP: {scrubbed(str(error), endpoint.key)}",
             hint=f"Check {provider.base_url_env or 'the base URL'} ({endpoint.base_url}).",
             provider=provider.name,
         )
     through = f" through the proxy {proxy.place} ({proxy.variable})" if proxy else ""
     variables = [name for name in (provider.base_url_env, proxy.variable if proxy else "") if name]
     return ProviderUnavailable(
-        f"{provider.label} could not be reached at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
+        f"{provider.label} cannot be reached at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
         hint=f"Check {' and '.join(['the network', *variables])}.",
         provider=provider.name,
     )
@@ -46,14 +46,14 @@ def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
 
 def refused_by_proxy(endpoint: Endpoint, proxy: Proxy, status: int) -> ProviderUnavailable:
     label = endpoint.provider.label
-    wants = "wants a user and a password" if status == 407 else f"refused to connect to it ({status})"
+    problem = "requires a user and a password" if status == 407 else f"refused the connection ({status})"
     hint = (
-        f"Write them into {proxy.variable}: http://USER:PASSWORD@{proxy.place}"
+        f"Set them in {proxy.variable}: http://USER:PASSWORD@{proxy.place}"
         if status == 407
-        else f"Check {proxy.variable}, or name the provider's host in NO_PROXY."
+        else f"Check {proxy.variable}, or add the provider's host to NO_PROXY."
     )
     return ProviderUnavailable(
-        f"{label} could not be reached: the proxy {proxy.place} ({proxy.variable}) {wants}.",
+        f"{label} cannot be reached: the proxy {proxy.place} ({proxy.variable}) {problem}.",
         hint=hint,
         provider=endpoint.provider.name,
         status=status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counsel.models.failures import Complaint
+from counsel.models.vendor_errors import ErrorReport
 from counsel.types import Endpoint, Json, Model, Prepared
 
 _MAX_REMEMBERED = 1024
@@ -20,11 +20,11 @@ class RefusedFields:
                 body = _without(body, field.split("."))
         return body
 
-    def add(self, complaint: Complaint, prepared: Prepared, endpoint: Endpoint, model: Model) -> bool:
+    def add(self, report: ErrorReport, prepared: Prepared, endpoint: Endpoint, model: Model) -> bool:
         """Whether the vendor refused an optional field for the first time: the request is worth repeating without it."""
-        if complaint.kind != "refused":
+        if report.kind != "refused":
             return False
-        message = f"{complaint.field} {complaint.words}"
+        message = f"{report.field} {report.message}"
         refused = {_key(endpoint, model, field) for field in prepared.optional if field in message}
         new = refused - self._refused
         if len(self._refused) >= _MAX_REMEMBERED:

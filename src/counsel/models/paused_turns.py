@@ -1,7 +1,7 @@
-"""A vendor may pause a long turn while it uses tools of its own: what it has said goes back to it, and it goes on.
+"""A vendor may pause a long turn while it uses its own tools: the partial turn is sent back, and it continues.
 
-Anthropic does so while it searches the web (`stop_reason: pause_turn`). To the caller it is one answer: its text goes
-on, its usage is summed, each source and setting is named once.
+Anthropic does this during web searches (`stop_reason: pause_turn`). The caller sees one answer: the text continues,
+usage is summed, and each source and setting is reported once.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Any
 
 from counsel.types import Call, Event, Finished, Notice, Text, Turn, Usage, UsageReport
 
-MOST = 8  # pauses of one answer
+MAX_PAUSES = 8  # of one answer
 
 
 async def resumed(ask: Callable[[Call], AsyncGenerator[Event]], call: Call) -> AsyncGenerator[Event]:
     answer = _Answer()
-    asked = call
-    for _ in range(MOST + 1):
-        async with aclosing(ask(asked)) as events:
+    request = call
+    for _ in range(MAX_PAUSES + 1):
+        async with aclosing(ask(request)) as events:
             async for event in events:
-                for shown in answer.hear(event):
-                    yield shown
+                for passed_on in answer.add(event):
+                    yield passed_on
         if answer.finished.reason != "paused" or not answer.finished.native:
             break
         answer.pause()
-        asked = replace(call, turns=(*call.turns, Turn("assistant", native=answer.content)))
+        request = replace(call, turns=(*call.turns, Turn("assistant", native=answer.content)))
     for event in answer.end():
         yield event
 
 
 class _Answer:
-    """All that was said so far, over any number of pauses."""
+    """The answer so far, over any number of pauses."""
 
     def __init__(self) -> None:
-        self.content: list[Any] = []  # before the newest pause, in the vendor's own form
+        self.content: list[Any] = []  # up to the newest pause, in the vendor's format
         self.finished = Finished()
         self._before, self._now = Usage(), Usage()
-        self._told: set[tuple[str, str]] = set()
-        self._said, self._paragraph = False, False
+        self._reported: set[tuple[str, str]] = set()
+        self._has_text, self._new_paragraph = False, False
 
-    def hear(self, event: Event) -> list[Event]:
+    def add(self, event: Event) -> list[Event]:
         if isinstance(event, Finished):
             self.finished = event
             return []
@@ -56,11 +56,11 @@ class _Answer:
     def pause(self) -> None:
         self.content = [*self.content, *self.finished.native]
         self._before, self._now = self._before + self._now, Usage()
-        self._paragraph = self._said
+        self._new_paragraph = self._has_text
 
     def end(self) -> list[Event]:
         if self.finished.reason == "paused":
-            warning = "The provider paused its answer again and again: what it said may be incomplete."
+            warning = "The provider paused its answer too often: it may be incomplete."
             return [Notice("warning", warning), replace(self.finished, reason="other", native=self.content)]
         if not self.content:
             return [self.finished]
@@ -68,11 +68,11 @@ class _Answer:
 
     def _once(self, notice: Notice) -> list[Event]:
         name = (notice.kind, str(notice.data.get("url") or notice.text))
-        if name in self._told:
+        if name in self._reported:
             return []
-        self._told.add(name)
+        self._reported.add(name)
         return [notice]
 
     def _text(self, event: Text) -> list[Event]:
-        new, self._paragraph, self._said = self._paragraph, False, True
+        new, self._new_paragraph, self._has_text = self._new_paragraph, False, True
         return [Text("\n\n"), event] if new else [event]

@@ -1,8 +1,8 @@
-"""What a call cost, by genai-prices' bundled data: no network.
+"""The cost of a call, from the data bundled with genai-prices: no network.
 
-The library takes half a second to import and 0.2 ms for a call, so the catalog's own models stand in a table that is
-made from it (`prices.json`, kept equal by a test). It is asked only for models that are not listed, and past the number of tokens at
-which a price changes.
+The library takes half a second to import and 0.2 ms for a call, so the catalog's models are in a table that is generated
+from it (`prices.json`; a test compares both). The library is used only for models that are not listed, and beyond the
+number of tokens at which a price changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from counsel.types import Model, Usage
 
-# our provider → genai-prices'; a provider that is not here has no price that we know
+# our provider → genai-prices' name; other providers have no known price
 _PROVIDERS = {
     "openai": "openai",
     "google": "google",
@@ -41,7 +41,7 @@ class Rates(NamedTuple):
 
 
 def warm(model: Model) -> None:
-    """For a model that only the library knows: begin its import in a thread while the answer is on its way."""
+    """Import the library in a thread while the answer is on its way, if only it knows the model's price."""
     if model.provider in _PROVIDERS and f"{model.provider}/{model.wire_id}" not in _table():
         _import_once()
 
@@ -52,7 +52,7 @@ def _import_once() -> None:
 
 
 def cost(model: Model, usage: Usage) -> float | None:
-    """Dollars, or None when the price is not known. Never raises: an answer is worth more than its price."""
+    """Dollars, or None if the price is unknown. Never raises: a missing price must not lose an answer."""
     if model.provider in _FREE:
         return 0.0
     rates = _table().get(f"{model.provider}/{model.wire_id}")
@@ -76,14 +76,14 @@ def per_million(model: Model) -> tuple[float, float] | None:
         return 0.0, 0.0
     if rates := _table().get(f"{model.provider}/{model.wire_id}"):
         return rates.input, rates.output
-    found = _calculated(model, {})
-    if found is None:
+    price = _calculated(model, {})
+    if price is None:
         return None
-    return _lowest(found.model_price.input_mtok), _lowest(found.model_price.output_mtok)
+    return _lowest(price.model_price.input_mtok), _lowest(price.model_price.output_mtok)
 
 
 def by_library(model: Model, usage: Usage) -> float | None:
-    """What genai-prices itself says."""
+    """The cost according to genai-prices itself."""
     tokens = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
@@ -92,8 +92,8 @@ def by_library(model: Model, usage: Usage) -> float | None:
     }
     if model.provider == "anthropic" and usage.cache_write:  # our cache marks live for an hour
         tokens["cache_write_1h_tokens"] = usage.cache_write
-    found = _calculated(model, {name: count for name, count in tokens.items() if count})
-    return float(found.total_price) if found else None
+    price = _calculated(model, {name: count for name, count in tokens.items() if count})
+    return float(price.total_price) if price else None
 
 
 @cache

@@ -1,6 +1,6 @@
 """Which proxy a caller's variables name for an address, and which certificates they trust.
 
-A caller's variables are as much its own as its keys: two windows of one daemon may reach a provider in different ways.
+Like keys, these variables belong to the caller: two clients of one daemon may use different proxies.
 Read are `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, in lower or upper case (the lower wins, as in curl), and
 `SSL_CERT_FILE` and `SSL_CERT_DIR` (OpenSSL's). Loopback is always reached directly: no proxy elsewhere can reach it.
 """
@@ -32,31 +32,31 @@ def network(env: Mapping[str, str], url: str) -> Network:
 
 
 def usable(endpoint: Endpoint) -> str | None:
-    """The proxy's URL. Raises `ProviderUnavailable` for one that is of another kind, or none at all."""
+    """The proxy's URL. Raises `ProviderUnavailable` for an unsupported scheme or an invalid URL."""
     proxy = endpoint.network.proxy
     if proxy is None:
         return None
     scheme = proxy.url.partition("://")[0].lower()
     try:
         parts = urlsplit(proxy.url)
-        good = bool(parts.hostname) and parts.port != 0
+        valid = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        good = False
-    if good and scheme in _PORTS:
+        valid = False
+    if valid and scheme in _PORTS:
         return proxy.url
-    kind = f"a proxy of the kind {scheme[:20]!r}" if good else "no proxy that can be reached"
+    problem = f"has the unsupported scheme {scheme[:20]!r}" if valid else "is not a valid proxy URL"
     raise ProviderUnavailable(
-        f"{endpoint.provider.label} cannot be asked: {proxy.variable} names {kind}.",
-        hint=f"Set {proxy.variable} to an HTTP proxy such as http://proxy.example:3128, or leave it out.",
+        f"{endpoint.provider.label} cannot be reached: {proxy.variable} {problem}.",
+        hint=f"Set {proxy.variable} to an HTTP proxy such as http://proxy.example:3128, or unset it.",
         provider=endpoint.provider.name,
     )
 
 
 def trust(network: Network) -> ssl.SSLContext:
-    """As OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR: each stands in for its own default."""
-    usual = ssl.get_default_verify_paths()
-    file = network.ca_file or (usual.openssl_cafile if reach.isfile(usual.openssl_cafile) else None)
-    folder = network.ca_dir or (usual.openssl_capath if reach.isdir(usual.openssl_capath) else None)
+    """Trusts SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does: each replaces its own default."""
+    default = ssl.get_default_verify_paths()
+    file = network.ca_file or (default.openssl_cafile if reach.isfile(default.openssl_cafile) else None)
+    folder = network.ca_dir or (default.openssl_capath if reach.isdir(default.openssl_capath) else None)
     try:
         return ssl.create_default_context(cafile=file, capath=folder)
     except OSError as error:  # ssl.SSLError is one
@@ -81,7 +81,7 @@ def _proxy(env: Mapping[str, str], url: str) -> Proxy | None:
 
 
 def _value(env: Mapping[str, str], variable: str) -> tuple[str, str]:
-    """The variable's name as it is written there, and its value."""
+    """The variable's name as the environment spells it, and its value."""
     for name in (variable, variable.upper()):
         # A CGI program has every request's `Proxy:` header in HTTP_PROXY (CVE-2016-1000110).
         if (value := env.get(name, "").strip()) and not (name == "HTTP_PROXY" and "REQUEST_METHOD" in env):

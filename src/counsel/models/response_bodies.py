@@ -10,8 +10,8 @@ from typing import Any
 from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import answer_limit, compression, http1
-from counsel.models.failures import Complained, Complaint, understand
 from counsel.models.sender import Response
+from counsel.models.vendor_errors import ErrorEvent, ErrorReport, parse_error
 from counsel.types import Endpoint, Json
 
 _MAX_ERROR_BYTES = 64 * 1024
@@ -36,16 +36,16 @@ class JsonAnswer:
         return []
 
     def end(self) -> list[tuple[str, str]]:
-        """Raises `Complained` for an error that came with status 200, `ValueError` for what is not JSON."""
+        """Raises `ErrorEvent` for an error that came with status 200, `ValueError` for what is not JSON."""
         text = self._received.decode("utf-8", "replace")
         body: Any = strict_json.loads(text)
-        if understand(200, body).words:
-            raise Complained(body, 200)
+        if parse_error(200, body).message:
+            raise ErrorEvent(body, 200)
         return [("", text)]
 
 
-async def complaint(response: Response) -> Complaint:
-    """The error that the vendor reports, from as much of the body as arrives in time."""
+async def error_report(response: Response) -> ErrorReport:
+    """The error that the vendor reports, from the part of the body that arrives in time."""
     received = bytearray()
     until = asyncio.get_running_loop().time() + _ERROR_SECONDS
     with suppress(OSError, ValueError, http1.Late):
@@ -53,7 +53,7 @@ async def complaint(response: Response) -> Complaint:
     body: Any = None
     with suppress(ValueError):
         body = strict_json.loads(bytes(received))
-    return understand(response.status, body, response.headers)
+    return parse_error(response.status, body, response.headers)
 
 
 async def json_object(response: Response, endpoint: Endpoint, until: float) -> Json:
@@ -80,7 +80,7 @@ async def json_object(response: Response, endpoint: Endpoint, until: float) -> J
 
 async def _read(response: Response, most: int, received: bytearray, until: float) -> None:
     """Read a body, which may have no end, into `received`: one byte more than `most` if there is more."""
-    decoder = compression.opener(response.headers.get("content-encoding", ""))
+    decoder = compression.decoder(response.headers.get("content-encoding", ""))
     try:
         while len(received) <= most and (chunk := await response.readany(until)):
             for piece in decoder.feed(chunk):
@@ -89,4 +89,4 @@ async def _read(response: Response, most: int, received: bytearray, until: float
                     break
             await asyncio.sleep(0)
     except zlib.error:
-        raise ValueError("it is not compressed as it says") from None
+        raise ValueError("it is not compressed as its header says") from None

@@ -1,26 +1,26 @@
-"""Server-sent events, right for any cut of the bytes: inside a line, a CRLF or a character."""
+"""Server-sent events, parsed correctly wherever the bytes are split: in a line, a CRLF or a character."""
 
 from __future__ import annotations
 
 from counsel.strict_json import loads as document
 
-__all__ = ["MOST_BYTES", "EventParser", "TooLarge", "document"]
-MOST_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answer in their last one
+__all__ = ["MAX_BYTES", "EventParser", "TooLarge", "document"]
+MAX_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answer in the last event
 
 
 class TooLarge(ValueError):
-    """An event that does not end must not fill the memory."""
+    """An event without an end must not fill the memory."""
 
 
 class EventParser:
-    """`feed` bytes as they come; get `(event, data)` pairs as soon as they are whole."""
+    """`feed` bytes as they arrive; returns `(event, data)` pairs as soon as they are complete."""
 
     __slots__ = ("_after_cr", "_data", "_event", "_most", "_rest", "_size", "_started")
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_BYTES) -> None:
         self._most = most
-        self._rest = bytearray()  # of a line; appending is cheap however long it gets
-        self._size = 0  # of the open event's data
+        self._rest = bytearray()  # an incomplete line; appending is cheap however long it gets
+        self._size = 0  # of the current event's data
         self._after_cr = False
         self._started = False
         self._event = ""
@@ -49,12 +49,12 @@ class EventParser:
         return self._lines(lines)
 
     def end(self) -> list[tuple[str, str]]:
-        """What was still open when the stream ended: some servers leave out the last empty line."""
+        """The event that was incomplete when the stream ended: some servers omit the last empty line."""
         lines, self._rest = [bytes(self._rest), b""], bytearray()
         return self._lines(lines)
 
     def _without_cr(self, chunk: bytes) -> bytes:
-        """Any of CRLF, CR, LF ends a line; a CRLF may be cut in two."""
+        """CRLF, CR and LF all end a line; a CRLF may be split."""
         if not chunk:
             return chunk
         if self._after_cr and chunk.startswith(b"\n"):
@@ -65,11 +65,11 @@ class EventParser:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _lines(self, lines: list[bytes]) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
+        events: list[tuple[str, str]] = []
         for line in lines:
             if not line:
                 if self._data:
-                    found.append((self._event, "\n".join(self._data)))
+                    events.append((self._event, "\n".join(self._data)))
                     self._data, self._size = [], 0
                 self._event = ""
             elif line.startswith(b"data:"):
@@ -81,4 +81,4 @@ class EventParser:
             elif line == b"data":
                 self._data.append("")
                 self._size += len(line)
-        return found
+        return events

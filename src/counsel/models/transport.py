@@ -17,11 +17,11 @@ from counsel.errors import CounselError
 from counsel.models import http1, network_errors, response_bodies, retries
 from counsel.models.deadlines import Deadlines
 from counsel.models.exchange import Exchange
-from counsel.models.failures import as_error
 from counsel.models.optional_fields import RefusedFields
 from counsel.models.paused_turns import resumed
 from counsel.models.retries import Retryable
 from counsel.models.sender import Sender
+from counsel.models.vendor_errors import as_error
 from counsel.models.wires import WIRES
 from counsel.types import Call, Endpoint, Event, Json, Limits, Model, Notice, Prepared, Usage, UsageReport
 
@@ -97,7 +97,7 @@ class Transport:
             response = await self._sender.send(url, headers, limits, endpoint, until=deadlines.ends)
             with closing(response):
                 if response.status != 200:
-                    raise as_error(await response_bodies.complaint(response), endpoint, no_model)
+                    raise as_error(await response_bodies.error_report(response), endpoint, no_model)
                 return await response_bodies.json_object(response, endpoint, deadlines.ends)
         except http1.Late:
             raise deadlines.passed("total") from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from counsel.engine.consult.routes import Route
 from counsel.errors import ContentFiltered, CounselError, EmptyAnswer, UpstreamError
-from counsel.models.failures import scrubbed
+from counsel.models.vendor_errors import scrubbed
 from counsel.text import is_blank
 from counsel.types import Finished
 

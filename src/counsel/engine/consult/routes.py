@@ -14,8 +14,8 @@ from counsel.caller import Caller
 from counsel.engine.consult import recursion
 from counsel.errors import ModelNotFound
 from counsel.lazy_dataclass import dataclass
-from counsel.models import auto as select
 from counsel.models import prices
+from counsel.models.auto import Needs, candidates, no_candidates
 from counsel.models.catalog import Catalog, Target
 from counsel.models.transport import Transport
 from counsel.settings import Settings
@@ -78,14 +78,14 @@ class Router:
             book.routes[name] = self._to_model(book.catalog.resolve(name), caller)
         return book.routes[name]
 
-    def auto(self, caller: Caller, needs: select.Needs) -> list[Route]:
+    def auto(self, caller: Caller, needs: Needs) -> list[Route]:
         """Everyone who could answer, best first. Never empty: raises when nobody can."""
         recursion.check(caller)
         catalog, order = self.catalog(caller), caller.settings.auto_order
-        found = select.candidates(catalog, needs, order)
-        if not found:
-            raise select.nothing_left(catalog, needs, order)
-        return [self._to_model(target, caller) for target in found]
+        targets = candidates(catalog, needs, order)
+        if not targets:
+            raise no_candidates(catalog, needs, order)
+        return [self._to_model(target, caller) for target in targets]
 
     def _to_model(self, target: Target, caller: Caller) -> Route:
         model = target.model

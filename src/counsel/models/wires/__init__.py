@@ -1,7 +1,7 @@
 """The vendors' formats as a table: `WIRES[provider.wire]`.
 
 A wire is pure: a call in, a body out; SSE events in, our events out. What differs between the models and the
-providers of one wire is said in their rows, in this vocabulary:
+providers of one wire is in their rows:
 
 `Provider.wire`: openai_responses, openai_chat, anthropic, gemini (the modules' names).
 
@@ -10,12 +10,12 @@ providers of one wire is said in their rows, in this vocabulary:
     anthropic                       without: https://api.anthropic.com
     gemini                          without: https://generativelanguage.googleapis.com
 
-`Model.temperature`: the range that is accepted (a wish outside is clamped), None when the vendor refuses the
-setting. Anthropic refuses it while thinking, so there it is sent only when no thinking is.
+`Model.temperature`: the accepted range (other values are clamped), None if the vendor refuses the setting.
+Anthropic refuses it with thinking, so there it is sent only without.
 
-`Model.effort_style` says how effort is written, `Model.efforts` what each of our five levels becomes; a level that
-is missing there is not sent and named in `left_out`.
-    none              no wire           the model does not reason, or cannot be told how much
+`Model.effort_style` is the form in which effort is sent, `Model.efforts` the value for each of our five levels. A level
+that is missing there is not sent, and is named in `left_out`.
+    none              no wire           the model does not reason, or has no such setting
     reasoning         openai_responses  {"reasoning": {"effort": V}}
     reasoning         openai_chat       the same object (OpenRouter)
     reasoning_effort  openai_chat       {"reasoning_effort": V}
@@ -30,20 +30,20 @@ is missing there is not sent and named in `left_out`.
     web_search_tool    all              the built-in tool's type: web_search (openai_responses, the default there),
                                         web_search_20250305 (anthropic, default) or _20260209, googleSearch (gemini,
                                         default), openrouter:web_search (openai_chat: no default, it cannot search)
-    search_with_tools  gemini           whether search goes together with function tools (Gemini 3 on); default false
-    search_refuses     all (model)      values of effort that the vendor refuses beside a search: the next higher is sent
-    thinking_range     gemini (model)   the least and the largest thinking budget, besides 0
-    reasoning_summary  openai_responses auto, concise or detailed; default: none is asked for
+    search_with_tools  gemini           whether search can be combined with function tools (from Gemini 3); default false
+    search_refuses     all (model)      values of effort that the vendor refuses with a search: the next higher is sent
+    thinking_range     gemini (model)   the smallest and the largest thinking budget, besides 0
+    reasoning_summary  openai_responses auto, concise or detailed; default: none is requested
     max_tokens_field   openai_chat      the name of the output limit; default max_tokens
     stream_usage       openai_chat      whether stream_options.include_usage is accepted; default true
     system_role        openai_chat      system (default) or developer
-    encrypted          openai_responses whether encrypted reasoning is asked for, which a tool loop without storage
+    encrypted          openai_responses whether encrypted reasoning is requested, which a tool loop without storage
                                         needs; default: when effort_style is not none
     api_version        anthropic        the anthropic-version header; default: 2026-10-21, and 2023-06-01 for a request
                                         with a temperature, which the newer version refuses
     thinking_display   anthropic        summarized or omitted; default: summarized when adaptive, else the model's own
     headers            all              more headers
-    body               all              fields merged over the finished body, for what no word here can say
+    body               all              fields merged over the finished body, for everything else
 
 A model whose `web_search` is true can search through its wire. xAI answers `search_parameters` on Chat Completions with
 410 since 2026: its search is the Responses API's `web_search` tool (`Target.searching` in catalog.py changes the wire).

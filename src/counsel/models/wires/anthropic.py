@@ -8,8 +8,8 @@ from typing import Any
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.failures import Complained
-from counsel.models.wires.call_settings import given, joined, options, settle
+from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires.call_settings import joined, resolve_settings, wire_options, without_none
 from counsel.models.wires.openai_chat import parsed_arguments
 from counsel.text import is_blank
 from counsel.types import (
@@ -36,7 +36,7 @@ VERSION = "2026-10-21"
 # The newest version refuses `temperature` outright; models that still take it take it under the old one.
 VERSION_WITH_TEMPERATURE = "2023-06-01"
 CACHE = {"type": "ephemeral", "ttl": "1h"}
-LEAST_BUDGET = 1024  # the vendor's minimum for thinking
+MIN_BUDGET = 1024  # the vendor's minimum for thinking
 
 
 class Anthropic:
@@ -50,11 +50,11 @@ class Anthropic:
         return MessagesReader()
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
-        said = options(model, endpoint)
-        wishes = settle(call, model)
-        thinking, limit = _thinking(model, wishes.effort, call.max_output, said)
+        options = wire_options(model, endpoint)
+        settings = resolve_settings(call, model)
+        thinking, limit = _thinking(model, settings.effort, call.max_output, options)
         # The vendor refuses a temperature together with thinking.
-        temperature = None if thinking else wishes.temperature
+        temperature = None if thinking else settings.temperature
         messages = _messages(call)
         _mark_stable_prefix(messages)
         body: Json = {
@@ -62,27 +62,27 @@ class Anthropic:
             "max_tokens": limit,
             "messages": messages,
             "stream": True,
-            **given(
+            **without_none(
                 system=[{"type": "text", "text": call.system, "cache_control": CACHE}]
                 if call.system and not is_blank(call.system)
                 else None,
                 temperature=temperature,
                 thinking=thinking,
-                output_config=_output_config(model, wishes.effort, call),
-                tools=_tools(call, said, search=wishes.web_search) or None,
+                output_config=_output_config(model, settings.effort, call),
+                tools=_tools(call, options, search=settings.web_search) or None,
             ),
-            **said.get("body", {}),
+            **options.get("body", {}),
         }
         version = VERSION if temperature is None else VERSION_WITH_TEMPERATURE
         headers = {
             **self.headers(endpoint),
-            "anthropic-version": said.get("api_version", version),
-            **said.get("headers", {}),
+            "anthropic-version": options.get("api_version", version),
+            **options.get("headers", {}),
         }
         refused = call.knobs.temperature is not None and temperature is None
-        left_out = wishes.without("temperature", asked=refused)
+        left_out = settings.left_out_and("temperature", requested=refused)
         return Prepared(
-            _url(endpoint), headers, body, left_out, wishes.adapted, optional=("thinking.display",)
+            _url(endpoint), headers, body, left_out, settings.adapted, optional=("thinking.display",)
         )
 
 
@@ -91,13 +91,13 @@ def _url(endpoint: Endpoint) -> str:
 
 
 def _thinking(
-    model: Model, effort: str | int | None, max_output: int | None, said: Mapping[str, Any]
+    model: Model, effort: str | int | None, max_output: int | None, options: Mapping[str, Any]
 ) -> tuple[Json | None, int]:
-    """The thinking field, and a max_tokens that leaves room for the answer besides it."""
+    """The thinking field, and a max_tokens that leaves room for the answer, too."""
     limit = min(max_output or model.output, model.output)
-    # From Opus 4.7 on thinking is silent unless asked for: a long one would look like a dead connection.
-    usual = "summarized" if model.effort_style == "adaptive" else None
-    display = given(display=said.get("thinking_display", usual))
+    # From Opus 4.7 on, thinking is not sent unless requested: a long one would look like a dead connection.
+    default = "summarized" if model.effort_style == "adaptive" else None
+    display = without_none(display=options.get("thinking_display", default))
     if model.effort_style == "adaptive" and effort is not None:
         return {"type": "adaptive", **display}, limit
     if not model.effort_style.startswith("budget") or not isinstance(effort, int) or effort == 0:
@@ -105,7 +105,7 @@ def _thinking(
     if max_output is not None:
         limit = min(max_output + effort, model.output)
     budget = min(effort, limit // 2 if limit <= effort else effort)
-    if budget < LEAST_BUDGET:
+    if budget < MIN_BUDGET:
         return None, limit
     return {"type": "enabled", "budget_tokens": budget, **display}, limit
 
@@ -123,9 +123,11 @@ def _output_config(model: Model, effort: str | int | None, call: Call) -> Json |
     return None
 
 
-def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
     built_in = (
-        [{"type": said.get("web_search_tool", "web_search_20250305"), "name": "web_search"}] if search else []
+        [{"type": options.get("web_search_tool", "web_search_20250305"), "name": "web_search"}]
+        if search
+        else []
     )
     own = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
@@ -135,8 +137,8 @@ def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
 
 
 def _messages(call: Call) -> list[Json]:
-    made = ({"role": _role(turn), "content": _blocks(turn)} for turn in call.turns)
-    return [message for message in made if message["content"]]
+    messages = ({"role": _role(turn), "content": _blocks(turn)} for turn in call.turns)
+    return [message for message in messages if message["content"]]
 
 
 def _role(turn: Turn) -> str:
@@ -158,7 +160,7 @@ def _blocks(turn: Turn) -> list[Json]:
 
 
 def _is_blank(block: Json) -> bool:
-    """The vendor itself sends such blocks, and refuses them when they come back."""
+    """The vendor itself sends such blocks, and refuses them when they are sent back."""
     return block.get("type") == "text" and is_blank(block.get("text") or "")
 
 
@@ -180,7 +182,7 @@ def _mark_stable_prefix(messages: list[Json]) -> None:
     """Cache what a conversation will send again: up to the last user message before the newest one.
 
     The newest is not marked: writing it costs twice its price, and most questions are asked once. An assistant's
-    turn is not marked either: it goes back verbatim, and thinking blocks may carry no mark.
+    turn is not marked either: it is sent back verbatim, and thinking blocks must not be marked.
     """
     earlier = [message for message in messages[:-1] if message["role"] == "user"]
     if earlier:
@@ -210,31 +212,31 @@ class MessagesReader:
         self._reason: str | None = None
         self._details: Json = {}  # of a refusal
         self._stopped = False
-        self._last, self._said = "", False  # the newest block's type; whether there was a text
+        self._last_type, self._has_text = "", False  # of the newest block; whether there was a text block
 
     def feed(self, event: str, data: str) -> list[Event]:
-        said = sse.document(data)
-        read = _READS.get(said.get("type") or event)
-        return read(self, said) if read else []
+        payload = sse.document(data)
+        handler = _HANDLERS.get(payload.get("type") or event)
+        return handler(self, payload) if handler else []
 
     def finish(self) -> list[Event]:
         if not self._stopped:
-            raise UpstreamError("The stream ended before the answer did.")
-        left_open = [event for place in sorted(self._pieces) for event in self._close({"index": place})]
+            raise UpstreamError("The stream ended before the answer was complete.")
+        left_open = [event for index in sorted(self._pieces) for event in self._close({"index": index})]
         reason = _REASONS.get(self._reason or "", "other")
-        native = [self._blocks[place] for place in sorted(self._blocks)]
+        native = [self._blocks[index] for index in sorted(self._blocks)]
         return [*left_open, Finished(reason, self._model, native, vendor=self._vendor())]
 
     def _vendor(self) -> dict[str, str]:
-        said = {
+        fields = {
             "reason": self._details.get("category") or self._reason,
             "text": self._details.get("explanation"),
             "recommended_model": self._details.get("recommended_model"),
         }
-        return {name: str(value) for name, value in said.items() if value}
+        return {name: str(value) for name, value in fields.items() if value}
 
-    def _start(self, said: Json) -> list[Event]:
-        message = said["message"]
+    def _start(self, payload: Json) -> list[Event]:
+        message = payload["message"]
         self._model = message.get("model")
         self._usage = dict(message.get("usage") or {})
         return [UsageReport(_usage(self._usage))] if self._usage else []
@@ -242,50 +244,50 @@ class MessagesReader:
     def _whole(self, message: Json) -> list[Event]:
         """The answer of a server that does not stream."""
         events = self._start({"message": message})
-        for place, block in enumerate(message["content"]):
-            said = {"index": place, "content_block": block}
-            events += [*self._open(said), *self._close(said)]
+        for index, block in enumerate(message["content"]):
+            payload = {"index": index, "content_block": block}
+            events += [*self._open(payload), *self._close(payload)]
         self._stopped = True
         return [*events, *self._end({"delta": message})]
 
-    def _open(self, said: Json) -> list[Event]:
-        block = dict(said["content_block"])
-        self._blocks[said["index"]] = block
-        self._pieces[said["index"]] = []
+    def _open(self, payload: Json) -> list[Event]:
+        block = dict(payload["content_block"])
+        self._blocks[payload["index"]] = block
+        self._pieces[payload["index"]] = []
         events = self._paragraph(block["type"])
         for citation in block.get("citations") or ():
             events += self._source(citation)
-        if block["type"] in {"text", "thinking"} and (begun := block.get(block["type"])):
-            self._pieces[said["index"]].append(begun)
-            events.append(Text(begun) if block["type"] == "text" else Thinking(begun))
+        if block["type"] in {"text", "thinking"} and (first := block.get(block["type"])):
+            self._pieces[payload["index"]].append(first)
+            events.append(Text(first) if block["type"] == "text" else Thinking(first))
         return events
 
     def _paragraph(self, kind: str) -> list[Event]:
-        """Text blocks in a row are one text; what was said before a search and after it are two."""
-        again = kind == "text" and self._last not in {"text", ""} and self._said
-        self._last, self._said = kind, self._said or kind == "text"
-        return [Text("\n\n")] if again else []
+        """Consecutive text blocks are one text; those before and after a search are separate paragraphs."""
+        separate = kind == "text" and self._last_type not in {"text", ""} and self._has_text
+        self._last_type, self._has_text = kind, self._has_text or kind == "text"
+        return [Text("\n\n")] if separate else []
 
-    def _delta(self, said: Json) -> list[Event]:
-        place, delta = said["index"], said["delta"]
+    def _delta(self, payload: Json) -> list[Event]:
+        index, delta = payload["index"], payload["delta"]
         kind = delta["type"]
         if kind == "text_delta":
-            self._pieces[place].append(delta["text"])
+            self._pieces[index].append(delta["text"])
             return [Text(delta["text"])]
         if kind == "thinking_delta":
-            self._pieces[place].append(delta["thinking"])
+            self._pieces[index].append(delta["thinking"])
             return [Thinking(delta["thinking"])] if delta["thinking"] else []
         if kind == "input_json_delta":
-            self._pieces[place].append(delta["partial_json"])
+            self._pieces[index].append(delta["partial_json"])
         elif kind == "signature_delta":
-            block = self._blocks[place]
+            block = self._blocks[index]
             block["signature"] = (block.get("signature") or "") + delta["signature"]
         elif kind == "citations_delta":
-            return self._citation(place, delta["citation"])
+            return self._citation(index, delta["citation"])
         return []
 
-    def _close(self, said: Json) -> list[Event]:
-        block, whole = self._blocks[said["index"]], "".join(self._pieces.pop(said["index"], []))
+    def _close(self, payload: Json) -> list[Event]:
+        block, whole = self._blocks[payload["index"]], "".join(self._pieces.pop(payload["index"], []))
         if block["type"] in {"text", "thinking"}:
             block[block["type"]] = whole or block.get(block["type"], "")
         elif block["type"] in {"tool_use", "server_tool_use"}:
@@ -294,8 +296,8 @@ class MessagesReader:
             return [ToolUse(ToolCall(block["id"], block["name"], block["input"]))]
         return []
 
-    def _citation(self, place: int, citation: Json) -> list[Event]:
-        block = self._blocks[place]
+    def _citation(self, index: int, citation: Json) -> list[Event]:
+        block = self._blocks[index]
         block["citations"] = block.get("citations") or []
         block["citations"].append(citation)
         return self._source(citation)
@@ -307,22 +309,24 @@ class MessagesReader:
         self._sources.add(url)
         return [Notice("source", citation.get("title") or url, {"url": url})]
 
-    def _end(self, said: Json) -> list[Event]:
-        self._reason = said["delta"].get("stop_reason") or self._reason
-        self._details = said["delta"].get("stop_details") or self._details
-        self._usage |= {name: value for name, value in (said.get("usage") or {}).items() if value is not None}
+    def _end(self, payload: Json) -> list[Event]:
+        self._reason = payload["delta"].get("stop_reason") or self._reason
+        self._details = payload["delta"].get("stop_details") or self._details
+        self._usage |= {
+            name: value for name, value in (payload.get("usage") or {}).items() if value is not None
+        }
         return [UsageReport(_usage(self._usage))]
 
     def _stop(self, _: Json) -> list[Event]:
         self._stopped = True
         return []
 
-    def _failed(self, said: Json) -> list[Event]:
-        raise Complained(said, _STATUS.get(str((said.get("error") or {}).get("type"))))
+    def _failed(self, payload: Json) -> list[Event]:
+        raise ErrorEvent(payload, _STATUS.get(str((payload.get("error") or {}).get("type"))))
 
 
-# of functions, not of a reader's own methods: it would hold itself, and with it a long answer until the next collection
-_READS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
+# Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
+_HANDLERS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
     "message_start": MessagesReader._start,  # noqa: SLF001 - a table of this module's own
     "message": MessagesReader._whole,  # noqa: SLF001
     "content_block_start": MessagesReader._open,  # noqa: SLF001
@@ -334,12 +338,12 @@ _READS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
 }
 
 
-def _usage(said: Json) -> Usage:
-    read, written = said.get("cache_read_input_tokens") or 0, said.get("cache_creation_input_tokens") or 0
+def _usage(counts: Json) -> Usage:
+    read, written = counts.get("cache_read_input_tokens") or 0, counts.get("cache_creation_input_tokens") or 0
     return Usage(
-        input=(said.get("input_tokens") or 0) + read + written,
-        output=said.get("output_tokens") or 0,
-        reasoning=(said.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
+        input=(counts.get("input_tokens") or 0) + read + written,
+        output=counts.get("output_tokens") or 0,
+        reasoning=(counts.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
         cache_read=read,
         cache_write=written,
     )

@@ -1,4 +1,4 @@
-"""What becomes of the caller's wishes: each setting as the model's row lets it be sent, or named as left out."""
+"""The caller's settings as the model takes them: each is sent, adapted, or named as left out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DEFAULT_MEDIA_RESOLUTION: MediaResolution = "MEDIA_RESOLUTION_HIGH"
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """None and False: not sent. `left_out` names what was asked for, in the caller's words."""
+class SentSettings:
+    """None and False: not sent. `left_out` lists requested settings that are not sent, by the caller's names."""
 
     temperature: float | None
     effort: str | int | None
@@ -26,31 +26,31 @@ class Wishes:
     left_out: tuple[str, ...]
     adapted: tuple[Adapted, ...] = ()
 
-    def without(self, name: str, *, asked: bool) -> tuple[str, ...]:
-        """`left_out` with one more name, for what only the wire knows to be impossible."""
-        return (*self.left_out, name) if asked and name not in self.left_out else self.left_out
+    def left_out_and(self, name: str, *, requested: bool) -> tuple[str, ...]:
+        """`left_out` with one more name, for what only the wire knows to be unsupported."""
+        return (*self.left_out, name) if requested and name not in self.left_out else self.left_out
 
 
-def settle(call: Call, model: Model, *, can_search: bool = True) -> Wishes:
+def resolve_settings(call: Call, model: Model, *, can_search: bool = True) -> SentSettings:
     knobs = call.knobs
-    takes_search = model.web_search and can_search
-    taken = {
+    can_use_search = model.web_search and can_search
+    supported = {
         "temperature": model.temperature is not None,
         "reasoning_effort": _effort(model, knobs.effort or DEFAULT_EFFORT) is not None,
         "verbosity": model.verbosity,
         "media_resolution": model.media_resolution,
-        "use_websearch": takes_search,
+        "use_websearch": can_use_search,
     }
-    asked = {
+    requested = {
         "temperature": knobs.temperature is not None,
         "reasoning_effort": knobs.effort is not None,
         "verbosity": knobs.verbosity is not None,
         "media_resolution": knobs.media_resolution is not None,
         "use_websearch": knobs.web_search,
     }
-    searches = knobs.web_search and takes_search
+    searches = knobs.web_search and can_use_search
     effort, raised = _effort_beside_search(model, knobs.effort or DEFAULT_EFFORT, searches=searches)
-    return Wishes(
+    return SentSettings(
         temperature=_temperature(model, knobs.temperature),
         effort=effort,
         verbosity=(knobs.verbosity or DEFAULT_VERBOSITY) if model.verbosity else None,
@@ -58,38 +58,38 @@ def settle(call: Call, model: Model, *, can_search: bool = True) -> Wishes:
         if model.media_resolution
         else None,
         web_search=searches,
-        left_out=tuple(name for name in asked if asked[name] and not taken[name]),
+        left_out=tuple(name for name in requested if requested[name] and not supported[name]),
         adapted=raised,
     )
 
 
-def _temperature(model: Model, wish: float | None) -> float | None:
+def _temperature(model: Model, requested: float | None) -> float | None:
     if model.temperature is None:
         return None
     low, high = model.temperature
-    return min(max(DEFAULT_TEMPERATURE if wish is None else wish, low), high)
+    return min(max(DEFAULT_TEMPERATURE if requested is None else requested, low), high)
 
 
-def _effort(model: Model, wish: Effort) -> str | int | None:
-    return None if model.effort_style == "none" else model.efforts.get(wish)
+def _effort(model: Model, requested: Effort) -> str | int | None:
+    return None if model.effort_style == "none" else model.efforts.get(requested)
 
 
 def _effort_beside_search(
-    model: Model, wish: Effort, *, searches: bool
+    model: Model, requested: Effort, *, searches: bool
 ) -> tuple[str | int | None, tuple[Adapted, ...]]:
-    """The next higher level, where the vendor refuses to search with the one that was asked for."""
-    sent = _effort(model, wish)
+    """The next higher level, where the vendor refuses to search with the requested one."""
+    sent = _effort(model, requested)
     refused = model.options.get("search_refuses", ()) if searches else ()
     if sent not in refused:
         return sent, ()
-    higher = [_effort(model, level) for level in EFFORTS[EFFORTS.index(wish) :]]
-    taken = next((value for value in higher if value not in refused), None)
-    why = f"{model.id} does not search the web with the effort {sent}: {taken} was sent."
-    return taken, (Adapted("reasoning_effort", str(sent), str(taken), why),)
+    levels = [_effort(model, level) for level in EFFORTS[EFFORTS.index(requested) :]]
+    higher = next((value for value in levels if value not in refused), None)
+    why = f"{model.id} does not search the web with effort {sent}; {higher} was sent instead."
+    return higher, (Adapted("reasoning_effort", str(sent), str(higher), why),)
 
 
-def options(model: Model, endpoint: Endpoint) -> Mapping[str, Any]:
-    """What the rows say beyond the fields: a model's word wins over its provider's."""
+def wire_options(model: Model, endpoint: Endpoint) -> Mapping[str, Any]:
+    """`options` of the provider's row and the model's, which wins."""
     return {**endpoint.provider.options, **model.options}
 
 
@@ -97,6 +97,6 @@ def joined(base: str, path: str) -> str:
     return base.rstrip("/") + path
 
 
-def given(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value."""
+def without_none(**fields: Any) -> dict[str, Any]:
+    """The fields whose value is not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -10,8 +10,14 @@ from urllib.parse import quote
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.failures import Complained
-from counsel.models.wires.call_settings import Wishes, given, joined, options, settle
+from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires.call_settings import (
+    SentSettings,
+    joined,
+    resolve_settings,
+    wire_options,
+    without_none,
+)
 from counsel.text import is_blank
 from counsel.text_buffer import TextBuffer
 from counsel.types import (
@@ -34,8 +40,8 @@ from counsel.types import (
     UsageReport,
 )
 
-OUR_ID = "gemini_call_"  # older models name no ids: ours stay with us
-# Gemini 3 refuses a call of its own that comes back without its signature, unless this stands there.
+OUR_ID = "gemini_call_"  # older models send no ids: ours are never sent to them
+# Gemini 3 refuses its own tool call when it is sent back without its signature, unless it has this one.
 NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
 
 
@@ -50,64 +56,64 @@ class Gemini:
         return GeminiReader()
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
-        said = options(model, endpoint)
-        alone = not call.tools or bool(said.get("search_with_tools"))
-        wishes = settle(call, model, can_search=alone)
+        options = wire_options(model, endpoint)
+        can_search = not call.tools or bool(options.get("search_with_tools"))
+        settings = resolve_settings(call, model, can_search=can_search)
         body: Json = {
             "contents": [content for turn in call.turns if (content := _content(turn))],
-            "generationConfig": _generation(model, wishes, call),
-            **given(
+            "generationConfig": _generation(model, settings, call),
+            **without_none(
                 systemInstruction={"parts": [{"text": call.system}]}
                 if call.system and not is_blank(call.system)
                 else None,
-                tools=_tools(call, said, search=wishes.web_search) or None,
-                # Without it Google refuses its search beside tools of ours. Its search then comes as parts, which go back verbatim.
+                tools=_tools(call, options, search=settings.web_search) or None,
+                # Without it Google refuses its search beside our tools. The search then arrives as parts, which are sent back verbatim.
                 toolConfig={"includeServerSideToolInvocations": True}
-                if call.tools and wishes.web_search
+                if call.tools and settings.web_search
                 else None,
             ),
-            **said.get("body", {}),
+            **options.get("body", {}),
         }
         return Prepared(
             _url(model, endpoint),
-            {**self.headers(endpoint), **said.get("headers", {})},
+            {**self.headers(endpoint), **options.get("headers", {})},
             body,
-            wishes.left_out,
-            wishes.adapted,
+            settings.left_out,
+            settings.adapted,
         )
 
 
 def _url(model: Model, endpoint: Endpoint) -> str:
-    # v1beta serves the preview models too; v1, where the SDK points since 3.0, is said to lag behind.
+    # v1beta serves the preview models too; v1, the SDK's default since 3.0, is documented to lag behind.
     base = re.sub(r"/v1(beta|alpha)?/?$", "", endpoint.base_url)
     return joined(base, f"/v1beta/models/{quote(model.wire_id, safe='')}:streamGenerateContent?alt=sse")
 
 
-def _generation(model: Model, wishes: Wishes, call: Call) -> Json:
+def _generation(model: Model, settings: SentSettings, call: Call) -> Json:
     field = {"thinking_level": "thinkingLevel", "thinking_budget": "thinkingBudget"}.get(model.effort_style)
     thinking = (
-        {"includeThoughts": True, field: _in_range(wishes.effort, model)}
-        if field and wishes.effort is not None
+        {"includeThoughts": True, field: _in_range(settings.effort, model)}
+        if field and settings.effort is not None
         else None
     )
-    return given(
-        temperature=wishes.temperature,
+    return without_none(
+        temperature=settings.temperature,
         maxOutputTokens=call.max_output,
         thinkingConfig=thinking,
-        mediaResolution=wishes.media_resolution,
+        mediaResolution=settings.media_resolution,
     )
 
 
 def _in_range(effort: str | int, model: Model) -> str | int:
-    """A thinking budget as the model takes it; 0 is no thinking."""
+    """A thinking budget within the model's range; 0 is no thinking."""
     if not isinstance(effort, int) or not effort or "thinking_range" not in model.options:
         return effort
     low, high = model.options["thinking_range"]
     return int(min(max(effort, low), high))
 
 
-def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
-    built_in: list[Json] = [{said.get("web_search_tool", "googleSearch"): {}}] if search else []
+def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+    built_in: list[Json] = [{options.get("web_search_tool", "googleSearch"): {}}] if search else []
     own = [
         {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
         for tool in call.tools
@@ -117,13 +123,13 @@ def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
 
 def _content(turn: Turn) -> Json | None:
     if turn.native is not None:
-        kept = [part for part in turn.native["parts"] if not _is_blank(part)]
-        return {**turn.native, "parts": kept} if kept else None
+        native = [part for part in turn.native["parts"] if not _is_blank(part)]
+        return {**turn.native, "parts": native} if native else None
     parts = [
         *(_result(result) for result in turn.tool_results),
         *([] if is_blank(turn.text) else [{"text": turn.text}]),
         *(_image(image) for image in turn.images),
-        *(_call(call, first=place == 0) for place, call in enumerate(turn.tool_calls)),
+        *(_call(call, first=index == 0) for index, call in enumerate(turn.tool_calls)),
     ]
     return {"role": "model" if turn.role == "assistant" else "user", "parts": parts} if parts else None
 
@@ -196,13 +202,14 @@ class GeminiReader:
         self._vendor: dict[str, str] = {}  # why it ended
 
     def feed(self, event: str, data: str) -> list[Event]:  # noqa: ARG002 (Google names no events)
-        said = sse.document(data)
-        chunks = said if isinstance(said, list) else [said]  # an array: a server that does not stream
+        payload = sse.document(data)
+        # A server that does not stream sends an array.
+        chunks = payload if isinstance(payload, list) else [payload]
         return [event for chunk in chunks for event in self._chunk(chunk)]
 
     def _chunk(self, chunk: Json) -> list[Event]:
         if "error" in chunk:
-            raise Complained(chunk, (chunk["error"] or {}).get("code"))
+            raise ErrorEvent(chunk, (chunk["error"] or {}).get("code"))
         self._model = chunk.get("modelVersion") or self._model
         events = self._first_usage(chunk.get("usageMetadata"))
         for candidate in chunk.get("candidates") or ():
@@ -213,31 +220,31 @@ class GeminiReader:
         return events
 
     def _first_usage(self, usage: Json | None) -> list[Event]:
-        """Every chunk counts; told are the first, should the stream break, and the last."""
+        """Every chunk has a count. Reported are the first, in case the stream breaks, and the last."""
         before, self._usage = self._usage, usage or self._usage
         return [UsageReport(_usage(usage))] if usage and before is None else []
 
-    def _end(self, reason: str, shown: str, words: str | None) -> None:
+    def _end(self, reason: str, shown: str, message: str | None) -> None:
         self._reason = reason
-        self._vendor = {"reason": shown, **({"text": words} if words else {})}
+        self._vendor = {"reason": shown, **({"text": message} if message else {})}
 
     def finish(self) -> list[Event]:
         if self._reason is None:
-            raise UpstreamError("The stream ended before the answer did.")
+            raise UpstreamError("The stream ended before the answer was complete.")
         reason = _REASONS.get(self._reason, "other")
         if self._calls and reason == "stop":
             reason = "tool_calls"
-        used: list[Event] = [UsageReport(_usage(self._usage))] if self._usage else []
+        usage: list[Event] = [UsageReport(_usage(self._usage))] if self._usage else []
         self._close_tail()
         native = {"role": "model", "parts": self._parts}
-        return [*used, Finished(reason, self._model, native, vendor=self._vendor)]
+        return [*usage, Finished(reason, self._model, native, vendor=self._vendor)]
 
     def _candidate(self, candidate: Json) -> list[Event]:
         events: list[Event] = []
         for part in (candidate.get("content") or {}).get("parts") or ():
             events += self._part(part)
-        for found in (candidate.get("groundingMetadata") or {}).get("groundingChunks") or ():
-            events += self._source(found.get("web") or {})
+        for source in (candidate.get("groundingMetadata") or {}).get("groundingChunks") or ():
+            events += self._source(source.get("web") or {})
         if reason := candidate.get("finishReason"):
             self._end(reason, reason, candidate.get("finishMessage") or _blocked_categories(candidate))
         return events
@@ -245,17 +252,17 @@ class GeminiReader:
     def _part(self, part: Json) -> list[Event]:
         self._keep(part)
         if "functionCall" in part:
-            called = part["functionCall"]
+            function = part["functionCall"]
             self._calls += 1
-            name = called.get("id") or f"{OUR_ID}{self._calls}"
-            return [ToolUse(ToolCall(name, called["name"], called.get("args") or {}))]
+            name = function.get("id") or f"{OUR_ID}{self._calls}"
+            return [ToolUse(ToolCall(name, function["name"], function.get("args") or {}))]
         text = part.get("text")
         if not text:
             return []
         return [Thinking(text) if part.get("thought") else Text(text)]
 
     def _keep(self, part: Json) -> None:
-        """The turn verbatim, but for text that came in pieces: it is put together where no signature stands between."""
+        """The turn verbatim, except that pieces of text are joined where no signature is between them."""
         last = self._parts[-1] if self._parts else {}
         plain = {"text"}, {"text", "thought"}
         same = last.keys() == part.keys() and part.get("thought") == last.get("thought")
@@ -283,11 +290,11 @@ def _blocked_categories(candidate: Json) -> str | None:
     return ", ".join(str(rating.get("category")) for rating in ratings if rating.get("blocked")) or None
 
 
-def _usage(said: Json) -> Usage:
-    thoughts = said.get("thoughtsTokenCount") or 0
+def _usage(counts: Json) -> Usage:
+    thoughts = counts.get("thoughtsTokenCount") or 0
     return Usage(
-        input=(said.get("promptTokenCount") or 0) + (said.get("toolUsePromptTokenCount") or 0),
-        output=(said.get("candidatesTokenCount") or 0) + thoughts,
+        input=(counts.get("promptTokenCount") or 0) + (counts.get("toolUsePromptTokenCount") or 0),
+        output=(counts.get("candidatesTokenCount") or 0) + thoughts,
         reasoning=thoughts,
-        cache_read=said.get("cachedContentTokenCount") or 0,
+        cache_read=counts.get("cachedContentTokenCount") or 0,
     )

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and all who imitate it (DeepSeek, Mistral, OpenRouter, Ollama, vLLM, a gateway)."""
+"""OpenAI Chat Completions and compatible APIs (DeepSeek, Mistral, OpenRouter, Ollama, vLLM, gateways)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from typing import Any
 from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.failures import Complained
-from counsel.models.wires.call_settings import Wishes, given, joined, options, settle
+from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires.call_settings import (
+    SentSettings,
+    joined,
+    resolve_settings,
+    wire_options,
+    without_none,
+)
 from counsel.models.wires.think_tags import ThinkTags
 from counsel.pieces import missing
 from counsel.text import is_blank
@@ -46,10 +52,10 @@ class OpenAIChat:
         return ChatReader()
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
-        said = options(model, endpoint)
-        wishes = settle(call, model, can_search="web_search_tool" in said)
+        options = wire_options(model, endpoint)
+        settings = resolve_settings(call, model, can_search="web_search_tool" in options)
         system = (
-            [{"role": said.get("system_role", "system"), "content": call.system}]
+            [{"role": options.get("system_role", "system"), "content": call.system}]
             if not is_blank(call.system or "")
             else []
         )
@@ -57,22 +63,22 @@ class OpenAIChat:
             "model": model.wire_id,
             "messages": [*system, *(message for turn in call.turns for message in _messages(turn))],
             "stream": True,
-            **given(
-                stream_options={"include_usage": True} if said.get("stream_usage", True) else None,
-                temperature=wishes.temperature,
-                verbosity=wishes.verbosity,
-                tools=_tools(call, said, search=wishes.web_search) or None,
+            **without_none(
+                stream_options={"include_usage": True} if options.get("stream_usage", True) else None,
+                temperature=settings.temperature,
+                verbosity=settings.verbosity,
+                tools=_tools(call, options, search=settings.web_search) or None,
             ),
-            **({said.get("max_tokens_field", "max_tokens"): call.max_output} if call.max_output else {}),
-            **_effort(model, wishes),
-            **said.get("body", {}),
+            **({options.get("max_tokens_field", "max_tokens"): call.max_output} if call.max_output else {}),
+            **_effort(model, settings),
+            **options.get("body", {}),
         }
         return Prepared(
             joined(endpoint.base_url, "/chat/completions"),
-            {**self.headers(endpoint), **said.get("headers", {})},
+            {**self.headers(endpoint), **options.get("headers", {})},
             body,
-            wishes.left_out,
-            wishes.adapted,
+            settings.left_out,
+            settings.adapted,
         )
 
 
@@ -81,19 +87,19 @@ def bearer(endpoint: Endpoint) -> dict[str, str]:
     return {**key, **endpoint.provider.headers}
 
 
-def _effort(model: Model, wishes: Wishes) -> Json:
-    if wishes.effort is None:
+def _effort(model: Model, settings: SentSettings) -> Json:
+    if settings.effort is None:
         return {}
     forms: dict[str, Json] = {
-        "reasoning_effort": {"reasoning_effort": wishes.effort},
-        "reasoning": {"reasoning": {"effort": wishes.effort, "enabled": True}},
-        "thinking_type": {"thinking": {"type": wishes.effort}},
+        "reasoning_effort": {"reasoning_effort": settings.effort},
+        "reasoning": {"reasoning": {"effort": settings.effort, "enabled": True}},
+        "thinking_type": {"thinking": {"type": settings.effort}},
     }
     return forms[model.effort_style]
 
 
-def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
-    built_in = [{"type": said["web_search_tool"]}] if search else []
+def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+    built_in = [{"type": options["web_search_tool"]}] if search else []
     return [*built_in, *(_tool(tool) for tool in call.tools)]
 
 
@@ -111,8 +117,12 @@ def _messages(turn: Turn) -> list[Json]:
     ]
     if turn.role == "assistant":
         calls = {"tool_calls": [_call(call) for call in turn.tool_calls]} if turn.tool_calls else {}
-        words = None if is_blank(turn.text) else turn.text
-        return [*messages, {"role": "assistant", "content": words, **calls}] if words or calls else messages
+        text_content = None if is_blank(turn.text) else turn.text
+        return (
+            [*messages, {"role": "assistant", "content": text_content, **calls}]
+            if text_content or calls
+            else messages
+        )
     if turn.images:
         text = [] if is_blank(turn.text) else [{"type": "text", "text": turn.text}]
         messages.append({"role": "user", "content": [*text, *(_image(image) for image in turn.images)]})
@@ -138,17 +148,17 @@ def _call(call: ToolCall) -> Json:
 
 
 def source_name(title: str | None, url: str) -> str:
-    """X.AI calls its sources "1", "2" …: the address says more."""
+    """X.AI titles its sources "1", "2" …: the URL is more useful."""
     return title if title and not title.isdigit() else url
 
 
 def parsed_arguments(raw: str | None) -> Json:
-    """A model can be cut off inside its arguments or write no JSON: the tool then says what is missing."""
+    """A model can be cut off within its arguments, or write invalid JSON: the tool then reports what is missing."""
     try:
-        read = strict_json.loads(raw or "{}")
+        arguments = strict_json.loads(raw or "{}")
     except ValueError:
         return {}
-    return read if isinstance(read, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 _REASONS: dict[str, Any] = {
@@ -169,16 +179,16 @@ _REASONS: dict[str, Any] = {
 
 class ChatReader:
     def __init__(self) -> None:
-        self._text: list[str] = []  # as it came, for the turn that goes back
+        self._text: list[str] = []  # as received, for the turn that is sent back
         self._refusal: list[str] = []
         self._tags = ThinkTags()
-        self._thoughts: dict[str, list[str]] = {}  # by the name of the field that they came in
+        self._thoughts: dict[str, list[str]] = {}  # by the name of their field
         self._details = ReasoningDetails()
         self._calls: dict[int, Json] = {}
         self._arguments: dict[int, TextBuffer] = {}
         self._sources: set[str] = set()
         self._reason: str | None = None
-        self._native_reason: str | None = None  # OpenRouter's word for what the vendor behind it said
+        self._native_reason: str | None = None  # the upstream vendor's reason, as OpenRouter reports it
         self._model: str | None = None
         self._done = False
 
@@ -188,7 +198,7 @@ class ChatReader:
             return []
         chunk = sse.document(data)
         if chunk.get("error") or event == "error":
-            raise Complained(chunk, _status(chunk.get("error")))
+            raise ErrorEvent(chunk, _status(chunk.get("error")))
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices") or []
         events = self._choice(choices[0]) if choices else []
@@ -200,16 +210,16 @@ class ChatReader:
 
     def finish(self) -> list[Event]:
         if self._reason is None and not self._done:
-            raise UpstreamError("The stream ended before the answer did.")
-        for place, arguments in self._arguments.items():
-            self._calls[place]["function"]["arguments"] = arguments.text()
+            raise UpstreamError("The stream ended before the answer was complete.")
+        for index, arguments in self._arguments.items():
+            self._calls[index]["function"]["arguments"] = arguments.text()
         calls = [
             ToolCall(call["id"], call["function"]["name"], parsed_arguments(call["function"]["arguments"]))
             for call in self._calls.values()
         ]
         reason = _REASONS.get((self._reason or "stop").lower(), "other")
         if calls and reason == "stop":
-            reason = "tool_calls"  # several imitators say "stop" here
+            reason = "tool_calls"  # several compatible servers send "stop" here
         if self._refusal:
             reason = "filtered"
         finished = Finished(reason, self._model, self._native(), vendor=self._vendor())
@@ -223,24 +233,23 @@ class ChatReader:
 
     def _choice(self, choice: Json) -> list[Event]:
         events = self._delta(choice.get("delta") or {})
-        if message := choice.get(
-            "message"
-        ):  # of a server that does not stream, or says it all again at the end
-            events += self._delta(self._unsaid(message))
+        # From a server that does not stream, or that repeats the whole message at the end.
+        if message := choice.get("message"):
+            events += self._delta(self._not_received(message))
         self._reason = choice.get("finish_reason") or self._reason
         self._native_reason = choice.get("native_finish_reason") or self._native_reason
         return events
 
-    def _unsaid(self, message: Json) -> Json:
-        """What a whole message adds to the pieces of it that came."""
-        said = {
+    def _not_received(self, message: Json) -> Json:
+        """What a whole message adds to the pieces of it that have arrived."""
+        received = {
             "content": self._text,
             "refusal": self._refusal,
             "reasoning_content": self._thoughts.get("reasoning_content", []),
             "reasoning": self._thoughts.get("reasoning", []),
         }
         new = {**message, "tool_calls": None if self._calls else message.get("tool_calls")}
-        for field, pieces in said.items():
+        for field, pieces in received.items():
             whole = message.get(field)
             if pieces:
                 new[field] = missing("".join(pieces), whole) if isinstance(whole, str) else None
@@ -278,14 +287,14 @@ class ChatReader:
         return self._content(part["text"]) if part.get("text") else []
 
     def _tool_call(self, piece: Json) -> None:
-        place = piece.get("index", len(self._calls))
+        index = piece.get("index", len(self._calls))
         call = self._calls.setdefault(
-            place, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         )
         function = piece.get("function") or {}
-        call["id"] = piece.get("id") or call["id"] or f"call_{place}"
+        call["id"] = piece.get("id") or call["id"] or f"call_{index}"
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
-        self._arguments.setdefault(place, TextBuffer()).append(function.get("arguments") or "")
+        self._arguments.setdefault(index, TextBuffer()).append(function.get("arguments") or "")
         if "extra_content" in piece:  # Gemini's thought signatures, through its compatible endpoint
             call["extra_content"] = piece["extra_content"]
 
@@ -306,8 +315,8 @@ class ChatReader:
 
 
 class ReasoningDetails:
-    """OpenRouter's `reasoning_details` come in fragments. A turn goes back with one item for each index and type:
-    Anthropic checks the signature, which comes with the last fragment, against the whole text.
+    """OpenRouter's `reasoning_details` arrive in fragments. A turn is sent back with one item for each index and type:
+    Anthropic checks the signature, which arrives with the last fragment, against the whole text.
     """
 
     def __init__(self) -> None:
@@ -332,45 +341,45 @@ class ReasoningDetails:
 
 
 def _status(error: Any) -> int | None:
-    """Of an error inside a stream: OpenRouter puts the HTTP status into `code`, Groq into `status_code`."""
+    """The HTTP status of an error inside a stream: OpenRouter sends it as `code`, Groq as `status_code`."""
     if not isinstance(error, dict):
         return None
-    told = (error.get(name) for name in ("code", "status_code", "status"))
-    return next((status for status in told if isinstance(status, int) and status >= 400), None)
+    values = (error.get(name) for name in ("code", "status_code", "status"))
+    return next((status for status in values if isinstance(status, int) and status >= 400), None)
 
 
 _TICKS = 10_000_000_000  # of a dollar (docs.x.ai, "Cost Tracking")
 
 
-def told_cost(said: Json) -> float | None:
-    """What the vendor itself says that the call cost: X.AI and OpenRouter do."""
-    if isinstance(ticks := said.get("cost_in_usd_ticks"), int):
+def reported_cost(usage: Json) -> float | None:
+    """The cost that the vendor itself reports: X.AI and OpenRouter do."""
+    if isinstance(ticks := usage.get("cost_in_usd_ticks"), int):
         return ticks / _TICKS
-    cost = said.get("cost")
+    cost = usage.get("cost")
     if not isinstance(cost, int | float):
         return None
-    # With a key of one's own at the vendor behind OpenRouter, `cost` is OpenRouter's fee alone.
-    upstream = (said.get("cost_details") or {}).get("upstream_inference_cost")
-    if isinstance(upstream, int | float) and said.get("is_byok", not cost):
+    # With the user's own key for the upstream vendor, `cost` is OpenRouter's fee alone.
+    upstream = (usage.get("cost_details") or {}).get("upstream_inference_cost")
+    if isinstance(upstream, int | float) and usage.get("is_byok", not cost):
         return float(cost + upstream)
     return float(cost)
 
 
-def _usage(said: Json) -> Usage:
-    into = said.get("prompt_tokens_details") or {}
-    out = said.get("completion_tokens_details") or {}
-    prompt, completion = said.get("prompt_tokens") or 0, said.get("completion_tokens") or 0
-    reasoning = out.get("reasoning_tokens") or 0
-    # X.AI, and Google's imitation, bill reasoning and count it in the total, but not in completion_tokens.
-    apart = max(0, (said.get("total_tokens") or 0) - prompt - completion)
-    if not apart and reasoning > completion:
-        apart = reasoning
+def _usage(counts: Json) -> Usage:
+    input_details = counts.get("prompt_tokens_details") or {}
+    output_details = counts.get("completion_tokens_details") or {}
+    prompt, completion = counts.get("prompt_tokens") or 0, counts.get("completion_tokens") or 0
+    reasoning = output_details.get("reasoning_tokens") or 0
+    # X.AI, and Google's compatible API, bill reasoning and count it in the total, but not in completion_tokens.
+    separate = max(0, (counts.get("total_tokens") or 0) - prompt - completion)
+    if not separate and reasoning > completion:
+        separate = reasoning
     return Usage(
         input=prompt,
-        output=completion + apart,
-        reasoning=max(reasoning, apart),
+        output=completion + separate,
+        reasoning=max(reasoning, separate),
         # DeepSeek counts its cache in fields of its own.
-        cache_read=into.get("cached_tokens") or said.get("prompt_cache_hit_tokens") or 0,
-        cache_write=into.get("cache_write_tokens") or 0,
-        cost_usd=told_cost(said),
+        cache_read=input_details.get("cached_tokens") or counts.get("prompt_cache_hit_tokens") or 0,
+        cache_write=input_details.get("cache_write_tokens") or 0,
+        cost_usd=reported_cost(counts),
     )

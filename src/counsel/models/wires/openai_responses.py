@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.failures import Complained
-from counsel.models.wires.call_settings import given, joined, options, settle
-from counsel.models.wires.openai_chat import bearer, parsed_arguments, source_name, told_cost
+from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires.call_settings import joined, resolve_settings, wire_options, without_none
+from counsel.models.wires.openai_chat import bearer, parsed_arguments, reported_cost, source_name
 from counsel.pieces import missing
 from counsel.text import is_blank
 from counsel.types import (
@@ -45,47 +45,47 @@ class OpenAIResponses:
         return ResponsesReader()
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
-        said = options(model, endpoint)
-        wishes = settle(call, model)
-        reasons = model.effort_style != "none"
+        options = wire_options(model, endpoint)
+        settings = resolve_settings(call, model)
+        can_reason = model.effort_style != "none"
         body: Json = {
             "model": model.wire_id,
             "input": [item for turn in call.turns for item in _items(turn)],
             "stream": True,
-            # Nothing is kept at the vendor, so a tool loop carries its reasoning itself, encrypted.
+            # The vendor stores nothing, so a tool loop sends its reasoning back, encrypted.
             "store": False,
-            **given(
-                include=["reasoning.encrypted_content"] if said.get("encrypted", reasons) else None,
+            **without_none(
+                include=["reasoning.encrypted_content"] if options.get("encrypted", can_reason) else None,
                 instructions=call.system if not is_blank(call.system or "") else None,
                 max_output_tokens=call.max_output,
-                temperature=wishes.temperature,
-                reasoning=_reasoning(wishes.effort, said),
-                text={"verbosity": wishes.verbosity} if wishes.verbosity else None,
-                tools=_tools(call, said, search=wishes.web_search) or None,
+                temperature=settings.temperature,
+                reasoning=_reasoning(settings.effort, options),
+                text={"verbosity": settings.verbosity} if settings.verbosity else None,
+                tools=_tools(call, options, search=settings.web_search) or None,
             ),
-            **said.get("body", {}),
+            **options.get("body", {}),
         }
         return Prepared(
             joined(endpoint.base_url, "/responses"),
-            {**self.headers(endpoint), **said.get("headers", {})},
+            {**self.headers(endpoint), **options.get("headers", {})},
             body,
-            wishes.left_out,
-            wishes.adapted,
+            settings.left_out,
+            settings.adapted,
             optional=("reasoning.summary",),
         )
 
 
-def _reasoning(effort: str | int | None, said: Mapping[str, Any]) -> Json | None:
-    return None if effort is None else given(effort=effort, summary=said.get("reasoning_summary"))
+def _reasoning(effort: str | int | None, options: Mapping[str, Any]) -> Json | None:
+    return None if effort is None else without_none(effort=effort, summary=options.get("reasoning_summary"))
 
 
-def _tools(call: Call, said: Mapping[str, Any], *, search: bool) -> list[Json]:
-    built_in = [{"type": said.get("web_search_tool", "web_search")}] if search else []
+def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+    built_in = [{"type": options.get("web_search_tool", "web_search")}] if search else []
     return [*built_in, *(_tool(tool) for tool in call.tools)]
 
 
 def _tool(tool: ToolSpec) -> Json:
-    # Without `strict: false` the API tightens the schema, which MCP tools' schemas do not survive.
+    # Without `strict: false` the API tightens the schema, which breaks schemas of MCP tools.
     return {
         "type": "function",
         "name": tool.name,
@@ -114,7 +114,7 @@ def _items(turn: Turn) -> list[Json]:
 
 
 def _is_blank(item: Json) -> bool:
-    """A message without a word. (A reasoning item must keep the one that follows it.)"""
+    """A message without text. (A reasoning item must keep the item that follows it.)"""
     return item.get("type") == "message" and all(
         part.get("type") == "output_text" and is_blank(part.get("text") or "") for part in item["content"]
     )
@@ -134,7 +134,7 @@ def _call(call: ToolCall) -> Json:
     }
 
 
-Place: TypeAlias = tuple[str, int, int]  # kind, output_index, index of the part
+PartKey: TypeAlias = tuple[str, int, int]  # kind, output_index, index of the part
 _KINDS = {
     "response.output_text": "text",
     "response.refusal": "refusal",
@@ -147,7 +147,7 @@ _PART_INDEX = {
     "reasoning": "content_index",
     "summary": "summary_index",
 }
-_PIECES = {  # an event's type → kind, what names the part, whether it is the whole of it
+_PIECES = {  # event type → kind, the field with the part's index, whether it has the whole part
     f"{name}.{end}": (kind, _PART_INDEX[kind], end == "done")
     for name, kind in _KINDS.items()
     for end in ("delta", "done")
@@ -158,44 +158,44 @@ class ResponsesReader:
     def __init__(self) -> None:
         self._items: list[Json] = []
         self._sources: set[str] = set()
-        self._parts: dict[Place, list[str]] = {}  # of texts, thoughts and refusals: what came so far
+        self._parts: dict[PartKey, list[str]] = {}  # texts, thoughts and refusals received so far
         self._message: int | None = None  # the newest one with text
         self._finished: Finished | None = None
 
     def feed(self, event: str, data: str) -> list[Event]:
         if data == "[DONE]":
             return []
-        said = sse.document(data)
-        if said.get("object") == "response":  # the answer of a server that does not stream
-            return self._completed({"response": said})
-        read = _READS.get(said.get("type") or event)
-        return read(self, said) if read else []
+        payload = sse.document(data)
+        if payload.get("object") == "response":  # from a server that does not stream
+            return self._completed({"response": payload})
+        handler = _HANDLERS.get(payload.get("type") or event)
+        return handler(self, payload) if handler else []
 
     def finish(self) -> list[Event]:
         if self._finished is None:
-            raise UpstreamError("The stream ended before the answer did.")
+            raise UpstreamError("The stream ended before the answer was complete.")
         return [self._finished]
 
-    def _delta(self, said: Json) -> list[Event]:
-        kind, index, done = _PIECES[said["type"]]
-        place = (kind, said.get("output_index", 0), said.get(index, 0))
+    def _delta(self, payload: Json) -> list[Event]:
+        kind, index, done = _PIECES[payload["type"]]
+        key = (kind, payload.get("output_index", 0), payload.get(index, 0))
         if done:
-            return self._whole(place, said.get("text") or said.get("refusal") or "")
-        return self._piece(place, said["delta"])
+            return self._whole(key, payload.get("text") or payload.get("refusal") or "")
+        return self._piece(key, payload["delta"])
 
-    def _whole(self, place: Place, text: str) -> list[Event]:
-        """A part as a whole: what of it came in no piece."""
-        return self._piece(place, missing("".join(self._parts.get(place, ())), text))
+    def _whole(self, key: PartKey, text: str) -> list[Event]:
+        """A whole part: the rest that did not arrive in pieces."""
+        return self._piece(key, missing("".join(self._parts.get(key, ())), text))
 
-    def _piece(self, place: Place, text: str) -> list[Event]:
+    def _piece(self, key: PartKey, text: str) -> list[Event]:
         if not text:
             return []
-        kind, message, _ = place
-        first = place not in self._parts
-        self._parts.setdefault(place, []).append(text)
+        kind, message, _ = key
+        first = key not in self._parts
+        self._parts.setdefault(key, []).append(text)
         if kind == "text":
             return self._text(text, message)
-        if kind == "summary" and first and place[2]:
+        if kind == "summary" and first and key[2]:
             return [Thinking("\n\n"), Thinking(text)]
         return [] if kind == "refusal" else [Thinking(text)]
 
@@ -205,9 +205,9 @@ class ResponsesReader:
         new = before is not None and before != message
         return [Text("\n\n"), Text(text)] if new else [Text(text)]
 
-    def _part(self, said: Json) -> list[Event]:
-        part = said.get("part") or {}
-        return self._content(part, said.get("output_index", 0), said.get("content_index", 0))
+    def _part(self, payload: Json) -> list[Event]:
+        part = payload.get("part") or {}
+        return self._content(part, payload.get("output_index", 0), payload.get("content_index", 0))
 
     def _content(self, part: Json, message: int, index: int) -> list[Event]:
         if part.get("type") == "refusal":
@@ -219,56 +219,56 @@ class ResponsesReader:
             events += self._annotation({"annotation": note})
         return events
 
-    def _annotation(self, said: Json) -> list[Event]:
-        note = said.get("annotation") or {}
+    def _annotation(self, payload: Json) -> list[Event]:
+        note = payload.get("annotation") or {}
         url = note.get("url")
         if not url or url in self._sources:
             return []
         self._sources.add(url)
         return [Notice("source", source_name(note.get("title"), url), {"url": url})]
 
-    def _item(self, said: Json) -> list[Event]:
-        item, place = said["item"], said.get("output_index", len(self._items))
+    def _item(self, payload: Json) -> list[Event]:
+        item, item_index = payload["item"], payload.get("output_index", len(self._items))
         self._items.append(item)
         if item.get("type") == "function_call":
             return [ToolUse(ToolCall(item["call_id"], item["name"], parsed_arguments(item.get("arguments"))))]
         events: list[Event] = []
         if item.get("type") == "message":
             for index, part in enumerate(item.get("content") or ()):
-                events += self._content(part, place, index)
+                events += self._content(part, item_index, index)
         elif item.get("type") == "reasoning":
             for kind, parts in (("summary", item.get("summary")), ("reasoning", item.get("content"))):
                 for index, part in enumerate(parts or ()):
-                    events += self._whole((kind, place, index), part.get("text") or "")
+                    events += self._whole((kind, item_index, index), part.get("text") or "")
         return events
 
-    def _completed(self, said: Json) -> list[Event]:
-        response = said["response"]
+    def _completed(self, payload: Json) -> list[Event]:
+        response = payload["response"]
         events: list[Event] = []
         in_deltas_only = not self._items
-        for place, item in enumerate(response.get("output") or ()):
-            if in_deltas_only and self._was_said(item):
+        for index, item in enumerate(response.get("output") or ()):
+            if in_deltas_only and self._was_streamed(item):
                 self._items.append(item)
-            elif not self._has(item, place):
-                events += self._item({"item": item, "output_index": place})
+            elif not self._has(item, index):
+                events += self._item({"item": item, "output_index": index})
         self._finished = Finished(
             self._reason(response), response.get("model"), self._items, vendor=self._vendor(response)
         )
         return [*events, *([UsageReport(_usage(response["usage"]))] if response.get("usage") else [])]
 
-    def _has(self, item: Json, place: int) -> bool:
-        """Whether an item of the whole answer came by itself before; gateways may give it another id."""
+    def _has(self, item: Json, index: int) -> bool:
+        """Whether an item of the whole answer has already arrived; gateways may give it another id."""
         for name in ("call_id", "id"):
             if item.get(name) and any(known.get(name) == item[name] for known in self._items):
                 return True
-        return place < len(self._items) and self._items[place].get("type") == item.get("type")
+        return index < len(self._items) and self._items[index].get("type") == item.get("type")
 
-    def _was_said(self, item: Json) -> bool:
-        """Whether a message came in deltas, whatever index they had: a gateway may leave items out that were before it."""
+    def _was_streamed(self, item: Json) -> bool:
+        """Whether a message arrived in deltas, whatever their index: a gateway may omit earlier items."""
         if item.get("type") != "message":
             return False
-        said = {"".join(pieces) for place, pieces in self._parts.items() if place[0] == "text"}
-        return {part.get("text") for part in item.get("content") or ()} <= said
+        streamed = {"".join(pieces) for key, pieces in self._parts.items() if key[0] == "text"}
+        return {part.get("text") for part in item.get("content") or ()} <= streamed
 
     def _vendor(self, response: Json) -> dict[str, str]:
         if refusal := self._refusal():
@@ -277,24 +277,22 @@ class ResponsesReader:
         return {"reason": str(why)} if why else {}
 
     def _refusal(self) -> str:
-        return "".join(
-            piece for place in self._parts if place[0] == "refusal" for piece in self._parts[place]
-        )
+        return "".join(piece for key in self._parts if key[0] == "refusal" for piece in self._parts[key])
 
     def _reason(self, response: Json) -> Any:
-        why = (response.get("incomplete_details") or {}).get("reason")
-        if why:
-            return {"max_output_tokens": "length", "content_filter": "filtered"}.get(why, "other")
+        incomplete = (response.get("incomplete_details") or {}).get("reason")
+        if incomplete:
+            return {"max_output_tokens": "length", "content_filter": "filtered"}.get(incomplete, "other")
         if any(item.get("type") == "function_call" for item in self._items):
             return "tool_calls"
         return "filtered" if self._refusal() else "stop"
 
-    def _failed(self, said: Json) -> list[Event]:
-        raise Complained((said.get("response") or said).get("error") or said)
+    def _failed(self, payload: Json) -> list[Event]:
+        raise ErrorEvent((payload.get("response") or payload).get("error") or payload)
 
 
-# of functions, not of a reader's own methods: it would hold itself, and with it a long answer until the next collection
-_READS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
+# Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
+_HANDLERS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
     **{
         f"{name}.{end}": ResponsesReader._delta  # noqa: SLF001 - a table of this module's own
         for name in _KINDS
@@ -310,14 +308,14 @@ _READS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
 }
 
 
-def _usage(said: Json) -> Usage:
-    into = said.get("input_tokens_details") or {}
-    out = said.get("output_tokens_details") or {}
+def _usage(counts: Json) -> Usage:
+    input_details = counts.get("input_tokens_details") or {}
+    output_details = counts.get("output_tokens_details") or {}
     return Usage(
-        input=said.get("input_tokens") or 0,
-        output=said.get("output_tokens") or 0,
-        reasoning=out.get("reasoning_tokens") or 0,
-        cache_read=into.get("cached_tokens") or 0,
-        cache_write=into.get("cache_write_tokens") or 0,
-        cost_usd=told_cost(said),
+        input=counts.get("input_tokens") or 0,
+        output=counts.get("output_tokens") or 0,
+        reasoning=output_details.get("reasoning_tokens") or 0,
+        cache_read=input_details.get("cached_tokens") or 0,
+        cache_write=input_details.get("cache_write_tokens") or 0,
+        cost_usd=reported_cost(counts),
     )

@@ -1,6 +1,6 @@
 """`<think>…</think>` at the beginning of an answer is thinking: R1 and Qwen3 behind Groq, Hugging Face, Ollama, vLLM.
 
-Only there: a model that writes about the tag further down is quoted as it is. Tags may be cut anywhere.
+Only there: further down the tag is text. A tag may be split between any two pieces.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ _OPEN, _CLOSE = "<think>", "</think>"
 
 
 class ThinkTags:
-    """`feed` the answer's text as it comes; `end` gives what was held back."""
+    """`feed` the answer's text as it arrives; `end` returns the buffered rest."""
 
-    __slots__ = ("_held", "_state")
+    __slots__ = ("_buffer", "_state")
 
     def __init__(self) -> None:
-        self._held = ""
+        self._buffer = ""
         self._state: Literal["start", "thinking", "gap", "answer"] = "start"
 
     def feed(self, piece: str) -> list[Event]:
         if self._state == "answer":
             return [Text(piece)]
-        self._held += piece
+        self._buffer += piece
         events: list[Event] = []
         if self._state == "start":
             events += self._start()
@@ -35,35 +35,35 @@ class ThinkTags:
         return events
 
     def end(self) -> list[Event]:
-        """A tag that was never closed: all of it was thinking."""
-        held, self._held = self._held, ""
-        if not held:
+        """If the tag was never closed, all of it was thinking."""
+        rest, self._buffer = self._buffer, ""
+        if not rest:
             return []
-        return [Thinking(held)] if self._state == "thinking" else [Text(held)]
+        return [Thinking(rest)] if self._state == "thinking" else [Text(rest)]
 
     def _start(self) -> list[Event]:
-        begun = self._held.lstrip()
-        if begun.startswith(_OPEN):
-            self._state, self._held = "thinking", begun[len(_OPEN) :]
-        elif not _OPEN.startswith(begun):
-            return self._answer(self._held)
+        start = self._buffer.lstrip()
+        if start.startswith(_OPEN):
+            self._state, self._buffer = "thinking", start[len(_OPEN) :]
+        elif not _OPEN.startswith(start):
+            return self._answer(self._buffer)
         return []
 
     def _thinking(self) -> list[Event]:
-        thought, closed, rest = self._held.partition(_CLOSE)
+        thought, closed, rest = self._buffer.partition(_CLOSE)
         if closed:
             self._state = "gap"
         else:
-            kept = next((n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0)
-            thought, rest = thought[: len(thought) - kept], thought[len(thought) - kept :]
-        self._held = rest
+            cut = next((n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0)
+            thought, rest = thought[: len(thought) - cut], thought[len(thought) - cut :]
+        self._buffer = rest
         return [Thinking(thought)] if thought else []
 
     def _gap(self) -> list[Event]:
         """White space between the tag and the answer belongs to neither."""
-        self._held = self._held.lstrip()
-        return self._answer(self._held) if self._held else []
+        self._buffer = self._buffer.lstrip()
+        return self._answer(self._buffer) if self._buffer else []
 
     def _answer(self, text: str) -> list[Event]:
-        self._state, self._held = "answer", ""
+        self._state, self._buffer = "answer", ""
         return [Text(text)]

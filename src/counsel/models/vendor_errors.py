@@ -1,4 +1,4 @@
-"""What a vendor complained about, as our errors: one table for statuses, codes and words of all of them."""
+"""Errors of the vendors' APIs as our errors: one table of statuses, codes and messages for all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from counsel.types import Endpoint, Json, Model
 Kind: TypeAlias = Literal[
     "auth", "not_found", "rate_limit", "quota", "context", "overloaded", "server", "refused", "wrong_address"
 ]
-LONGEST_WAIT = 86_400.0  # seconds that a vendor may ask for; one that says more means "not today"
+LONGEST_WAIT = 86_400.0  # seconds; a longer `retry-after` is cut to it
 RETRYABLE: frozenset[Kind] = frozenset({"rate_limit", "overloaded", "server"})
 
 _BY_STATUS: dict[int, Kind] = {
@@ -40,7 +40,7 @@ _BY_STATUS: dict[int, Kind] = {
     504: "overloaded",
     529: "overloaded",
 }
-# The vendors' own names, wherever they stand (code, type, status, reason): they say more than the number.
+# The vendors' names of errors, in whichever field (code, type, status, reason): more precise than the status.
 _BY_NAME: dict[str, Kind] = {
     "invalid_api_key": "auth",
     "authentication_error": "auth",
@@ -69,8 +69,8 @@ _BY_NAME: dict[str, Kind] = {
     "api_error": "server",
     "INTERNAL": "server",
 }
-# Sentences of vendors that have no name for it. `max` and `given` are read where they are said.
-_SENTENCES: tuple[tuple[str, Kind], ...] = (
+# Messages of vendors that have no name for the error. `max` and `given` are numbers of tokens.
+_MESSAGES: tuple[tuple[str, Kind], ...] = (
     (r"maximum context length is (?P<max>\d+) tokens.*?(?:resulted in|requested(?: about)?|contains) (?P<given>\d+)", "context"),
     (r"prompt is too long: (?P<given>\d+) tokens > (?P<max>\d+)", "context"),
     (r"exceed context limit: (?P<given>\d+) \+ \d+ > (?P<max>\d+)", "context"),
@@ -85,7 +85,7 @@ _SENTENCES: tuple[tuple[str, Kind], ...] = (
     (r"is not a valid model|model not found|invalid model|does not exist or you do not have access", "not_found"),
     (r"overloaded", "overloaded"),
 )  # fmt: skip
-# Names of a request that is wrong however often it is sent. They come with all kinds of statuses, which say more.
+# Names for a bad request. They come with many statuses, which are more precise.
 _WRONG_REQUEST = frozenset(
     {
         "invalid_request_error",
@@ -95,46 +95,47 @@ _WRONG_REQUEST = frozenset(
         "FAILED_PRECONDITION",
     }
 )
-_BY_WORDS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _SENTENCES)
+_BY_MESSAGE = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _MESSAGES)
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """A vendor's error, understood."""
+class ErrorReport:
+    """An error that a vendor reported."""
 
     kind: Kind
-    words: str
+    message: str
     status: int | None = None
     retry_after: float | None = None
     max_tokens: int | None = None
     provided_tokens: int | None = None
-    field: str = ""  # of the request, that it is about
+    field: str = ""  # of the request, if the error names one
 
     @property
     def retryable(self) -> bool:
         return self.kind in RETRYABLE
 
 
-class Complained(UpstreamError):
-    """An error event inside a stream, as a reader raises it. The transport gives it the provider's name."""
+class ErrorEvent(UpstreamError):
+    """Raised by a wire's reader for an error event in a stream. The exchange adds the provider's name."""
 
     def __init__(self, body: Any, status: int | None = None) -> None:
-        super().__init__("The provider reported an error inside its stream.")
-        self.complaint = understand(status, body)
+        super().__init__("The provider reported an error in its stream.")
+        self.report = parse_error(status, body)
 
 
-def understand(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Complaint:
-    names, words, details = _said(body)
-    spoken, found = next(
-        ((kind, match) for pattern, kind in _BY_WORDS if (match := pattern.search(words))), (None, None)
+def parse_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReport:
+    names, message, details = _names_and_message(body)
+    from_message, match = next(
+        ((kind, match) for pattern, kind in _BY_MESSAGE if (match := pattern.search(message))), (None, None)
     )
-    return Complaint(
-        kind=_quota(status, details) or _kind(status, names, spoken, is_json=isinstance(body, (dict, list))),
-        words=words,
+    return ErrorReport(
+        kind=_quota(status, details)
+        or _kind(status, names, from_message, is_json=isinstance(body, (dict, list))),
+        message=message,
         status=status,
         retry_after=_retry_after(headers or {}, details),
-        max_tokens=_number(found, "max"),
-        provided_tokens=_number(found, "given"),
+        max_tokens=_number(match, "max"),
+        provided_tokens=_number(match, "given"),
         field=_field(body),
     )
 
@@ -145,43 +146,45 @@ def _field(body: Any) -> str:
 
 
 def _quota(status: int | None, details: list[Json]) -> Kind | None:
-    """Google speaks of quota and billing whenever a limit is met; which limit it was says whether waiting helps."""
+    """Google's message names quota and billing for every limit; the violated limit tells whether waiting helps."""
     if status not in {None, 429}:
         return None
-    broken = [limit for detail in details for limit in _dicts(detail.get("violations"))]
-    if any("PerDay" in str(limit.get("quotaId")) or str(limit.get("quotaValue")) == "0" for limit in broken):
+    violations = [limit for detail in details for limit in _dicts(detail.get("violations"))]
+    if any(
+        "PerDay" in str(limit.get("quotaId")) or str(limit.get("quotaValue")) == "0" for limit in violations
+    ):
         return "quota"
     waits = any(detail.get("retryDelay") for detail in details)
-    return "rate_limit" if waits or any(limit.get("quotaId") for limit in broken) else None
+    return "rate_limit" if waits or any(limit.get("quotaId") for limit in violations) else None
 
 
 def _dicts(value: Any) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _kind(status: int | None, names: list[str], spoken: Kind | None, *, is_json: bool) -> Kind:
-    named = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
+def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is_json: bool) -> Kind:
+    from_name = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
     if status is not None and status >= 500:
-        if spoken == "context":
+        if from_message == "context":
             return "context"
-        busy = "overloaded" in {spoken, named} or status in _BY_STATUS
-        return "overloaded" if busy else "server"
-    if named == "server" and status is not None:  # Ollama Cloud calls a refused key an `api_error`
-        named = None
-    says_more = {"context", "quota"} if status else {"context", "quota", "overloaded"}
+        overloaded = "overloaded" in {from_message, from_name} or status in _BY_STATUS
+        return "overloaded" if overloaded else "server"
+    if from_name == "server" and status is not None:  # Ollama Cloud calls a refused key an `api_error`
+        from_name = None
+    decisive = {"context", "quota"} if status else {"context", "quota", "overloaded"}
     surest_first: tuple[Kind | None, ...] = (
-        spoken if spoken in says_more else None,
-        named,
+        from_message if from_message in decisive else None,
+        from_name,
         "wrong_address" if status == 404 and not is_json else None,
         _BY_STATUS.get(status or 0),
-        spoken,
+        from_message,
         "server" if status is None and not _WRONG_REQUEST.intersection(names) else "refused",
     )
     return next(kind for kind in surest_first if kind)
 
 
-def _said(body: Any) -> tuple[list[str], str, list[Json]]:
-    """Names, words and details of the shapes that are about: OpenAI, Anthropic, Google, xAI, Mistral, OpenRouter."""
+def _names_and_message(body: Any) -> tuple[list[str], str, list[Json]]:
+    """Names, message and details, in the formats of OpenAI, Anthropic, Google, xAI, Mistral and OpenRouter."""
     if isinstance(body, list) and body:  # Google without SSE answers with an array
         body = body[0]
     if not isinstance(body, dict):
@@ -196,37 +199,37 @@ def _said(body: Any) -> tuple[list[str], str, list[Json]]:
     details = _dicts(inner.get("details"))
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
-    words = inner.get("message") or inner.get("detail") or body.get("detail") or ""
-    return [str(name) for name in names if name], _words(inner, words), details
+    message = inner.get("message") or inner.get("detail") or body.get("detail") or ""
+    return [str(name) for name in names if name], _with_upstream(inner, message), details
 
 
-def _words(inner: Json, words: Any) -> str:
-    """OpenRouter hides what the vendor behind it said in metadata.raw."""
+def _with_upstream(inner: Json, message: Any) -> str:
+    """OpenRouter has the upstream vendor's message in metadata.raw."""
     raw = (inner.get("metadata") or {}).get("raw") if isinstance(inner.get("metadata"), dict) else None
-    return f"{words} ({raw})" if isinstance(raw, str) else str(words)
+    return f"{message} ({raw})" if isinstance(raw, str) else str(message)
 
 
-def _number(found: re.Match[str] | None, name: str) -> int | None:
-    said = found.groupdict().get(name) if found else None
-    return int(said) if said else None
+def _number(match: re.Match[str] | None, name: str) -> int | None:
+    number = match.groupdict().get(name) if match else None
+    return int(number) if number else None
 
 
 def _retry_after(headers: Mapping[str, str], details: list[Json]) -> float | None:
-    """Seconds, from 0 to `LONGEST_WAIT`; None where nothing that can be understood was said."""
-    said = headers.get("retry-after", "")
+    """Seconds, from 0 to `LONGEST_WAIT`; None if there is no readable value."""
+    header = headers.get("retry-after", "")
     delays = [str(detail["retryDelay"]).removesuffix("s") for detail in details if "retryDelay" in detail]
     forms = (
         _seconds(headers.get("retry-after-ms", ""), 1000.0),
-        _seconds(said),
-        _until(said),
+        _seconds(header),
+        _until(header),
         *(_seconds(delay) for delay in delays),
     )
     return next((wait for wait in forms if wait is not None), None)
 
 
-def _seconds(said: str, per: float = 1.0) -> float | None:
+def _seconds(text: str, per: float = 1.0) -> float | None:
     try:
-        seconds = float(said) / per
+        seconds = float(text) / per
     except ValueError:
         return None
     return None if math.isnan(seconds) else _bounded(seconds)
@@ -245,26 +248,26 @@ def _bounded(seconds: float) -> float:
     return min(max(0.0, seconds), LONGEST_WAIT)
 
 
-# ── in our words ─────────────────────────────────────────────────────────────────────────────────────
+# ── as our errors ─────────────────────────────────────────────────────────────────────────────────────
 
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|xai-|AIza|gsk_|key-)[\w*.\-]{6,}")
 
 
 def scrubbed(text: str, key: str | None) -> str:
-    """A vendor's words without the key that some of them repeat, whole or masked."""
+    """A vendor's message without the key that some repeat, whole or masked."""
     if key:
         text = text.replace(key, "[key]")
     text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
     return text if len(text) <= 400 else text[:400] + "…"
 
 
-def as_error(complaint: Complaint, endpoint: Endpoint, model: Model, **fields: Any) -> CounselError:
+def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: Any) -> CounselError:
     provider = endpoint.provider
     label, name = provider.label or provider.name, provider.name
-    said = scrubbed(complaint.words, endpoint.key).strip()
-    quote = f": {said}" if said else "."
-    status = complaint.status
-    if complaint.kind == "auth":
+    message = scrubbed(report.message, endpoint.key).strip()
+    quote = f": {message}" if message else "."
+    status = report.status
+    if report.kind == "auth":
         keys = " or ".join(provider.key_envs) or "the key"
         where = f" Keys: {provider.key_url}" if provider.key_url else ""
         return AuthenticationFailed(
@@ -274,26 +277,26 @@ def as_error(complaint: Complaint, endpoint: Endpoint, model: Model, **fields: A
             status=status,
             **fields,
         )
-    if complaint.kind == "not_found":
+    if report.kind == "not_found":
         return ModelNotFound(
-            f"{label} does not know the model {model.wire_id}{quote}",
-            hint="`counsel models` lists those that are known.",
+            f"{label} has no model {model.wire_id}{quote}",
+            hint="`counsel models` lists the known models.",
             provider=name,
             model=model.id,
             **fields,
         )
-    if complaint.kind in {"rate_limit", "quota"}:
-        return _limited(complaint, label, name, quote, fields)
-    if complaint.kind == "context":
+    if report.kind in {"rate_limit", "quota"}:
+        return _limited(report, label, name, quote, fields)
+    if report.kind == "context":
         return ContextLengthExceeded(
             f"The request is too long for {model.id}{quote}",
-            hint="Send fewer or shorter files, start a new conversation, or choose a model with a larger window.",
+            hint="Send fewer or shorter files, start a new conversation, or choose a model with a larger context window.",
             provider=name,
-            max_tokens=complaint.max_tokens or model.context,
-            provided_tokens=complaint.provided_tokens,
+            max_tokens=report.max_tokens or model.context,
+            provided_tokens=report.provided_tokens,
             **fields,
         )
-    if complaint.kind == "overloaded":
+    if report.kind == "overloaded":
         return ProviderUnavailable(
             f"{label} is overloaded or down ({status or 'in the stream'}){quote}",
             hint="Try again in a moment, or ask another model.",
@@ -301,38 +304,38 @@ def as_error(complaint: Complaint, endpoint: Endpoint, model: Model, **fields: A
             status=status,
             **fields,
         )
-    return _other(complaint, endpoint, label, quote, fields)
+    return _other(report, endpoint, label, quote, fields)
 
 
-def _limited(complaint: Complaint, label: str, name: str, quote: str, fields: Json) -> RateLimited:
-    if complaint.kind == "quota":
+def _limited(report: ErrorReport, label: str, name: str, quote: str, fields: Json) -> RateLimited:
+    if report.kind == "quota":
         return RateLimited(
-            f"{label} says that the account's quota or credit is used up{quote}",
+            f"{label}: the account's quota or credit is used up{quote}",
             hint=f"Check the plan, limits and billing at {label}, or ask another model.",
             provider=name,
             reason="insufficient_quota",
             **fields,
         )
-    wait = complaint.retry_after
+    wait = report.retry_after
     hint = (
         f"Try again in {wait:.0f} s, or ask another model."
         if wait
         else "Try again later, or ask another model."
     )
     return RateLimited(
-        f"{label} limits the rate{quote}", hint=hint, provider=name, retry_after=wait, **fields
+        f"{label} rate limit exceeded{quote}", hint=hint, provider=name, retry_after=wait, **fields
     )
 
 
-def _other(complaint: Complaint, endpoint: Endpoint, label: str, quote: str, fields: Json) -> UpstreamError:
-    provider, status = endpoint.provider, complaint.status
-    if complaint.kind == "wrong_address":
-        message = f"There is no API of {label} at {endpoint.base_url} (404)."
+def _other(report: ErrorReport, endpoint: Endpoint, label: str, quote: str, fields: Json) -> UpstreamError:
+    provider, status = endpoint.provider, report.status
+    if report.kind == "wrong_address":
+        message = f"No API of {label} found at {endpoint.base_url} (404)."
         hint = f"Check {provider.base_url_env or 'the base URL'}."
-    elif complaint.kind == "server":
+    elif report.kind == "server":
         message = f"{label} failed ({status or 'in the stream'}){quote}"
         hint = "Try again, or ask another model."
     else:
         message = f"{label} refused the request ({status or 'in the stream'}){quote}"
-        hint = "`counsel models` shows what each model takes."
+        hint = "`counsel models` shows what each model supports."
     return UpstreamError(message, hint=hint, provider=provider.name, status=status, **fields)
