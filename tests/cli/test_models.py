@@ -71,7 +71,7 @@ def test_a_bad_row_is_named_and_the_rest_is_listed(
 ) -> None:
     done = run(config="[models.gpt-5]\ncontext = -1\n")
     assert done.returncode == 0
-    assert "problem: config.toml [models.gpt-5]: context must be a whole number" in done.stderr
+    assert "problem: config.toml [models.gpt-5]: context must be a positive whole number" in done.stderr
     assert "gpt-5 " in done.stdout
 
 
