@@ -223,7 +223,7 @@ def test_the_readable_text_says_what_the_metadata_says() -> None:
             "provider": "anthropic",
             "finish_reason": "length",
             "passed_over": [
-                {"model": "gpt-5", "code": "RATE_LIMIT_EXCEEDED", "error": "OpenAI limits the rate."}
+                {"model": "gpt-5", "code": "RATE_LIMIT_EXCEEDED", "error": "OpenAI rate limit exceeded."}
             ],
             "notices": [
                 {"kind": "source", "text": "A page", "url": "https://example.com/a"},
@@ -238,7 +238,7 @@ def test_the_readable_text_says_what_the_metadata_says() -> None:
     assert render.chat(result).split("\n\n") == [
         "The answer.",
         "Sources:\n- A page: https://example.com/a\n- https://example.com/b",
-        "Note: gpt-5 was passed over: OpenAI limits the rate.",
+        "Note: gpt-5 was passed over: OpenAI rate limit exceeded.",
         "Note: The session was lost.",
         "Note: Nothing is kept.",
         "Note: the answer was cut at the model's output limit.",

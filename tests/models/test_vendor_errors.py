@@ -1,4 +1,4 @@
-"""What vendors complain about, and what a person reads of it."""
+"""Errors of the vendors, and what users read about them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from counsel.errors import CounselError
-from counsel.models import catalog_rows, failures
-from counsel.models.failures import Complaint, understand
+from counsel.models import catalog_rows, vendor_errors
+from counsel.models.vendor_errors import ErrorReport, parse_error
 from counsel.types import Endpoint, Model
 
 
@@ -56,7 +56,7 @@ def named(name: str, words: str = "") -> dict[str, Any]:
     ],
 )
 def test_a_complaint_is_of_a_kind(status: int | None, body: Any, kind: str) -> None:
-    assert understand(status, body).kind == kind
+    assert parse_error(status, body).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ def test_a_complaint_is_of_a_kind(status: int | None, body: Any, kind: str) -> N
         (None, ""),
     ],
 )
-def test_the_words_of_every_shape_are_found(body: Any, words: str) -> None:
-    assert understand(400, body).words == words
+def test_the_message_of_every_format_is_found(body: Any, words: str) -> None:
+    assert parse_error(400, body).message == words
 
 
 def test_numbers_and_the_field_are_read() -> None:
-    complaint = understand(
+    report = parse_error(
         400, {"error": {"message": "prompt is too long: 200 tokens > 100", "param": "input"}}
     )
-    assert complaint == Complaint(
+    assert report == ErrorReport(
         "context", "prompt is too long: 200 tokens > 100", 400, None, 100, 200, "input"
     )
-    assert understand(400, {"error": {"message": "prompt is too long"}}).max_tokens is None
-    assert understand(400, {"error": "x"}).field == ""
-    assert understand(400, {"error": {"param": None}}).field == ""
+    assert parse_error(400, {"error": {"message": "prompt is too long"}}).max_tokens is None
+    assert parse_error(400, {"error": "x"}).field == ""
+    assert parse_error(400, {"error": {"param": None}}).field == ""
 
 
 def google(*details: Any) -> dict[str, Any]:
@@ -112,8 +112,8 @@ def google(*details: Any) -> dict[str, Any]:
 def test_google_says_which_limit_it_was(
     status: Any, details: list[Any], kind: str, wait: float | None
 ) -> None:
-    complaint = understand(status, google(*details))
-    assert (complaint.kind, complaint.retry_after) == (kind, wait)
+    report = parse_error(status, google(*details))
+    assert (report.kind, report.retry_after) == (kind, wait)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_google_says_which_limit_it_was(
     [
         ({"retry-after": "3"}, 3.0),
         ({"retry-after": "-3"}, 0.0),
-        ({"retry-after": "1e9"}, failures.LONGEST_WAIT),
+        ({"retry-after": "1e9"}, vendor_errors.LONGEST_WAIT),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
@@ -130,22 +130,22 @@ def test_google_says_which_limit_it_was(
     ],
 )
 def test_how_long_to_wait(headers: dict[str, str], wait: float | None) -> None:
-    assert understand(429, {}, headers).retry_after == wait
+    assert parse_error(429, {}, headers).retry_after == wait
 
 
 @pytest.mark.parametrize("zone", ["GMT", ""])
 def test_a_date_to_wait_for(zone: str) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True).removesuffix("GMT") + zone
-    wait = understand(429, {}, {"retry-after": date}).retry_after
+    wait = parse_error(429, {}, {"retry-after": date}).retry_after
     assert wait is not None
     assert 30 < wait <= 100
 
 
 def test_keys_are_taken_out_and_long_words_are_cut() -> None:
-    assert failures.scrubbed("bad my-secret, and sk-abcdefgh", "my-secret") == "bad [key], and [key]"
-    assert failures.scrubbed("bad my-secret", None) == "bad my-secret"
-    assert failures.scrubbed("x" * 400, None) == "x" * 400
-    assert failures.scrubbed("x" * 401, None) == "x" * 400 + "…"
+    assert vendor_errors.scrubbed("bad my-secret, and sk-abcdefgh", "my-secret") == "bad [key], and [key]"
+    assert vendor_errors.scrubbed("bad my-secret", None) == "bad my-secret"
+    assert vendor_errors.scrubbed("x" * 400, None) == "x" * 400
+    assert vendor_errors.scrubbed("x" * 401, None) == "x" * 400 + "…"
 
 
 MODEL = Model("gpt-5", "openai", "gpt-5-wire", context=1_000)
@@ -153,17 +153,17 @@ ENDPOINT = Endpoint(catalog_rows.shipped().providers["openai"], "https://api.exa
 
 
 def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
-    return failures.as_error(Complaint(kind, words, **fields), ENDPOINT, MODEL, partial="so far")
+    return vendor_errors.as_error(ErrorReport(kind, words, **fields), ENDPOINT, MODEL, partial="so far")
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "code", "begins", "hint", "told"),
     [
         ("auth", {"status": 401}, "AUTHENTICATION_FAILED", "OpenAI refused the key: no", "Check OPENAI_API_KEY. Keys: https://", {"provider": "openai", "status": 401}),
-        ("not_found", {"status": 404}, "MODEL_NOT_FOUND", "OpenAI does not know the model gpt-5-wire: no", "`counsel models`", {"provider": "openai", "model": "gpt-5"}),
-        ("rate_limit", {"retry_after": 7.4}, "RATE_LIMIT_EXCEEDED", "OpenAI limits the rate: no", "Try again in 7 s", {"provider": "openai", "retry_after": 7.4}),
-        ("rate_limit", {}, "RATE_LIMIT_EXCEEDED", "OpenAI limits the rate: no", "Try again later", {"provider": "openai"}),
-        ("quota", {}, "RATE_LIMIT_EXCEEDED", "OpenAI says that the account's quota or credit is used up: no", "Check the plan", {"provider": "openai", "reason": "insufficient_quota"}),
+        ("not_found", {"status": 404}, "MODEL_NOT_FOUND", "OpenAI has no model gpt-5-wire: no", "`counsel models`", {"provider": "openai", "model": "gpt-5"}),
+        ("rate_limit", {"retry_after": 7.4}, "RATE_LIMIT_EXCEEDED", "OpenAI rate limit exceeded: no", "Try again in 7 s", {"provider": "openai", "retry_after": 7.4}),
+        ("rate_limit", {}, "RATE_LIMIT_EXCEEDED", "OpenAI rate limit exceeded: no", "Try again later", {"provider": "openai"}),
+        ("quota", {}, "RATE_LIMIT_EXCEEDED", "OpenAI: the account's quota or credit is used up: no", "Check the plan", {"provider": "openai", "reason": "insufficient_quota"}),
         ("context", {"max_tokens": 5, "provided_tokens": 9}, "CONTEXT_LENGTH_EXCEEDED", "The request is too long for gpt-5: no", "Send fewer", {"provider": "openai", "max_tokens": 5, "provided_tokens": 9}),
         ("context", {}, "CONTEXT_LENGTH_EXCEEDED", "The request is too long for gpt-5: no", "Send fewer", {"max_tokens": 1_000}),
         ("overloaded", {"status": 503}, "PROVIDER_UNAVAILABLE", "OpenAI is overloaded or down (503): no", "Try again in a moment", {"provider": "openai", "status": 503}),
@@ -171,7 +171,7 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
         ("server", {"status": 500}, "UPSTREAM_ERROR", "OpenAI failed (500): no", "Try again, or", {"provider": "openai", "status": 500}),
         ("refused", {"status": 400}, "UPSTREAM_ERROR", "OpenAI refused the request (400): no", "`counsel models`", {"provider": "openai", "status": 400}),
         ("refused", {}, "UPSTREAM_ERROR", "OpenAI refused the request (in the stream): no", "`counsel models`", {}),
-        ("wrong_address", {"status": 404}, "UPSTREAM_ERROR", "There is no API of OpenAI at https://api.example/v1 (404).", "Check OPENAI_BASE_URL.", {"status": 404}),
+        ("wrong_address", {"status": 404}, "UPSTREAM_ERROR", "No API of OpenAI found at https://api.example/v1 (404).", "Check OPENAI_BASE_URL.", {"status": 404}),
     ],
 )  # fmt: skip
 def test_each_kind_is_an_error_with_its_hint_and_fields(
@@ -206,4 +206,8 @@ def test_only_what_may_pass_is_tried_again() -> None:
         "refused",
         "wrong_address",
     )
-    assert [kind for kind in kinds if Complaint(kind, "").retryable] == ["rate_limit", "overloaded", "server"]  # type: ignore[arg-type]
+    assert [kind for kind in kinds if ErrorReport(kind, "").retryable] == [
+        "rate_limit",
+        "overloaded",
+        "server",
+    ]  # type: ignore[arg-type]
