@@ -206,8 +206,5 @@ def test_only_what_may_pass_is_tried_again() -> None:
         "refused",
         "wrong_address",
     )
-    assert [kind for kind in kinds if ErrorReport(kind, "").retryable] == [
-        "rate_limit",
-        "overloaded",
-        "server",
-    ]  # type: ignore[arg-type]
+    retryable = [kind for kind in kinds if ErrorReport(kind, "").retryable]  # type: ignore[arg-type]
+    assert retryable == ["rate_limit", "overloaded", "server"]
