@@ -30,7 +30,7 @@ Callers branch on the class, the code or a field, never on words.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, Self
 
 LONGEST = 4_000  # characters of a message or of a field: an argument of 98 KB must not come back in its error
 _WHOLE = frozenset({"partial"})  # the beginning of an answer, which was paid for
@@ -58,7 +58,7 @@ class CounselError(Exception):
     hold a key, a token or a prompt. Texts are bounded; `partial` alone is whole.
     """
 
-    code: ClassVar[str] = "INTERNAL"
+    code: str = "INTERNAL"
 
     def __init__(self, message: str, *, hint: str | None = None, **fields: Any) -> None:
         self.message: str = bounded(message)
@@ -73,6 +73,14 @@ class CounselError(Exception):
             return self.__dict__["fields"][name]
         except KeyError:
             raise AttributeError(name) from None
+
+    def copy(self, *, partial: bool = True) -> Self:
+        """As it is now, without its frames, which hold the job; with `partial=False` without its partial text."""
+        made = type(self)(self.message, hint=self.hint, **self.fields)
+        made.code = self.code
+        if not partial:
+            made.fields.pop("partial", None)
+        return made
 
     def as_dict(self) -> dict[str, Any]:
         """The seed's error object: `error`, `code`, then the fields."""
@@ -228,5 +236,7 @@ BY_CODE: dict[str, type[CounselError]] = {leaf.code: leaf for leaf in _leaves(Co
 def from_dict(shown: dict[str, Any]) -> CounselError:
     """The error that `as_dict` described, for a door that got it over a socket or from the journal."""
     fields = {name: value for name, value in shown.items() if name not in {"error", "code", "hint"}}
-    kind = BY_CODE.get(str(shown.get("code")), Internal)
-    return kind(str(shown.get("error", "")), hint=shown.get("hint"), **fields)
+    code = str(shown.get("code", Internal.code))
+    error = BY_CODE.get(code, Internal)(str(shown.get("error", "")), hint=shown.get("hint"), **fields)
+    error.code = code  # a newer release may have one that this one does not know
+    return error

@@ -53,7 +53,7 @@ class _Class:
 
     def build(self, *, eq: bool) -> type:
         """The class with its slots, which have to be there from the start, and with stand-ins."""
-        declared, own = self._declared, tuple(self._declared.__annotations__)
+        declared, own = self._declared, _fields(self._declared)
         body = {name: value for name, value in vars(declared).items() if name not in _NOT_COPIED}
         for name in own:
             default = body.pop(name, dataclasses.MISSING)
@@ -98,6 +98,11 @@ class _Class:
             self.make().__init__(instance, *given, **named)  # type: ignore[misc] # another than this one
 
         return init
+
+
+def _fields(declared: type) -> tuple[str, ...]:
+    """Annotations are strings here; `ClassVar` is no field."""
+    return tuple(name for name, kind in declared.__annotations__.items() if not str(kind).startswith("ClassVar"))
 
 
 class _Told:

@@ -7,10 +7,10 @@ JSON, ready to be `structuredContent`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from counsel.caller import Caller
+from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 
@@ -50,22 +50,6 @@ class ConsensusRequest(Question):
 
 
 Request: TypeAlias = ChatRequest | ConsensusRequest
-
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """One line of a job's journal. `slot` tells the models of a consensus apart (`0`, `1` …).
-
-    kinds: started, model_started, text, restarted, thinking, tool, notice, usage, model_finished, model_failed,
-    waiting, phase, title, summary, and last one of done, failed, cancelled. `restarted`: what was told from `offset` on is
-    void. `waiting`: for what (`for`, `text`), until the next event of the job or of that model.
-    """
-
-    seq: int
-    at: float
-    kind: str
-    slot: str = ""
-    data: Json = field(default_factory=dict)
 
 
 class Engine(Protocol):

@@ -1,7 +1,7 @@
 """A text that grows by small pieces: each is stored once, and joined once.
 
-A list of pieces costs 50 bytes of overhead for each, which is most of it when a model sends two letters at a time; a text
-that is joined whenever somebody looks takes time by the square of its length.
+A list of pieces costs 50 bytes of overhead for each, which is most of it when a model sends two letters at a time; joining
+the text whenever it is read takes time by the square of its length.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TextBuffer:
         return self._blocks[0] if self._blocks else ""
 
     def since(self, offset: int) -> str:
-        """What was said from there on. It costs what it returns, not what came before."""
+        """The text from there on. It costs what it returns, not what came before."""
         self._settle()
         missing = self.length - offset
         tail: list[str] = []
@@ -48,7 +48,7 @@ class TextBuffer:
             self._blocks, self._pieces, self.length = ([kept] if kept else []), [], len(kept)
 
     def put(self, offset: int, piece: str) -> None:
-        """Say this at `offset`; what stood behind it is void."""
+        """Write this at `offset`; what stood behind it is discarded."""
         self.cut(offset)
         self.append(piece)
 
@@ -56,3 +56,28 @@ class TextBuffer:
         if self._pieces:
             self._blocks.append("".join(self._pieces))
             self._pieces = []
+
+
+class TextTail:
+    """The same for a reader who shows the end only: no more than `most` characters are kept."""
+
+    __slots__ = ("_most", "_text", "length")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._text = ""
+        self.length = 0  # of the whole text
+
+    def text(self) -> str:
+        return self._text
+
+    def cut(self, length: int) -> None:
+        """Forget what stands behind `length` characters."""
+        kept = max(0, len(self._text) - max(0, self.length - length)) if length else 0
+        self._text, self.length = self._text[:kept], length
+
+    def put(self, offset: int, piece: str) -> None:
+        """Write this at `offset`; what stood behind it is discarded."""
+        self.cut(offset)
+        self._text = (self._text + piece)[-self._most :]
+        self.length += len(piece)

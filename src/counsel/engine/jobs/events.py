@@ -9,19 +9,36 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from counsel.engine.jobs.event_queue import EventQueue
+from counsel.errors import CounselError
+from counsel.job_events import (
+    LAST_EVENTS,
+    JobCancelled,
+    JobDone,
+    JobEvent,
+    JobFailed,
+    ModelFailed,
+    ModelFinished,
+    ModelStarted,
+    Noticed,
+    PhaseStarted,
+    Restarted,
+    RestartReason,
+    Started,
+    TextAdded,
+    ThinkingAdded,
+    ToolRun,
+    ToolUsed,
+    Wait,
+    Waiting,
+)
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import JobEvent
 from counsel.text_buffer import TextBuffer
-from counsel.types import Json
 
-# A model failed and another is asked; it tries again by itself; the job goes on in another process.
-Restart: TypeAlias = Literal["failed", "retried", "interrupted"]
-LAST_KINDS = frozenset({"done", "failed", "cancelled"})
-MOST_ASIDES = 2_000  # notices and tool calls of one job that are told and kept
-_ASIDES = frozenset({"notice", "tool"})
+SlotStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
+MOST_ASIDES = 2_000  # notices and tool calls of one job that are reported and stored
 
 
 @dataclass(slots=True)
@@ -29,12 +46,12 @@ class Slot:
     """One model of a job."""
 
     model: str
-    status: str = "waiting"
+    status: SlotStatus = "waiting"
     phase: str = ""
     said: TextBuffer = field(default_factory=TextBuffer)
     flushed: int = 0
-    error: Json | None = None
-    waits: Json | None = None  # what for, while nothing else happens
+    error: CounselError | None = None
+    waits: Wait | None = None  # what for, while nothing else happens
 
     @property
     def length(self) -> int:
@@ -50,7 +67,7 @@ class Live:
         self.slots = {str(index): Slot(model) for index, model in enumerate(models)}
         self.events: list[JobEvent] = []
         self.seq = seq
-        self.waits: Json | None = None  # what the job waits for before its first call
+        self.waits: Wait | None = None  # what the job waits for before its first call
         self.journalled = seq > 0  # something of this job stands in the journal's events
         self._unwritten: list[JobEvent] = []
         self._asides = 0
@@ -58,34 +75,55 @@ class Live:
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────
 
-    def emit(self, kind: str, slot: str = "", **data: Any) -> None:
-        if kind in _ASIDES:
-            self._asides += 1
-            if self._asides > MOST_ASIDES:
-                return
-            if self._asides == MOST_ASIDES:
-                kind, data = (
-                    "notice",
-                    {
-                        "kind_of": "warning",
-                        "text": "There were too many notices and tool calls: no further ones are told.",
-                    },
-                )
-        event = self._next(kind, slot, data)
+    def started(self, tool: str, models: tuple[str, ...], job_id: str, conversation: str) -> None:
+        self._emit(Started(*self._stamp(), tool, models, job_id, conversation))
+
+    def phase(self, name: str) -> None:
+        self._emit(PhaseStarted(*self._stamp(), name))
+
+    def notice(self, slot: str, kind_of: str, text: str) -> None:
+        if self._has_room():
+            self._emit(Noticed(*self._stamp(slot), kind_of, text))
+
+    def tool(self, slot: str, name: str, run: ToolRun | None = None) -> None:
+        if self._has_room():
+            self._emit(ToolUsed(*self._stamp(slot), name, run))
+
+    def done(self, status: str) -> None:
+        self._emit(JobDone(*self._stamp(), status))
+
+    def failed(self, error: CounselError) -> None:
+        self._emit(JobFailed(*self._stamp(), error.copy()))
+
+    def cancelled(self, error: CounselError) -> None:
+        self._emit(JobCancelled(*self._stamp(), error.copy()))
+
+    def _has_room(self) -> bool:
+        """For one notice or tool call more; the last that fits is the note that there were too many."""
+        self._asides += 1
+        if self._asides == MOST_ASIDES:
+            text = "Too many notices and tool calls: further ones are not shown."
+            self._emit(Noticed(*self._stamp(), "warning", text))
+        return self._asides < MOST_ASIDES
+
+    def _stamp(self, slot: str = "") -> tuple[int, float, str]:
+        self.seq += 1
+        return self.seq, time.time(), slot
+
+    def _emit(self, event: JobEvent) -> None:
         self.events.append(event)
         self._unwritten.append(event)
         self._tell(event)
 
-    def wait(self, slot: str, what: str, text: str, **data: Any) -> None:
-        """The job, or with `slot` one of its models, waits. `what`: turn, slot, retry; the next event of either ends it."""
-        told: Json = {"for": what, "text": text, **data}
+    def wait(self, slot: str, wait: Wait) -> None:
+        """The job, or with `slot` one of its models, waits; the next event of either ends it."""
         if slot:
-            self.slots[slot].waits = told
+            self.slots[slot].waits = wait
         else:
-            self.waits = told
-        self.emit("waiting", slot, **told)
+            self.waits = wait
+        self._emit(Waiting(*self._stamp(slot), wait))
 
-    def waits_for(self) -> Json | None:
+    def waits_for(self) -> Wait | None:
         """What the job waits for: before its first call, or while none of its models speaks."""
         busy = [state for state in self.slots.values() if state.status == "processing"]
         if self.waits or not busy or not all(state.waits for state in busy):
@@ -96,7 +134,7 @@ class Live:
         """What was waited for is here."""
         if self.slots[slot].waits:
             self.slots[slot].waits = None
-            self.emit("waiting", slot)
+            self._emit(Waiting(*self._stamp(slot), None))
 
     def begin(self, slot: str, phase: str) -> TextBuffer:
         """The model is asked; what it says from now on is in the buffer that comes back."""
@@ -104,7 +142,7 @@ class Live:
         state.waits = None
         state.status, state.phase, state.error = "processing", phase, None
         state.said, state.flushed = TextBuffer(), 0
-        self.emit("model_started", slot, model=state.model, phase=phase)
+        self._emit(ModelStarted(*self._stamp(slot), state.model, phase))
         return state.said
 
     def text(self, slot: str, delta: str) -> None:
@@ -113,59 +151,55 @@ class Live:
         state.waits = None
         state.said.append(delta)
         if self._listeners:
-            self._tell(
-                JobEvent(
-                    self.seq,
-                    time.time(),
-                    "text",
-                    slot,
-                    {"text": delta, "offset": offset, "phase": state.phase},
-                )
-            )
+            self._tell(TextAdded(self.seq, time.time(), slot, delta, offset, state.phase))
 
     def restart(
-        self, slot: str, reason: Restart, error: str, *, after: str, keep: int = 0, **data: Any
+        self,
+        slot: str,
+        reason: RestartReason,
+        error: str,
+        *,
+        model: str,
+        after: str,
+        keep: int = 0,
+        code: str | None = None,
     ) -> None:
-        """What was told behind `keep` is void. `after` is who says it anew; nothing is told where nothing was void."""
+        """What `model` said behind `keep` is discarded, and `after` says it anew. No event where nothing is discarded."""
         state = self.slots[slot]
         if state.length > keep:
             state.said.cut(keep)
             state.flushed = min(state.flushed, keep)
-            self._restarted(slot, reason=reason, error=error, next=after, offset=keep, **data)
+            self._emit(Restarted(*self._stamp(slot), model, state.phase, reason, error, after, keep, code))
 
     def resume(self, slots: Iterable[str]) -> None:
-        """These had spoken in a process that has ended: nobody goes on from there."""
+        """These had spoken in a process that has ended: nobody continues from there."""
         for slot in slots:
-            error = "The process that ran this job ended."
-            self._restarted(slot, reason="interrupted", error=error, next=self.slots[slot].model, offset=0)
-
-    def _restarted(self, slot: str, **data: Any) -> None:
-        state = self.slots[slot]
-        self.emit("restarted", slot, **{"model": state.model, "phase": state.phase, **data})
+            error, state = "The process that ran this job ended.", self.slots[slot]
+            stamp = self._stamp(slot)
+            self._emit(Restarted(*stamp, state.model, state.phase, "interrupted", error, state.model, 0))
 
     def thinking(self, slot: str, delta: str) -> None:
         if self._listeners:
-            self._tell(JobEvent(self.seq, time.time(), "thinking", slot, {"text": delta}))
+            self._tell(ThinkingAdded(self.seq, time.time(), slot, delta))
 
-    def settle(self, slot: str, status: str, error: Json | None = None, **data: Any) -> None:
+    def finish(self, slot: str, provider: str, ms: int, length: int) -> None:
         state = self.slots[slot]
-        if error:  # a finished answer is remembered as a whole; of this one there is nothing but its events
-            self._write_text(slot, state)
-        state.status, state.error, state.waits = status, error, None
-        told = {"error": _without_partial(error)} if error else {}
-        kind = "model_failed" if error else "model_finished"
-        self.emit(kind, slot, model=state.model, phase=state.phase, **told, **data)
+        state.status, state.error, state.waits = "completed", None, None
+        self._emit(ModelFinished(*self._stamp(slot), state.model, state.phase, provider, ms, length))
 
-    def refuse(self, slot: str, phase: str, error: Json) -> None:
-        """A model that failed: told once, also when it could not even be asked."""
+    def fail(self, slot: str, error: CounselError) -> None:
+        state = self.slots[slot]
+        self._write_text(slot, state)  # a finished answer is stored as a whole; of this one only the events are
+        shown = error.copy(partial=False)  # the text was told as it came, and the job's own error has it
+        state.status, state.error, state.waits = "failed", error.copy(), None
+        self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown))
+
+    def refuse(self, slot: str, phase: str, error: CounselError) -> None:
+        """A model that failed: reported once, also when it could not even be asked."""
         state = self.slots[slot]
         if (state.status, state.phase) != ("failed", phase):
             self.begin(slot, phase)
-            self.settle(slot, "failed", error)
-
-    def _next(self, kind: str, slot: str, data: Json) -> JobEvent:
-        self.seq += 1
-        return JobEvent(self.seq, time.time(), kind, slot, data)
+            self.fail(slot, error)
 
     def _tell(self, event: JobEvent) -> None:
         for listener in self._listeners:
@@ -185,8 +219,7 @@ class Live:
     def _write_text(self, name: str, state: Slot) -> None:
         if state.length > state.flushed:
             piece = state.said.since(state.flushed)
-            data = {"text": piece, "offset": state.flushed, "phase": state.phase}
-            self._unwritten.append(self._next("text", name, data))
+            self._unwritten.append(TextAdded(*self._stamp(name), piece, state.flushed, state.phase))
             state.flushed = state.length
 
     def leave(self) -> None:
@@ -208,7 +241,7 @@ class Live:
                 if told is None:
                     return
                 yield told
-                if told.kind in LAST_KINDS:
+                if isinstance(told, LAST_EVENTS):
                     return
         finally:
             self._listeners.discard(listener)
@@ -216,7 +249,7 @@ class Live:
     def _so_far(self) -> list[JobEvent]:
         """What was emitted, and in its place what each model has said in its present phase."""
         ends = {
-            event.slot: event for event in self.events if event.kind in {"model_finished", "model_failed"}
+            event.slot: event for event in self.events if isinstance(event, ModelFinished | ModelFailed)
         }
         speaking = [name for name, state in self.slots.items() if state.status == "processing"]
         said: list[JobEvent] = []
@@ -224,7 +257,7 @@ class Live:
         for event in self.events:
             if ends.get(event.slot) is event and event.slot not in speaking:
                 said += self._said(event.slot)
-            (last if event.kind in LAST_KINDS else said).append(event)
+            (last if isinstance(event, LAST_EVENTS) else said).append(event)
         for slot in speaking:
             said += self._said(slot)
         return said + last
@@ -233,16 +266,10 @@ class Live:
         state = self.slots[slot]
         if not state.length:
             return []
-        data = {"text": state.text(), "offset": 0, "phase": state.phase}
-        return [JobEvent(self.seq, time.time(), "text", slot, data)]
-
-
-def _without_partial(error: Json) -> Json:
-    """The text was told as it came, and the job's own error has it: not once more in an event."""
-    return {name: value for name, value in error.items() if name != "partial"}
+        return [TextAdded(self.seq, time.time(), slot, state.text(), 0, state.phase)]
 
 
 def _for_journal(event: JobEvent) -> JobEvent:
-    if event.kind not in LAST_KINDS or "error" not in event.data:
-        return event
-    return replace(event, data={**event.data, "error": _without_partial(event.data["error"])})
+    if isinstance(event, JobFailed):
+        return replace(event, error=event.error.copy(partial=False))
+    return event

@@ -1,0 +1,414 @@
+"""What happens to a job, as typed events: the engine makes them, every interface reads them.
+
+`data` is an event as JSON, for the edges: the daemon's socket, server-sent events, rows of the database, Python
+programs. Inside, code reads the fields. Not frozen: a frozen dataclass takes three times as long to make, and there is
+one event for every few characters that a model says. Nobody changes an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from counsel.errors import CounselError, from_dict
+from counsel.lazy_dataclass import dataclass
+from counsel.text_buffer import TextBuffer, TextTail
+
+EventKind: TypeAlias = Literal[
+    "started",
+    "model_started",
+    "text",
+    "restarted",
+    "thinking",
+    "tool",
+    "notice",
+    "model_finished",
+    "model_failed",
+    "waiting",
+    "phase",
+    "done",
+    "failed",
+    "cancelled",
+    "other",
+]
+# A model failed and another is asked; it tries again by itself; the job continues in another process.
+RestartReason: TypeAlias = Literal["failed", "retried", "interrupted"]
+WaitReason: TypeAlias = Literal["turn", "slot", "retry", "keys", "client"]
+EventData: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What an unfinished job, or one of its models, waits for."""
+
+    reason: WaitReason
+    text: str
+    job_id: str | None = None  # `turn`: the job that comes first
+    at: float | None = None  # `retry`: when
+    names: tuple[str, ...] | None = None  # `keys`: the variables that hold them
+
+    def to_json(self) -> EventData:
+        shown: EventData = {"for": self.reason, "text": self.text}
+        if self.job_id is not None:
+            shown["job_id"] = self.job_id
+        if self.at is not None:
+            shown["at"] = self.at
+        if self.names is not None:
+            shown["names"] = list(self.names)
+        return shown
+
+    @classmethod
+    def from_json(cls, shown: Mapping[str, Any]) -> Wait | None:
+        """None for what `waiting` says when the wait is over."""
+        if "for" not in shown:
+            return None
+        names = tuple(shown["names"]) if "names" in shown else None
+        return cls(shown["for"], shown.get("text", ""), shown.get("job_id"), shown.get("at"), names)
+
+
+@dataclass(slots=True)
+class JobEvent:
+    """`slot` tells the models of a consensus apart (`0`, `1` …); "" is the job itself."""
+
+    seq: int
+    at: float
+    slot: str
+
+    kind: ClassVar[EventKind]
+
+    @property
+    def data(self) -> EventData:
+        raise NotImplementedError
+
+    def to_json(self) -> EventData:
+        return {"seq": self.seq, "at": self.at, "kind": self.kind, "slot": self.slot, "data": self.data}
+
+
+@dataclass(slots=True)
+class Started(JobEvent):
+    tool: str
+    models: tuple[str, ...]
+    job_id: str
+    continuation_id: str
+
+    kind = "started"
+
+    @property
+    def data(self) -> EventData:
+        return {
+            "tool": self.tool,
+            "models": list(self.models),
+            "job_id": self.job_id,
+            "continuation_id": self.continuation_id,
+        }
+
+
+@dataclass(slots=True)
+class ModelStarted(JobEvent):
+    model: str
+    phase: str
+
+    kind = "model_started"
+
+    @property
+    def data(self) -> EventData:
+        return {"model": self.model, "phase": self.phase}
+
+
+@dataclass(slots=True)
+class TextAdded(JobEvent):
+    """At `offset`; what stood behind it is discarded."""
+
+    text: str
+    offset: int
+    phase: str
+
+    kind = "text"
+
+    @property
+    def data(self) -> EventData:
+        return {"text": self.text, "offset": self.offset, "phase": self.phase}
+
+
+@dataclass(slots=True)
+class Restarted(JobEvent):
+    """The text of `model` from `offset` on is discarded, and `next` answers anew."""
+
+    model: str
+    phase: str
+    reason: RestartReason
+    error: str
+    next: str
+    offset: int
+    code: str | None = None  # of the failure
+
+    kind = "restarted"
+
+    @property
+    def data(self) -> EventData:
+        shown: EventData = {
+            "model": self.model,
+            "phase": self.phase,
+            "reason": self.reason,
+            "error": self.error,
+            "next": self.next,
+            "offset": self.offset,
+        }
+        return shown if self.code is None else {**shown, "code": self.code}
+
+
+@dataclass(slots=True)
+class ThinkingAdded(JobEvent):
+    text: str
+
+    kind = "thinking"
+
+    @property
+    def data(self) -> EventData:
+        return {"text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A call of a shared tool that has ended. What it was asked and what it answered is content, and not here."""
+
+    server: str
+    tool: str
+    ms: int
+    ok: bool
+
+    def to_json(self) -> EventData:
+        return {"server": self.server, "tool": self.tool, "ms": self.ms, "ok": self.ok}
+
+    @classmethod
+    def from_json(cls, shown: Mapping[str, Any]) -> ToolRun:
+        return cls(shown["server"], shown["tool"], shown["ms"], shown["ok"])
+
+
+@dataclass(slots=True)
+class ToolUsed(JobEvent):
+    name: str
+    run: ToolRun | None = None  # None: an agent's own tool
+
+    kind = "tool"
+
+    @property
+    def data(self) -> EventData:
+        return {"name": self.name, **(self.run.to_json() if self.run else {})}
+
+
+@dataclass(slots=True)
+class Noticed(JobEvent):
+    kind_of: str
+    text: str
+
+    kind = "notice"
+
+    @property
+    def data(self) -> EventData:
+        return {"kind_of": self.kind_of, "text": self.text}
+
+
+@dataclass(slots=True)
+class ModelFinished(JobEvent):
+    model: str
+    phase: str
+    provider: str
+    ms: int
+    length: int  # characters
+
+    kind = "model_finished"
+
+    @property
+    def data(self) -> EventData:
+        return {
+            "model": self.model,
+            "phase": self.phase,
+            "provider": self.provider,
+            "ms": self.ms,
+            "length": self.length,
+        }
+
+
+@dataclass(slots=True)
+class ModelFailed(JobEvent):
+    model: str
+    phase: str
+    error: CounselError  # without its partial text, which other events have
+
+    kind = "model_failed"
+
+    @property
+    def data(self) -> EventData:
+        return {"model": self.model, "phase": self.phase, "error": self.error.as_dict()}
+
+
+@dataclass(slots=True)
+class Waiting(JobEvent):
+    """Until the next event of the job, or of that model."""
+
+    wait: Wait | None  # None: it is over
+
+    kind = "waiting"
+
+    @property
+    def data(self) -> EventData:
+        return self.wait.to_json() if self.wait else {}
+
+
+@dataclass(slots=True)
+class PhaseStarted(JobEvent):
+    phase: str
+
+    kind = "phase"
+
+    @property
+    def data(self) -> EventData:
+        return {"phase": self.phase}
+
+
+@dataclass(slots=True)
+class JobDone(JobEvent):
+    status: str
+
+    kind = "done"
+
+    @property
+    def data(self) -> EventData:
+        return {"status": self.status}
+
+
+@dataclass(slots=True)
+class JobFailed(JobEvent):
+    error: CounselError
+
+    kind = "failed"
+
+    @property
+    def data(self) -> EventData:
+        return {"error": self.error.as_dict()}
+
+
+@dataclass(slots=True)
+class JobCancelled(JobFailed):
+    kind = "cancelled"
+
+
+@dataclass(slots=True)
+class OtherEvent(JobEvent):
+    """Of a kind that another release knows."""
+
+    name: str
+    about: EventData
+
+    kind = "other"
+
+    @property
+    def data(self) -> EventData:
+        return self.about
+
+    def to_json(self) -> EventData:
+        return {"seq": self.seq, "at": self.at, "kind": self.name, "slot": self.slot, "data": self.about}
+
+
+LAST_EVENTS = (JobDone, JobFailed)  # JobCancelled is a JobFailed
+
+
+class TextFold:
+    """What each model of a job has said in its present phase, by slot: the one place that folds events into text."""
+
+    def __init__(self, tail: int | None = None) -> None:
+        """`tail`: keep only so many characters of each."""
+        self._tail = tail
+        self.texts: dict[str, TextBuffer | TextTail] = {}
+
+    def add(self, event: JobEvent) -> bool:
+        """False for an event that changes no text."""
+        if isinstance(event, TextAdded):
+            self.of(event.slot).put(event.offset, event.text)
+        elif isinstance(event, Restarted):
+            self.of(event.slot).cut(event.offset)
+        elif isinstance(event, ModelStarted):
+            self.texts[event.slot] = self._empty()
+        else:
+            return False
+        return True
+
+    def of(self, slot: str) -> TextBuffer | TextTail:
+        if slot not in self.texts:
+            self.texts[slot] = self._empty()
+        return self.texts[slot]
+
+    def _empty(self) -> TextBuffer | TextTail:
+        return TextBuffer() if self._tail is None else TextTail(self._tail)
+
+
+# ── from JSON ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def event_from(seq: int, at: float, kind: str, slot: str, data: EventData) -> JobEvent:
+    """An event as another process wrote it, of an older or a newer release: what it does not say has a default."""
+    make = _READERS.get(kind)
+    return make(seq, at, slot, data) if make else OtherEvent(seq, at, slot, kind, data)
+
+
+def event_from_json(shown: Mapping[str, Any]) -> JobEvent:
+    return event_from(shown["seq"], shown["at"], shown["kind"], shown.get("slot", ""), shown.get("data", {}))
+
+
+def _text(data: EventData, name: str) -> str:
+    return str(data.get(name, ""))
+
+
+def _error(data: EventData) -> CounselError:
+    return from_dict(data.get("error") or {})
+
+
+def _started(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
+    models = tuple(data.get("models", ()))
+    return Started(
+        seq, at, slot, _text(data, "tool"), models, _text(data, "job_id"), _text(data, "continuation_id")
+    )
+
+
+def _restarted(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
+    reason: RestartReason = data.get("reason", "failed")
+    texts = (_text(data, "model"), _text(data, "phase"))
+    after = (_text(data, "error"), _text(data, "next"))
+    return Restarted(seq, at, slot, *texts, reason, *after, data.get("offset", 0), data.get("code"))
+
+
+def _tool(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
+    return ToolUsed(seq, at, slot, _text(data, "name"), ToolRun.from_json(data) if "server" in data else None)
+
+
+def _finished(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
+    texts = (_text(data, "model"), _text(data, "phase"), _text(data, "provider"))
+    return ModelFinished(seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0))
+
+
+_Reader: TypeAlias = Callable[[int, float, str, EventData], JobEvent]
+_READERS: dict[str, _Reader] = {
+    "started": _started,
+    "model_started": lambda seq, at, slot, data: ModelStarted(
+        seq, at, slot, _text(data, "model"), _text(data, "phase")
+    ),
+    "text": lambda seq, at, slot, data: TextAdded(
+        seq, at, slot, data["text"], data["offset"], _text(data, "phase")
+    ),
+    "restarted": _restarted,
+    "thinking": lambda seq, at, slot, data: ThinkingAdded(seq, at, slot, _text(data, "text")),
+    "tool": _tool,
+    "notice": lambda seq, at, slot, data: Noticed(
+        seq, at, slot, _text(data, "kind_of"), _text(data, "text")
+    ),
+    "model_finished": _finished,
+    "model_failed": lambda seq, at, slot, data: ModelFailed(
+        seq, at, slot, _text(data, "model"), _text(data, "phase"), _error(data)
+    ),
+    "waiting": lambda seq, at, slot, data: Waiting(seq, at, slot, Wait.from_json(data)),
+    "phase": lambda seq, at, slot, data: PhaseStarted(seq, at, slot, _text(data, "phase")),
+    "done": lambda seq, at, slot, data: JobDone(seq, at, slot, _text(data, "status")),
+    "failed": lambda seq, at, slot, data: JobFailed(seq, at, slot, _error(data)),
+    "cancelled": lambda seq, at, slot, data: JobCancelled(seq, at, slot, _error(data)),
+}
