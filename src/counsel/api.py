@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from counsel.caller import Caller, here
 from counsel.errors import InvalidArgument
+from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import ChatRequest, ConsensusRequest, JobEvent, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 
 if TYPE_CHECKING:

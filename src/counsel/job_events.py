@@ -282,7 +282,7 @@ class JobDone(JobEvent):
 class JobFailed(JobEvent):
     error: CounselError
 
-    kind = "failed"
+    kind: ClassVar[EventKind] = "failed"
 
     @property
     def data(self) -> EventData:
@@ -399,9 +399,7 @@ _READERS: dict[str, _Reader] = {
     "restarted": _restarted,
     "thinking": lambda seq, at, slot, data: ThinkingAdded(seq, at, slot, _text(data, "text")),
     "tool": _tool,
-    "notice": lambda seq, at, slot, data: Noticed(
-        seq, at, slot, _text(data, "kind_of"), _text(data, "text")
-    ),
+    "notice": lambda seq, at, slot, data: Noticed(seq, at, slot, _text(data, "kind_of"), _text(data, "text")),
     "model_finished": _finished,
     "model_failed": lambda seq, at, slot, data: ModelFailed(
         seq, at, slot, _text(data, "model"), _text(data, "phase"), _error(data)

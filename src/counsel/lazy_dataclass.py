@@ -102,7 +102,9 @@ class _Class:
 
 def _fields(declared: type) -> tuple[str, ...]:
     """Annotations are strings here; `ClassVar` is no field."""
-    return tuple(name for name, kind in declared.__annotations__.items() if not str(kind).startswith("ClassVar"))
+    return tuple(
+        name for name, kind in declared.__annotations__.items() if not str(kind).startswith("ClassVar")
+    )
 
 
 class _Told:

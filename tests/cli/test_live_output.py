@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from counsel.cli.consensus import Board
-from counsel.cli.live_output import Telling
-from counsel.requests import JobEvent
+from counsel.cli.live_output import LiveAnswer
+from counsel.job_events import JobEvent, event_from
 from fake import FakeProcess
 from support.stdio_client import SHORT_LIVED, kill_daemon
 
 ANSWER = "good1 good2 good3"
-VOID = "claude-sonnet-4-5-20250929 is asked now, and what gpt-5 had said is void: PROVIDER_UNAVAILABLE: "
+VOID = (
+    "gpt-5 failed; its partial answer is discarded. Asking claude-sonnet-4-5-20250929. PROVIDER_UNAVAILABLE: "
+)
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -129,7 +131,7 @@ def test_words_of_a_daemon_that_was_killed_are_marked_and_nothing_is_wiped_away(
     os.close(master)
     assert asked.returncode == 0
     assert lines[0] == " void2 "
-    assert "is void" in lines[1]
+    assert "is discarded" in lines[1]
     assert lines[2].endswith(ANSWER)
 
 
@@ -150,7 +152,7 @@ def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(
 
 async def events(*said: tuple[str, int]) -> AsyncIterator[JobEvent]:
     for text, offset in said:
-        yield JobEvent(1, 0.0, "text", "0", {"text": text, "offset": offset})
+        yield event_from(1, 0.0, "text", "0", {"text": text, "offset": offset})
 
 
 @pytest.mark.parametrize(
@@ -170,17 +172,17 @@ async def events(*said: tuple[str, int]) -> AsyncIterator[JobEvent]:
 def test_what_is_written_is_the_answer_or_marked(
     said: Any, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    telling = Telling(stream=True)
-    asyncio.run(telling.hear(events(*said)))
-    telling.end("one two")
+    answer = LiveAnswer(stream=True)
+    asyncio.run(answer.follow(events(*said)))
+    answer.finish("one two")
     assert capsys.readouterr().out == out
 
 
 def test_a_column_of_a_consensus_forgets_what_is_void() -> None:
     board = Board()
-    board.hear(JobEvent(1, 0.0, "model_started", "0", {"model": "claude", "phase": "initial"}))
-    board.hear(JobEvent(1, 0.0, "text", "0", {"text": "I look. It sa", "offset": 0}))
+    board.add(event_from(1, 0.0, "model_started", "0", {"model": "claude", "phase": "initial"}))
+    board.add(event_from(1, 0.0, "text", "0", {"text": "I look. It sa", "offset": 0}))
     void = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke.", "offset": 7}
-    assert board.hear(JobEvent(2, 0.0, "restarted", "0", void))
-    assert board.columns["0"].text == "I look."
+    assert board.add(event_from(2, 0.0, "restarted", "0", void))
+    assert board.text("0") == "I look."
     assert board.line("0") == "claude: starting again: It broke."

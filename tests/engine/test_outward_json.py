@@ -27,6 +27,7 @@ from counsel.requests import ChatRequest, ConsensusRequest, Request
 from fake import FakeAPI
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "results"
+_USAGE = {"input": 10, "output": 5}
 THREE = ("gpt-5", "sonnet", "gemini-2.5-flash")
 _ID = r"(?:conv|ask|consensus|job)_[A-Za-z0-9_-]{8,}"
 _NUMBERS = "response_time_ms|response_time|total_response_time|elapsed_seconds|ms|at|created|updated|ttlMs"
@@ -76,8 +77,10 @@ class Recorder:
 class Interfaces:
     """One engine behind its socket, MCP and `/api`, each as the bytes that it writes."""
 
-    def __init__(self, engine: Engine, caller: Caller) -> None:
-        self.engine, self.caller, self.seen = engine, caller, Recorder(caller.cwd)
+    def __init__(self, engine: Engine, caller: Caller, fake_api: FakeAPI) -> None:
+        self.engine, self.caller, self.fake_api = engine, caller, fake_api
+        self.seen = Recorder(caller.cwd)
+        self.followed = asyncio.Event()
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
         self._desk = Desk(engine, self._answers.put_nowait, dict, lambda _: None)
         self._messages: asyncio.Queue[bytes] = asyncio.Queue()
@@ -100,8 +103,12 @@ class Interfaces:
 
     async def ask(self, request: Request, title: str) -> str:
         """A job from its submission to its end, in all forms."""
+        self.fake_api.close_gate("followed")
+        self.followed.clear()
         job = await self.submit(request)
         following = asyncio.ensure_future(self.events(job))
+        await self.followed.wait()
+        self.fake_api.open_gate("followed")
         await self.rpc(title, "wait", job_id=job)
         await self.rpc(title, "status", any_id=job, full_history=False)
         await self.rpc(f"{title}, with its history", "status", any_id=job, full_history=True)
@@ -111,7 +118,10 @@ class Interfaces:
 
     async def events(self, job: str) -> str:
         """As they were sent; those of one model together, without numbers, and pieces of a text as one."""
-        sent = "".join([line async for line in http_jobs.stream(self.engine.follow(job), asyncio.Event())])
+        sent = ""
+        async for line in http_jobs.stream(self.engine.follow(job), asyncio.Event()):
+            sent += line
+            self.followed.set()
         by_slot: dict[str, str] = {}
         for message in sent.split("\n\n"):
             if not message.startswith("id:"):
@@ -119,7 +129,7 @@ class Interfaces:
             plain = re.sub(r'id: \d+\n|(?<="seq":)\d+', "", message)
             slot = re.findall(r'"slot":"(\d*)"', plain)[0]
             by_slot[slot] = by_slot.get(slot, "") + plain + "\n"
-        piece = rf'("text":"{_STRING})("[^\n]*)\ndata: [^\n]*"kind":"text"[^\n]*"text":"({_STRING})"[^\n]*'
+        piece = rf'("kind":"text"[^\n]*"text":"{_STRING})("[^\n]*)\ndata: [^\n]*"kind":"text"[^\n]*"text":"({_STRING})"[^\n]*'
         joined = "".join(by_slot[slot] for slot in sorted(by_slot))
         while (merged := re.sub(piece, r"\1\3\2", joined)) != joined:
             joined = merged
@@ -159,15 +169,16 @@ _ROWS = {
 
 def before(fake_api: FakeAPI, **rule: Any) -> None:
     """Before the rules that are there."""
-    fake_api.script(**rule)
+    fake_api.script(**rule, gate="followed")
     fake_api.rules.insert(0, fake_api.rules.pop())
 
 
 @pytest.fixture
 async def outward(engine: Engine, caller: Any, fake_api: FakeAPI) -> Interfaces:
     for model in ("gpt", "sonnet", "gemini", "grok", "opus", "claude"):
-        fake_api.script(text=f"{model} answers.", usage={"input": 10, "output": 5}, model=model, times=None)
-    made = Interfaces(engine, caller())
+        fake_api.script(text=f"{model} answers.", usage=_USAGE, gate="followed", model=model, times=None)
+    made = Interfaces(engine, caller(), fake_api)
+    fake_api.open_gate("followed")
     await made.handshake()
     return made
 

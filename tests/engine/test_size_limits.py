@@ -117,8 +117,8 @@ async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(
 def test_events_of_a_job_have_a_bound() -> None:
     live = Live("job", ("m",))
     for number in range(3 * MOST_ASIDES):
-        live.emit("notice", "0", kind_of="source", text=str(number))
-    live.emit("done", status="completed")
+        live.notice("0", "source", str(number))
+    live.done("completed")
     assert len(live.events) == MOST_ASIDES + 1
     assert "no further ones" in live.events[-2].data["text"]
 

@@ -113,6 +113,9 @@ class FakeAPI:
     def open_gate(self, name: str) -> None:
         self._gate(name).set()
 
+    def close_gate(self, name: str) -> None:
+        self._gate(name).clear()
+
     def reset(self) -> None:
         self.rules.clear()
         self.log.requests.clear()

@@ -20,9 +20,9 @@ from counsel.engine.jobs.event_queue import MANY, EventQueue, merged
 from counsel.front import json_messages, protocol
 from counsel.http import connection as http_connection
 from counsel.http import streamable
+from counsel.job_events import event_from
 from counsel.mcp import jsonlines
 from counsel.mcp.jsonlines import Splitter
-from counsel.requests import JobEvent
 from support.fake_engine import FakeEngine
 from support.http_server import served
 from support.processes import LIMIT, PING, Lines, daemon, encoded, front, log_of, piped, resident, serve
@@ -314,16 +314,16 @@ def test_the_daemon_waits_for_a_peer_that_never_reads_and_serves_others(tmp_path
 
 def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
     queue = EventQueue()
-    queue.put(JobEvent(1, 0.0, "model_started", "0", {"model": "a"}))
+    queue.put(event_from(1, 0.0, "model_started", "0", {"model": "a"}))
     said = {"0": "", "1": ""}
     for number in range(20_000):
         slot, word = str(number % 2), f"w{number} "
-        queue.put(JobEvent(number, 0.0, "text", slot, {"text": word, "offset": len(said[slot])}))
-        queue.put(JobEvent(number, 0.0, "thinking", slot, {"text": "hm"}))
+        queue.put(event_from(number, 0.0, "text", slot, {"text": word, "offset": len(said[slot])}))
+        queue.put(event_from(number, 0.0, "thinking", slot, {"text": "hm"}))
         said[slot] += word
-    queue.put(JobEvent(50_000, 0.0, "restarted", "0", {"offset": 4}))
-    queue.put(JobEvent(50_001, 0.0, "text", "0", {"text": "anew", "offset": 4}))
-    queue.put(JobEvent(50_002, 0.0, "done", "", {}))
+    queue.put(event_from(50_000, 0.0, "restarted", "0", {"offset": 4}))
+    queue.put(event_from(50_001, 0.0, "text", "0", {"text": "anew", "offset": 4}))
+    queue.put(event_from(50_002, 0.0, "done", "", {}))
     assert len(queue) <= MANY + 10
     heard = {"0": "", "1": ""}
     events = merged(queue._items)

@@ -110,7 +110,7 @@ async def test_progress_says_which_words_are_void(
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     first, second = [request["model"] for request in fake_process.calls][:2]
     assert told[0][1] == "void1 "
-    assert told[-1][1].startswith(f"[{second} is asked now, and what {first} had said is void: ")
+    assert told[-1][1].startswith(f"[{first} failed; its partial answer is discarded. Asking {second}. ")
     assert "void1" not in told[-1][1]
     assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
     assert answer["content"] == "good1 good2 good3"

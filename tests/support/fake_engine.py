@@ -10,7 +10,8 @@ from typing import Any
 
 from counsel.caller import Caller
 from counsel.errors import Cancelled, CounselError, NotFound
-from counsel.requests import ChatRequest, ConsensusRequest, JobEvent, Request
+from counsel.job_events import JobEvent, event_from
+from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.types import Json
 
 
@@ -31,7 +32,7 @@ class Job:
         if kind == "text":
             said = (event.data["text"] for event in self.events if (event.kind, event.slot) == (kind, slot))
             data["offset"] = sum(map(len, said))
-        self.events.append(JobEvent(len(self.events) + 1, 0.0, kind, slot, data))
+        self.events.append(event_from(len(self.events) + 1, 0.0, kind, slot, data))
         self.grown.set()
 
     def end(self, outcome: Json | CounselError) -> None:

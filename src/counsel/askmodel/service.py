@@ -33,11 +33,12 @@ from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidA
 from counsel.front import run_paths
 from counsel.front.bounded_lines import TooLong
 from counsel.front.json_messages import Unreadable, encode, parse
+from counsel.job_events import Restarted, TextAdded
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
 from counsel.mcp.identity import Visitor
 from counsel.mcp.jsonlines import LINES_AT_ONCE, Splitter
-from counsel.requests import ChatRequest, Engine, JobEvent
+from counsel.requests import ChatRequest, Engine
 from counsel.types import Json
 
 CLIENT = "askModel service"
@@ -260,7 +261,7 @@ class Connection:
     async def _tell(self, identity: str, job: str) -> None:
         """Slower than the model when the reader is: nothing is dropped, and only this request waits."""
         async for event in self._service.engine.follow(job):
-            if event.kind in {"text", "restarted"}:
+            if isinstance(event, TextAdded | Restarted):
                 self._send({"requestId": identity, **_piece(event)})
                 await self._writer.drain()
 
@@ -325,12 +326,12 @@ def _request(service: AskService, message: Json) -> ChatRequest:
     )
 
 
-def _piece(event: JobEvent) -> Json:
+def _piece(event: TextAdded | Restarted) -> Json:
     """A reader that knows pieces and places only is right, too: an empty piece, and what stood behind is gone."""
-    if event.kind == "text":
-        return {"partial": event.data["text"], "offset": event.data["offset"]}
+    if isinstance(event, TextAdded):
+        return {"partial": event.text, "offset": event.offset}
     about = {name: value for name, value in event.data.items() if name not in {"offset", "phase"}}
-    return {"partial": "", "offset": event.data["offset"], "restarted": about}
+    return {"partial": "", "offset": event.offset, "restarted": about}
 
 
 def _answered(identity: str, result: Json) -> Json:

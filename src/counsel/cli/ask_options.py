@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from counsel.cli import output
-from counsel.cli.live_output import Telling
+from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
 from counsel.requests import Engine
 from counsel.types import EFFORTS, Json
@@ -162,14 +162,14 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
 
 async def tell(engine: Engine, job_id: str, *, stream: bool) -> Json:
     """The job's answer on stdout, live where a person watches; its result."""
-    telling = Telling(stream=stream)
-    await telling.hear(engine.follow(job_id))
+    answer = LiveAnswer(stream=stream)
+    await answer.follow(engine.follow(job_id))
     try:
         result = await engine.wait(job_id)
     except CounselError as error:
-        telling.arrived(error.fields.get("partial"), job_id)
+        answer.fail(error.partial, job_id)
         raise
-    telling.end(result["content"])
+    answer.finish(result["content"])
     return result
 
 

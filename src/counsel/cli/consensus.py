@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counsel.cli import ask_options, connect, json_option, output
+from counsel.job_events import (
+    JobEvent,
+    ModelFailed,
+    ModelFinished,
+    ModelStarted,
+    Restarted,
+    TextFold,
+    Waiting,
+)
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import ConsensusRequest, Engine, JobEvent
+from counsel.requests import ConsensusRequest, Engine
 from counsel.types import Json
 
 if TYPE_CHECKING:
@@ -93,7 +102,6 @@ def show(result: Json) -> None:
 class Column:
     model: str
     state: str = "waiting"
-    text: str = ""
 
 
 class Board:
@@ -101,24 +109,26 @@ class Board:
 
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
+        self._texts = TextFold(tail=_LONGEST)
 
-    def hear(self, event: JobEvent) -> bool:
+    def add(self, event: JobEvent) -> bool:
         """True when something changed that a person without a live screen should read."""
-        if event.kind == "model_started":
-            self.columns[event.slot] = Column(event.data["model"], f"{_PHASES.get(event.data['phase'], '')}…")
+        if isinstance(event, ModelStarted):
+            self.columns[event.slot] = Column(event.model, f"{_PHASES.get(event.phase, '')}…")
         elif event.slot not in self.columns:
             return False
-        elif event.kind == "text":
-            column = self.columns[event.slot]
-            column.text = column.text[: event.data["offset"]] + event.data["text"]
-        elif event.kind == "restarted":
-            column = self.columns[event.slot]
-            column.text, column.state = column.text[: event.data["offset"]], _again(event.data)
-            return True
-        elif event.kind in {"model_finished", "model_failed"}:
-            self.columns[event.slot].state = "done" if event.kind == "model_finished" else _failed(event.data)
-            return True
-        return event.kind == "model_started"
+        self._texts.add(event)
+        if isinstance(event, Restarted):
+            self.columns[event.slot].state = f"starting again: {event.error}"
+        elif isinstance(event, ModelFinished):
+            self.columns[event.slot].state = "done"
+        elif isinstance(event, ModelFailed):
+            self.columns[event.slot].state = f"failed: {event.error.message}"
+        return isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
+
+    def text(self, slot: str) -> str:
+        """The end of what the model has said."""
+        return self._texts.of(slot).text()
 
     def line(self, slot: str) -> str:
         column = self.columns[slot]
@@ -133,17 +143,20 @@ class Board:
         grid = Table.grid(expand=True)
         for _ in range(across):
             grid.add_column(ratio=1)
-        panels = [_panel(column, width // across - 4, lines) for column in self.columns.values()]
+        panels = [
+            _panel(column, self.text(slot), width // across - 4, lines)
+            for slot, column in self.columns.items()
+        ]
         for start in range(0, len(panels), across):
             grid.add_row(*panels[start : start + across])
         return grid
 
 
-def _panel(column: Column, width: int, lines: int) -> RenderableType:
+def _panel(column: Column, text: str, width: int, lines: int) -> RenderableType:
     from rich.panel import Panel
     from rich.text import Text
 
-    end = column.text[-width * lines :].splitlines()
+    end = text[-width * lines :].splitlines()
     wrapped = [part for line in end for part in textwrap.wrap(line, max(8, width)) or [""]]
     shown = Text(output.tame("\n".join(wrapped[-lines:])))
     return Panel(
@@ -155,15 +168,8 @@ def _panel(column: Column, width: int, lines: int) -> RenderableType:
 
 
 _NARROWEST = 36  # characters of a column that can still be read
+_LONGEST = 100_000  # characters of a column on the largest screen
 _PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering"}
-
-
-def _again(data: Json) -> str:
-    return f"starting again: {data['error']}"
-
-
-def _failed(data: Json) -> str:
-    return f"failed: {data['error']['error']}"
 
 
 async def watch(engine: Engine, job_id: str) -> None:
@@ -171,9 +177,9 @@ async def watch(engine: Engine, job_id: str) -> None:
     board = Board()
     if not sys.stderr.isatty():
         async for event in engine.follow(job_id):
-            if event.kind == "waiting" and event.data and not event.slot:
-                output.words(f"… waiting for {event.data['text']}")
-            if board.hear(event) and event.slot:
+            if isinstance(event, Waiting) and event.wait and not event.slot:
+                output.words(f"… waiting for {event.wait.text}")
+            if board.add(event) and event.slot:
                 output.words(board.line(event.slot))
         return
     from rich.live import Live
@@ -181,5 +187,5 @@ async def watch(engine: Engine, job_id: str) -> None:
     console = output.console(stderr=True)
     with Live(console=console, refresh_per_second=8, transient=True) as live:
         async for event in engine.follow(job_id):
-            board.hear(event)
+            board.add(event)
             live.update(board.render(console.width, console.height))

@@ -13,6 +13,7 @@ import click
 
 from counsel import Counsel, settings
 from counsel.cli import json_option, output
+from counsel.job_events import TextAdded
 from counsel.models import embedded
 from counsel.models.auto import Needs, candidates
 from counsel.models.catalog import Catalog
@@ -65,8 +66,8 @@ async def _ask(counsel: Counsel, question: str) -> Json:
 async def _ask_live(counsel: Counsel, question: str) -> Json:
     output.words(f"> {question}")
     async for event in counsel.stream(question, model="smollm2", temperature=0.0):
-        if event.kind == "text":
-            output.answer(event.data["text"])
+        if isinstance(event, TextAdded):
+            output.answer(event.text)
     output.answer("\n\n")
     return {}
 

@@ -1,8 +1,8 @@
-"""An answer on its way to stdout, word by word where a person watches.
+"""An answer on stdout: word by word on a terminal, else when it is complete.
 
-What a pipe or a file has got cannot be taken back, and a model may fail after it has begun: there the answer is
-written when it is whole, unless the live text is asked for. Where words turn out to be void, a line behind them says
-so, and the answer begins again below it.
+What a pipe or a file has received cannot be taken back, and a model may fail after it has begun: there the answer is
+written when it is complete, unless `--stream` asks for live text. Where text is discarded later, a line behind it says
+so, and the answer starts again below that line.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any, Self
 
 import click
 
+from counsel import job_events
 from counsel.cli import output
+from counsel.job_events import JobEvent, ModelStarted, Noticed, Restarted, TextAdded
 from counsel.mcp import render
-from counsel.requests import JobEvent
-from counsel.types import Json
+from counsel.text_buffer import TextBuffer
 
 _NOTICES = frozenset({"retry", "passed_over", "warning"})
+_WAITS = frozenset({"turn", "slot"})
 
 
 def stream_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,49 +29,51 @@ def stream_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--stream", is_flag=True, help=help_)(command)
 
 
-class Telling:
-    """One answer. `hear` its events to their end, then `end` with the answer itself."""
+class LiveAnswer:
+    """One answer: `follow` its events to the end, then `finish` with the answer itself."""
 
     def __init__(self, *, stream: bool = False) -> None:
         self._live = stream or sys.stdout.isatty()
-        self._written: list[str] = []  # since the last mark
-        self._length = 0
+        self._written = TextBuffer()  # since the last mark
 
-    async def hear(self, events: AsyncIterator[JobEvent]) -> None:
-        with Waiting() as waiting:
+    async def follow(self, events: AsyncIterator[JobEvent]) -> None:
+        with WaitingLine() as waiting:
             async for event in events:
-                if event.kind == "text" and self._live:
-                    waiting.over()
-                    self._text(event.data["text"], event.data["offset"])
-                elif event.kind == "restarted":
-                    self._restarted(event.data, waiting)
-                elif event.kind == "notice" and event.data.get("kind_of") in _NOTICES:
-                    waiting.say(f"… {event.data['text']}")
-                elif event.kind == "waiting" and event.data.get("for") in {"turn", "slot"}:
-                    waiting.say(f"… waiting for {event.data['text']}")
-                elif event.kind == "model_started" and not self._length:
-                    waiting.begin(event.data["model"])
+                if isinstance(event, TextAdded):
+                    if self._live:
+                        waiting.stop()
+                        self._text(event.text, event.offset)
+                elif isinstance(event, Restarted):
+                    self._restarted(event, waiting)
+                elif isinstance(event, Noticed):
+                    if event.kind_of in _NOTICES:
+                        waiting.print(f"… {event.text}")
+                elif isinstance(event, job_events.Waiting):
+                    if event.wait and event.wait.reason in _WAITS:
+                        waiting.print(f"… waiting for {event.wait.text}")
+                elif isinstance(event, ModelStarted) and not self._written.length:
+                    waiting.start(event.model)
 
-    def end(self, answer: str) -> None:
-        """What is missing of the answer, or all of it behind a mark where something else was written."""
+    def finish(self, answer: str) -> None:
+        """Write what is missing of the answer, or all of it behind a mark where something else was written."""
         self._match(answer)
         output.answer("\n")
 
-    def arrived(self, partial: str | None, job_id: str) -> None:
-        """The answer failed on its way: what had come of it is no answer, and stands nowhere as one."""
-        if self._length:
+    def fail(self, partial: str | None, job_id: str) -> None:
+        """The answer broke off: what arrived of it is not written as if it were one."""
+        if self._written.length:
             output.answer("" if self._at_line_start() else "\n")
         elif partial:
             output.words(f"The partial answer is kept: `counsel jobs {job_id}` shows it.")
 
     def _text(self, text: str, offset: int) -> None:
-        if offset == self._length:
+        if offset == self._written.length:
             self._write(text)
-        else:  # told from the start after another process took over, or told again
-            self._match(self._so_far()[:offset] + text, whole=False)
+        else:  # from the start after another process took over, or once more
+            self._match(self._written.text()[:offset] + text, whole=False)
 
     def _match(self, text: str, *, whole: bool = True) -> None:
-        written = self._so_far()
+        written = self._written.text()
         if not whole and written.startswith(text):
             return
         if not text.startswith(written):
@@ -77,36 +81,31 @@ class Telling:
             written = ""
         self._write(text[len(written) :])
 
-    def _restarted(self, data: Json, waiting: Waiting) -> None:
-        if not self._length:
-            waiting.say(f"… {render.restarted(data)}")
+    def _restarted(self, event: Restarted, waiting: WaitingLine) -> None:
+        if not self._written.length:
+            waiting.print(f"… {render.restarted(event)}")
             return
-        kept = self._so_far()[: data["offset"]]
-        self._mark(render.restarted(data))
+        kept = self._written.text()[: event.offset]
+        self._mark(render.restarted(event))
         self._write(kept)
 
     def _mark(self, line: str) -> None:
-        """Said where the void words stand; on stderr, too, when that is another place."""
+        """Behind the discarded text; on stderr, too, unless both are the same terminal."""
         output.answer("" if self._at_line_start() else "\n")
         if not (sys.stdout.isatty() and sys.stderr.isatty()):
             output.answer(f"[{output.tame(line)}]\n")
         output.words(f"… {line}")
-        self._written, self._length = [], 0
+        self._written = TextBuffer()
 
     def _write(self, text: str) -> None:
         output.answer(text)
         self._written.append(text)
-        self._length += len(text)
-
-    def _so_far(self) -> str:
-        self._written = ["".join(self._written)]
-        return self._written[0]
 
     def _at_line_start(self) -> bool:
-        return not self._length or self._so_far().endswith("\n")
+        return not self._written.length or self._written.text().endswith("\n")
 
 
-class Waiting:
+class WaitingLine:
     """`waiting for gpt-5 … 3 s` on a terminal's stderr, until the first word."""
 
     def __init__(self) -> None:
@@ -117,19 +116,19 @@ class Waiting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.over()
+        self.stop()
 
-    def begin(self, model: str) -> None:
-        self.over()
+    def start(self, model: str) -> None:
+        self.stop()
         if sys.stderr.isatty():
             self._task = asyncio.create_task(self._count(model))
 
-    def say(self, line: str) -> None:
-        """A line for the person; the count goes on below it."""
+    def print(self, line: str) -> None:
+        """A line for the person; the count continues below it."""
         self._wipe()
         output.words(line)
 
-    def over(self) -> None:
+    def stop(self) -> None:
         if self._task:
             self._task.cancel()
             self._task = None
@@ -145,7 +144,7 @@ class Waiting:
             sys.stderr.flush()
 
     def _wipe(self) -> None:
-        """Never a line that holds something else."""
+        """Only a line that holds the count."""
         if self._shown:
             self._shown = False
             sys.stderr.write("\r\x1b[2K")

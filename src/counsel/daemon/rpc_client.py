@@ -21,8 +21,9 @@ from counsel.engine.jobs.event_queue import EventQueue
 from counsel.errors import CounselError, FileTooLarge, Internal
 from counsel.front.json_messages import LARGEST_MESSAGE, encode, too_large
 from counsel.front.launcher import RETRY, STATED, Link, older
+from counsel.job_events import JobEvent, event_from_json
 from counsel.mcp.jsonlines import LinePipe
-from counsel.requests import JobEvent, Request
+from counsel.requests import Request
 from counsel.types import Json
 
 PATIENCE = 20.0  # seconds for a daemon to start, and to say hello
@@ -157,7 +158,7 @@ class RemoteEngine:
         if not data.startswith(b"@"):
             if message["id"] in self._waiting:
                 event = message.get("event")
-                self._waiting[message["id"]].put(_event(event) if event else message)
+                self._waiting[message["id"]].put(event_from_json(event) if event else message)
         elif self._hello is not None and not self._hello.done():
             if "hello" in message:
                 self._hello.set_result(message["hello"])
@@ -310,11 +311,6 @@ class RemoteEngine:
         await self._ask("daemon_stop")
         await asyncio.wait({self._hello})
         self._hello.exception()
-
-
-def _event(shown: Json) -> JobEvent:
-    """A daemon of a newer release may tell more than we know."""
-    return JobEvent(shown["seq"], shown["at"], shown["kind"], shown.get("slot", ""), shown.get("data", {}))
 
 
 def _unreachable(why: str, hint: str = "`counsel doctor` may say more.") -> Internal:

@@ -207,7 +207,7 @@ class Desk:
 
     async def _follow(self, number: int, params: Json) -> None:
         async for event in self.engine.follow(params["job_id"], params["after"]):
-            self._write(encode({"id": number, "event": asdict(event)}))
+            self._write(encode({"id": number, "event": event.to_json()}))
             if self._drain is not None:
                 await self._drain()
 

@@ -25,7 +25,6 @@ from counsel.engine.history import usage_report
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
 from counsel.engine.jobs import intake, interrupted, replay
 from counsel.engine.jobs.callers import Secret
-from counsel.engine.jobs.events import LAST_KINDS
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.jobs.runner import Runner
@@ -33,8 +32,9 @@ from counsel.engine.jobs.running import Running
 from counsel.engine.store.sqlite import conversations, jobs
 from counsel.engine.store.sqlite.database import Database
 from counsel.errors import Cancelled, Conflict, NotFound, from_dict
+from counsel.job_events import LAST_EVENTS, JobEvent
 from counsel.models.transport import Transport
-from counsel.requests import JobEvent, Request
+from counsel.requests import Request
 from counsel.settings import load as load_settings
 from counsel.types import Json
 
@@ -134,7 +134,7 @@ class Engine:
         if running := self.runner.running.get(job_id):
             async for event in running.live.follow():
                 yield event
-                if event.kind in LAST_KINDS:
+                if isinstance(event, LAST_EVENTS):
                     return
             after = 0  # another process has taken the job, and tells it from its start
         async for event in replay.follow(self.database, lambda: self._job(job_id), job_id, after):
@@ -194,7 +194,7 @@ class Engine:
             waits = running.live.waits_for()
         else:
             waits = self.runner.recovery.lacks(row) or jobs.last_waiting(self.database, row["id"])
-        return {"waiting_for": waits} if waits else {}
+        return {"waiting_for": waits.to_json()} if waits else {}
 
     async def recent(self, limit: int = 10) -> Json:
         rows = jobs.newest(self.database, limit)

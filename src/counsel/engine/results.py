@@ -177,8 +177,8 @@ def slots(live: Live) -> list[Json]:
             "phase": state.phase,
             "text": state.text(),
         }
-        part |= {"waiting_for": state.waits} if state.waits else {}
-        shown.append(part | ({"error": state.error} if state.error else {}))
+        part |= {"waiting_for": state.waits.to_json()} if state.waits else {}
+        shown.append(part | ({"error": state.error.as_dict()} if state.error else {}))
     return shown
 
 

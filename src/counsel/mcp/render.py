@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from counsel.job_events import Restarted
 from counsel.types import Json
 
 
@@ -42,15 +43,17 @@ def _last(phases: Json) -> list[Json]:
     return [again.pop(entry.get("model"), entry) for entry in initial] + list(again.values())
 
 
-def restarted(data: Json) -> str:
-    """A `restarted` event in one line: whose words are void, why, and who speaks now."""
-    model, after = data.get("model"), data.get("next")
-    if data.get("reason") == "interrupted":
-        return f"{model} is asked again, and what it had said is void: {data.get('error')}"
-    if data.get("reason") == "retried":
-        part = "the end of what it had said" if data.get("offset") else "what it had said"
-        return f"{model} begins again, and {part} is void: {data.get('error')}"
-    return f"{after} is asked now, and what {model} had said is void: {data.get('code')}: {data.get('error')}"
+def restarted(event: Restarted) -> str:
+    """In one line: whose text is discarded, why, and who answers now."""
+    model = event.model
+    if event.reason == "interrupted":
+        return f"Asking {model} again; its partial answer is discarded. {event.error}"
+    if event.reason == "retried":
+        part = "the end of its answer" if event.offset else "its partial answer"
+        return f"{model} starts again; {part} is discarded. {event.error}"
+    return (
+        f"{model} failed; its partial answer is discarded. Asking {event.next}. {event.code}: {event.error}"
+    )
 
 
 def status(result: Json) -> str:

@@ -14,11 +14,10 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.consult.call import Fold
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.jobs import replay
 from counsel.engine.jobs.events import Live
 from counsel.errors import CounselError
-from counsel.requests import ChatRequest, JobEvent
-from counsel.text_buffer import TextBuffer
+from counsel.job_events import JobEvent, TextFold
+from counsel.requests import ChatRequest
 from counsel.types import Json
 from fake import FakeAPI
 
@@ -191,13 +190,13 @@ def test_what_was_said_before_stays_when_only_the_end_is_void() -> None:
     journal = live.unwritten()
     live.text("0", "\n\nIt sa")
     journal += live.unwritten()
-    live.restart("0", "retried", "It broke.", after="claude", keep=7)
+    live.restart("0", "retried", "It broke.", model="claude", after="claude", keep=7)
     live.text("0", "\n\nIt says so.")
-    told: dict[str, TextBuffer] = {}
+    told = TextFold()
     for event in [*journal, *live.unwritten()]:
-        replay._hear(told, event)
+        told.add(event)
     assert live.slots["0"].text() == "I look.\n\nIt says so."
-    assert told["0"].text() == "I look.\n\nIt says so."
+    assert told.of("0").text() == "I look.\n\nIt says so."
 
 
 def test_words_are_taken_back_as_they_were_mended() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from counsel.engine.jobs import event_queue
 from counsel.engine.jobs.event_queue import EventQueue, merged
-from counsel.requests import JobEvent
+from counsel.job_events import JobEvent, event_from
 
 
 def event(kind: str, slot: str = "0", seq: int = 1, **data: Any) -> JobEvent:
-    return JobEvent(seq, 0.0, kind, slot, data)
+    return event_from(seq, 0.0, kind, slot, data)
 
 
 def text(words: str, offset: int, slot: str = "0", seq: int = 1) -> JobEvent:
@@ -38,9 +38,9 @@ def test_a_gap_begins_a_new_piece() -> None:
 
 
 def test_other_events_of_a_slot_end_its_text_and_leave_another_slots_open() -> None:
-    items = merged([text("a", 0), text("x", 0, "1"), event("notice"), text("b", 1), text("y", 1, "1")])
+    items = merged([text("a", 0), text("x", 0, "1"), event("notice", text="n"), text("b", 1), text("y", 1, "1")])
     assert told(items) == [
-        ("text", "0", "a", 0), ("text", "1", "xy", 0), ("notice", "0", None, None), ("text", "0", "b", 1),
+        ("text", "0", "a", 0), ("text", "1", "xy", 0), ("notice", "0", "n", None), ("text", "0", "b", 1),
     ]  # fmt: skip
 
 

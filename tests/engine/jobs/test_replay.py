@@ -9,9 +9,10 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.jobs.events import LAST_KINDS, Live
+from counsel.engine.jobs.events import Live
 from counsel.errors import CounselError
-from counsel.requests import ChatRequest, ConsensusRequest, JobEvent
+from counsel.job_events import LAST_EVENTS, JobEvent
+from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 
 
@@ -49,7 +50,7 @@ async def test_a_slow_answer_is_told_in_full_by_another_engine(
         await other.close()
     for events in (during, after):
         assert texts(events) == {"0": "gpt-5 says: slowly now"}
-        assert [event.kind for event in events if event.kind in LAST_KINDS] == ["done"]
+        assert [event.kind for event in events if isinstance(event, LAST_EVENTS)] == ["done"]
     assert sum(event.kind == "text" for event in during) >= 1
 
 
@@ -82,10 +83,10 @@ async def test_a_model_that_is_done_while_others_speak_is_heard_by_a_latecomer()
     for slot in ("0", "1"):
         live.begin(slot, "initial")
     live.text("0", "all of it")
-    live.settle("0", "completed")
+    live.finish("0", "openai", 1, 3)
     live.text("1", "half")
     following = live.follow()
-    live.emit("done", status="completed")
+    live.done("completed")
     events = [event async for event in following]
     assert texts(events) == {"0": "all of it", "1": "half"}
     kinds = [event.kind for event in events if event.slot == "0"]

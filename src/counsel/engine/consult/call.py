@@ -21,6 +21,7 @@ from counsel.engine.jobs.model import Job, Reply
 from counsel.engine.store.sqlite import jobs
 from counsel.engine.store.sqlite.database import Database
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
+from counsel.job_events import ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.models import answer_limit
 from counsel.text import Mender
@@ -125,7 +126,7 @@ class Consultation:
         call_log.asked(self.job, route, call)
         try:
             if full := self._gate.full(self.job.caller, route.provider):
-                self.live.wait(slot, "slot", full)
+                self.live.wait(slot, Wait("slot", full))
             place = self._gate.place(self.job.caller, route.provider, route.name)
             async with place, asyncio.timeout(limit):
                 self.live.go_on(slot)
@@ -143,7 +144,7 @@ class Consultation:
             self.unrecorded.append(Answer(step, reply, entry))
         else:
             self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
-        self.live.settle(slot, "completed", **_told(reply))
+        self.live.finish(slot, reply.provider, reply.ms, len(reply.text))
         return reply
 
     def remembered(self, key: str) -> Reply | None:
@@ -177,7 +178,7 @@ class Consultation:
         """An answer that was there already: shown like any other, asked for by nobody."""
         self.live.begin(step.slot, step.phase)
         self.live.text(step.slot, reply.text)
-        self.live.settle(step.slot, "completed", **_told(reply))
+        self.live.finish(step.slot, reply.provider, reply.ms, len(reply.text))
         return reply
 
     async def _listen(self, slot: str, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
@@ -187,7 +188,7 @@ class Consultation:
             Thinking: lambda event: self._think(slot, event.delta, fold),
             UsageReport: lambda event: fold.report(event.usage),
             Notice: lambda event: self._notice(slot, event, fold),
-            ToolUse: lambda event: self.live.emit("tool", slot, name=event.call.name),
+            ToolUse: lambda event: self.live.tool(slot, event.call.name),
             ToolRan: lambda event: self._tool(slot, event, fold),
             Finished: lambda event: setattr(fold, "finished", event),
         }
@@ -232,26 +233,25 @@ class Consultation:
     def _withdraw(self, slot: str, route: Route, void: Withdrawn, fold: Fold) -> None:
         kept = fold.without(void.text)
         name = self.live.slots[slot].model if self.job.tool == "consensus" else route.name
-        self.live.restart(slot, "retried", void.why, after=name, keep=kept, model=name)
+        self.live.restart(slot, "retried", void.why, model=name, after=name, keep=kept)
         fold.size = answer_limit.size(fold.said.text())
 
     def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
         if notice.kind == "retry":
             call_log.retries(self.job, notice)
         fold.notice(notice)
-        self.live.emit("notice", slot, kind_of=notice.kind, text=notice.text)
+        self.live.notice(slot, notice.kind, notice.text)
         if wait := notice.data.get("wait"):
             at = time.time() + wait
             moment = time.strftime("%H:%M:%S", time.localtime(at))
-            self.live.wait(
-                slot, "retry", f"the next try at {moment} ({notice.data.get('reason', 'it failed')})", at=at
-            )
+            reason = notice.data.get("reason", "it failed")
+            self.live.wait(slot, Wait("retry", f"the next try at {moment} ({reason})", at=at))
 
     def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
-        shown = {"server": ran.server, "tool": ran.tool, "ms": ran.ms, "ok": ran.ok}
+        run = ToolRun(ran.server, ran.tool, ran.ms, ran.ok)
         if len(fold.tools) < MOST_TOOLS:
-            fold.tools.append(shown)
-        self.live.emit("tool", slot, name=ran.name, **shown)
+            fold.tools.append(run.to_json())
+        self.live.tool(slot, ran.name, run)
 
     def _failed(self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold) -> CounselError:
         """Write it down. Not in `ask`: a failure that its own frame names stays, with the prompt, until it is collected."""
@@ -262,7 +262,7 @@ class Consultation:
             failure.fields |= self.spent[step.slot]
         lost = ledger.entry(self.job, route, fold.began, spent, code=failure.code)
         self._database.soon(jobs.record(lost))
-        self.live.settle(step.slot, "failed", failure.as_dict())
+        self.live.fail(step.slot, failure)
         call_log.failed(self.job, route, failure)
         return failure
 
@@ -327,10 +327,6 @@ def _priced(route: Route, usage: Usage) -> Usage:
     if usage.cost_usd is not None or usage == Usage():
         return usage
     return replace(usage, cost_usd=route.cost(usage))
-
-
-def _told(reply: Reply) -> Json:
-    return {"provider": reply.provider, "ms": reply.ms, "length": len(reply.text)}
 
 
 async def _close(events: AsyncIterator[Event]) -> None:

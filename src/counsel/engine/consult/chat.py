@@ -140,9 +140,9 @@ def _with_failures(reply: Reply, passed_over: list[Json]) -> float | None:
 
 def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) -> None:
     if talk.live.slots[SLOT].length:
-        talk.live.restart(SLOT, "failed", error.message, after=next_.name, model=route.name, code=error.code)
+        talk.live.restart(SLOT, "failed", error.message, model=route.name, after=next_.name, code=error.code)
     else:
-        talk.live.emit("notice", SLOT, kind_of="passed_over", text=f"{route.name}: {error.message}")
+        talk.live.notice(SLOT, "passed_over", f"{route.name}: {error.message}")
 
 
 def _another_may_answer(error: CounselError) -> bool:

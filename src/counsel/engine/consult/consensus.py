@@ -71,13 +71,13 @@ async def run(talk: Consultation, router: Router, database: Database, cache: Ans
     voices = [_voice(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))]
     for voice in voices:
         talk.live.slots[voice.slot].model = voice.label
-    talk.live.emit("phase", phase="initial")
+    talk.live.phase("initial")
     initial, failures = await round_.hold(voices, "initial", round_.first)
     if not initial:
         raise _nobody(failures)
     refined: Mapping[str, Reply] = {}
     if job.task.cross_feedback and len(initial) > 1:
-        talk.live.emit("phase", phase="refined")
+        talk.live.phase("refined")
         heard = [voice for voice in voices if voice.slot in initial]
         refined, lost = await round_.hold(
             heard, "refined", lambda voice: round_.second(voice, heard, initial)
@@ -144,7 +144,7 @@ class Round:
     async def _counted(self, voice: Voice, phase: str, ask: Ask) -> Reply | CounselError:
         outcome = await _answered(voice, ask)
         if isinstance(outcome, CounselError):
-            self._talk.live.refuse(voice.slot, phase, outcome.as_dict())
+            self._talk.live.refuse(voice.slot, phase, outcome)
         self._done += 1
         self._talk.progress(self._done)
         return outcome

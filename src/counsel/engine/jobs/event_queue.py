@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from counsel.requests import JobEvent
+from counsel.job_events import JobEvent, TextAdded, ThinkingAdded
 
 MANY = 1_000  # events that wait before texts are put together
 _PIECE = 1 << 16  # characters of texts that are put together: joining longer ones again and again costs more
@@ -47,10 +47,9 @@ def merged(items: Iterable[Any]) -> list[Any]:
     """The same events, with the texts that follow each other in one slot as one."""
     merger = _Merger()
     for item in items:
-        kind = item.kind if isinstance(item, JobEvent) else ""
-        if kind == "text":
+        if isinstance(item, TextAdded):
             merger.text(item)
-        elif kind != "thinking":
+        elif not isinstance(item, ThinkingAdded):
             merger.other(item)
     return merger.finished()
 
@@ -62,10 +61,10 @@ class _Merger:
         self._kept: list[Any] = []
         self._open: dict[str, tuple[int, list[str], int]] = {}  # by slot: place in `_kept`, pieces, their end
 
-    def text(self, event: JobEvent) -> None:
-        text, offset = event.data["text"], event.data["offset"]
+    def text(self, event: TextAdded) -> None:
+        text, offset = event.text, event.offset
         place, pieces, end = self._open.get(event.slot, (0, [], -1))
-        if end != offset or offset - self._kept[place].data["offset"] > _PIECE:
+        if end != offset or offset - self._kept[place].offset > _PIECE:
             self._close(event.slot)
             place, pieces = len(self._kept), []
             self._kept.append(event)
@@ -73,7 +72,7 @@ class _Merger:
         self._open[event.slot] = place, pieces, offset + len(text)
 
     def other(self, item: Any) -> None:
-        slot = getattr(item, "slot", "")
+        slot = item.slot if isinstance(item, JobEvent) else ""
         for name in [slot] if slot else list(self._open):
             self._close(name)
         self._kept.append(item)
@@ -87,4 +86,4 @@ class _Merger:
         if slot in self._open:
             place, pieces, _ = self._open.pop(slot)
             event = self._kept[place]
-            self._kept[place] = replace(event, data={**event.data, "text": "".join(pieces)})
+            self._kept[place] = replace(event, text="".join(pieces))

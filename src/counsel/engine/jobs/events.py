@@ -82,11 +82,11 @@ class Live:
         self._emit(PhaseStarted(*self._stamp(), name))
 
     def notice(self, slot: str, kind_of: str, text: str) -> None:
-        if self._has_room():
+        if self._has_room(slot):
             self._emit(Noticed(*self._stamp(slot), kind_of, text))
 
     def tool(self, slot: str, name: str, run: ToolRun | None = None) -> None:
-        if self._has_room():
+        if self._has_room(slot):
             self._emit(ToolUsed(*self._stamp(slot), name, run))
 
     def done(self, status: str) -> None:
@@ -98,12 +98,12 @@ class Live:
     def cancelled(self, error: CounselError) -> None:
         self._emit(JobCancelled(*self._stamp(), error.copy()))
 
-    def _has_room(self) -> bool:
+    def _has_room(self, slot: str) -> bool:
         """For one notice or tool call more; the last that fits is the note that there were too many."""
         self._asides += 1
         if self._asides == MOST_ASIDES:
             text = "Too many notices and tool calls: further ones are not shown."
-            self._emit(Noticed(*self._stamp(), "warning", text))
+            self._emit(Noticed(*self._stamp(slot), "warning", text))
         return self._asides < MOST_ASIDES
 
     def _stamp(self, slot: str = "") -> tuple[int, float, str]:
@@ -189,7 +189,9 @@ class Live:
 
     def fail(self, slot: str, error: CounselError) -> None:
         state = self.slots[slot]
-        self._write_text(slot, state)  # a finished answer is stored as a whole; of this one only the events are
+        self._write_text(
+            slot, state
+        )  # a finished answer is stored as a whole; of this one only the events are
         shown = error.copy(partial=False)  # the text was told as it came, and the job's own error has it
         state.status, state.error, state.waits = "failed", error.copy(), None
         self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown))
@@ -248,9 +250,7 @@ class Live:
 
     def _so_far(self) -> list[JobEvent]:
         """What was emitted, and in its place what each model has said in its present phase."""
-        ends = {
-            event.slot: event for event in self.events if isinstance(event, ModelFinished | ModelFailed)
-        }
+        ends = {event.slot: event for event in self.events if isinstance(event, ModelFinished | ModelFailed)}
         speaking = [name for name, state in self.slots.items() if state.status == "processing"]
         said: list[JobEvent] = []
         last: list[JobEvent] = []

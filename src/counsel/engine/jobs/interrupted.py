@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from counsel.errors import Cancelled, Conflict, Internal, ProviderUnavailable
-from counsel.types import Json
+from counsel.job_events import Wait
 
 CLIENT = "its client, which was interrupted, to come back; it is given up after a minute"
 
@@ -19,8 +19,8 @@ def keys(names: Sequence[str]) -> str:
     return f"a window with the same keys: run counsel in the shell {where} as it was"
 
 
-def waits(row: sqlite3.Row, lacks: Json | None = None) -> ProviderUnavailable:
-    waits_for = lacks["text"] if lacks else "the keys that it was asked with"
+def waits(row: sqlite3.Row, lacks: Wait | None = None) -> ProviderUnavailable:
+    waits_for = lacks.text if lacks else "the keys that it was asked with"
     return ProviderUnavailable(
         f"Job {row['id']} was interrupted and waits for {waits_for}.",
         hint="It goes on when a window with the same environment is here, or when COUNSEL_HOME/.env has the keys.",
@@ -28,9 +28,9 @@ def waits(row: sqlite3.Row, lacks: Json | None = None) -> ProviderUnavailable:
     )
 
 
-def blocked(row: sqlite3.Row, lacks: Json) -> Conflict:
+def blocked(row: sqlite3.Row, lacks: Wait | None) -> Conflict:
     return Conflict(
-        f"Job {row['id']} of this conversation comes first. It was interrupted and waits for {lacks.get('text', 'its keys')}.",
+        f"Job {row['id']} of this conversation comes first. It was interrupted and waits for {lacks.text if lacks else 'its keys'}.",
         hint=f"`counsel cancel {row['id']}` (or cancel_job) lets the conversation go on without it. Nothing was sent.",
         waits_for=row["id"],
     )

@@ -20,8 +20,8 @@ from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.store.sqlite import jobs
 from counsel.engine.store.sqlite.database import Database
 from counsel.errors import Cancelled, CounselError
+from counsel.job_events import Wait
 from counsel.settings import Settings
-from counsel.types import Json
 
 log = logging.getLogger("counsel.recovery")
 _STUCK = 25  # attempts in a row in which calls went out and none finished
@@ -149,21 +149,21 @@ class Recovery:
     def has_owner(self, row: sqlite3.Row) -> bool:
         return row["id"] in self._running or not self._ownership.dead(row["owner"])
 
-    def lacks(self, row: sqlite3.Row) -> Json | None:
+    def lacks(self, row: sqlite3.Row) -> Wait | None:
         """What the job of a dead process waits for: None where it has an owner, or goes on in a moment."""
         if row["status"] != "processing" or self.has_owner(row):
             return None
         if self._waits_for_client(row):
-            return {"for": "client", "text": interrupted.CLIENT}
+            return Wait("client", interrupted.CLIENT)
         return None if self._settings(row) else self._keys(row)
 
-    def lacks_keys(self, row: sqlite3.Row) -> Json | None:
+    def lacks_keys(self, row: sqlite3.Row) -> Wait | None:
         found = self.lacks(row)
-        return found if found and found["for"] == "keys" else None
+        return found if found and found.reason == "keys" else None
 
-    def _keys(self, row: sqlite3.Row) -> Json:
+    def _keys(self, row: sqlite3.Row) -> Wait:
         names = self._keyring.names(json.loads(row["models"]))
-        return {"for": "keys", "text": interrupted.keys(names), "names": names}
+        return Wait("keys", interrupted.keys(names), names=tuple(names))
 
 
 def job_of(row: sqlite3.Row, settings: Settings) -> Job:

@@ -14,11 +14,21 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from counsel.engine.consult import consensus, packing
 from counsel.engine.jobs import partial
-from counsel.engine.jobs.events import LAST_KINDS
 from counsel.engine.store.sqlite import jobs
 from counsel.engine.store.sqlite.database import Database
-from counsel.requests import JobEvent
-from counsel.text_buffer import TextBuffer
+from counsel.errors import from_dict
+from counsel.job_events import (
+    LAST_EVENTS,
+    JobCancelled,
+    JobDone,
+    JobEvent,
+    JobFailed,
+    ModelFailed,
+    ModelFinished,
+    ModelStarted,
+    TextAdded,
+    TextFold,
+)
 from counsel.types import Json
 
 _POLL = 0.1  # seconds between looks at a job that another process runs
@@ -27,16 +37,16 @@ _POLL = 0.1  # seconds between looks at a job that another process runs
 async def follow(
     database: Database, row: Callable[[], sqlite3.Row], job_id: str, after: int
 ) -> AsyncIterator[JobEvent]:
-    told: dict[str, TextBuffer] = {}
+    told = TextFold()
     seen, last = after, None
     while True:
         now = row()  # before the events: when it is over, they are all there
         for event in jobs.events(database, job_id, seen):
             seen = event.seq
-            if event.kind in LAST_KINDS:
+            if isinstance(event, LAST_EVENTS):
                 last = event.seq
             else:
-                _hear(told, event)
+                told.add(event)
                 yield event
         if now["status"] != "processing":
             break
@@ -48,31 +58,19 @@ async def follow(
     yield _ending(now, end)
 
 
-def _hear(told: dict[str, TextBuffer], event: JobEvent) -> None:
-    if event.kind == "model_started":
-        told[event.slot] = TextBuffer()
-    elif event.kind == "restarted":
-        told.setdefault(event.slot, TextBuffer()).cut(event.data["offset"])
-    elif event.kind == "text":
-        told.setdefault(event.slot, TextBuffer()).put(event.data["offset"], event.data["text"])
-
-
-def _untold(
-    database: Database, row: sqlite3.Row, told: dict[str, TextBuffer], seq: int
-) -> Iterator[JobEvent]:
+def _untold(database: Database, row: sqlite3.Row, told: TextFold, seq: int) -> Iterator[JobEvent]:
     for slot, (phase, text) in _said(database, row).items():
-        known = told[slot].text() if slot in told else ""
+        known = told.of(slot).text()
         offset = len(known) if text.startswith(known) else 0
         if len(text) > offset:
-            data = {"text": text[offset:], "offset": offset, "phase": phase}
-            yield JobEvent(seq, row["finished"], "text", slot, data)
+            yield TextAdded(seq, row["finished"], slot, text[offset:], offset, phase)
 
 
 def _ending(row: sqlite3.Row, seq: int) -> JobEvent:
     if row["result"]:
-        return JobEvent(seq, row["finished"], "done", "", {"status": row["status"]})
-    kind = "cancelled" if row["status"] == "cancelled" else "failed"
-    return JobEvent(seq, row["finished"], kind, "", {"error": json.loads(row["error"] or "{}")})
+        return JobDone(seq, row["finished"], "", row["status"])
+    kind = JobCancelled if row["status"] == "cancelled" else JobFailed
+    return kind(seq, row["finished"], "", from_dict(json.loads(row["error"] or "{}")))
 
 
 def _said(database: Database, row: sqlite3.Row) -> dict[str, tuple[str, str]]:
@@ -94,12 +92,12 @@ def slots(database: Database, row: sqlite3.Row) -> list[Json]:
         str(number): {"slot": str(number), "model": label, "status": "waiting", "text": ""}
         for number, label in enumerate(consensus.labels(tuple(json.loads(row["models"]))))
     }
-    told: dict[str, TextBuffer] = {}
+    told = TextFold()
     for event in jobs.events(database, row["id"], 0):
         if event.slot in found:
             _fold(found[event.slot], event)
-            _hear(told, event)
-    for name, text in told.items():
+            told.add(event)
+    for name, text in told.texts.items():
         found[name]["text"] = text.text()
     replies = jobs.replies(database, row["id"])
     if row["status"] != "processing":
@@ -111,10 +109,10 @@ def slots(database: Database, row: sqlite3.Row) -> list[Json]:
 
 
 def _fold(slot: Json, event: JobEvent) -> None:
-    data = event.data
-    if event.kind == "model_started":
+    if isinstance(event, ModelStarted):
         slot.pop("error", None)
-        slot |= {"model": data["model"], "status": "processing", "phase": data["phase"]}
-    elif event.kind in {"model_finished", "model_failed"}:
-        slot["status"] = "completed" if event.kind == "model_finished" else "failed"
-        slot |= {"error": data["error"]} if "error" in data else {}
+        slot |= {"model": event.model, "status": "processing", "phase": event.phase}
+    elif isinstance(event, ModelFinished):
+        slot["status"] = "completed"
+    elif isinstance(event, ModelFailed):
+        slot |= {"status": "failed", "error": event.error.as_dict()}

@@ -171,7 +171,7 @@ class Runner:
             if continues:
                 await self._turns.wait(running, self._unsaved)
             running.live.waits = None
-            running.live.emit("started", tool=job.tool, models=list(job.task.models), **_names(job))
+            running.live.started(job.tool, job.task.models, job.id, job.conversation)
             if job.attempt > 1:
                 running.live.resume(jobs.spoken(self._database, job.id))
             running.titling = self.describer.entitle(running)
@@ -220,7 +220,7 @@ class Runner:
             return {"continuation": result["continuation"]}
 
         running.ending = True
-        running.live.emit("done", status=outcome.status)
+        running.live.done(outcome.status)
         self._flush_last(running)
         end = jobs.finish(
             talk.fence,
@@ -279,7 +279,7 @@ class Runner:
         running.ending = True
         error.fields.setdefault("job_id", fence.job)
         error.fields.setdefault("continuation_id", running.job.conversation)
-        running.live.emit("cancelled" if status == "cancelled" else "failed", error=error.as_dict())
+        (running.live.cancelled if status == "cancelled" else running.live.failed)(error)
         self._flush(running)
         running.failure = error.as_dict()
         running.job.status = status
@@ -438,8 +438,3 @@ class Runner:
         await asyncio.to_thread(leftovers.sweep, home / "outputs", jobs.ids(self._database))
         if not self._database.in_memory and backups.due(self._database.path):
             await asyncio.to_thread(backups.attempt, self._database.path)
-
-
-def _names(job: Job) -> Json:
-    """With these a listener asks for the whole result, or goes on with the conversation."""
-    return {"job_id": job.id, "continuation_id": job.conversation}

@@ -18,9 +18,9 @@ from counsel.engine.jobs import interrupted
 from counsel.engine.jobs.running import Running
 from counsel.engine.store.sqlite import jobs
 from counsel.engine.store.sqlite.database import Database
-from counsel.types import Json
+from counsel.job_events import Wait
 
-WaitsForKeys: TypeAlias = Callable[[sqlite3.Row], Json | None]
+WaitsForKeys: TypeAlias = Callable[[sqlite3.Row], Wait | None]
 _POLL = 0.1  # seconds between looks: another process ends its job without telling us
 _LOOK = 1.0  # seconds between looks at who owns the job ahead
 _PATIENCE = 60.0  # seconds that a caller waits behind a job that waits for keys
@@ -46,14 +46,14 @@ class Turns:
             first = ahead[0]
             if first["id"] != told:
                 told, looked, since = first["id"], 0.0, None
-                running.live.wait("", "turn", _behind(first), job_id=first["id"])
+                running.live.wait("", Wait("turn", _behind(first), job_id=first["id"]))
             now = time.monotonic()
             if now - looked > _LOOK:
                 looked = now
                 self._orphaned.set()
                 since = (since or now) if self._keyless(first) else None
             if since and now - since > _PATIENCE and not job.background:
-                raise interrupted.blocked(first, self._keyless(first) or {})
+                raise interrupted.blocked(first, self._keyless(first))
             await self._next_end(job.conversation)
 
     async def _next_end(self, conversation: str) -> None:

@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.front.json_messages import encode
 from counsel.http.api.routes import FRESH, Handler, answering, number, switch, whole
-from counsel.requests import Engine, JobEvent
+from counsel.job_events import JobEvent
+from counsel.requests import Engine
 from counsel.settings import Settings
-from counsel.types import Json
 
 SIGN_OF_LIFE = 15.0  # seconds of silence after which a comment is sent, at the latest
 MOST_AHEAD = 64  # events that are read before the last ones were sent
@@ -132,8 +132,4 @@ class _Coming:
 
 
 def _line(event: JobEvent) -> str:
-    return f"id: {event.seq}\ndata: {encode(_shown(event))[:-1].decode()}\n\n"
-
-
-def _shown(event: JobEvent) -> Json:
-    return {"seq": event.seq, "at": event.at, "kind": event.kind, "slot": event.slot, "data": event.data}
+    return f"id: {event.seq}\ndata: {encode(event.to_json())[:-1].decode()}\n\n"

@@ -16,8 +16,9 @@ from counsel.engine.consult import packing
 from counsel.engine.jobs.model import Job, Reply, caller_dump
 from counsel.engine.store.sqlite import conversations
 from counsel.engine.store.sqlite.database import Database, Work
+from counsel.job_events import JobEvent, Wait, event_from
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import JobEvent, Status
+from counsel.requests import Status
 from counsel.types import Json
 
 _MINE = "id = ? AND owner = ? AND attempt = ? AND status = 'processing'"
@@ -368,21 +369,21 @@ def replies_in(db: sqlite3.Connection, job_id: str) -> dict[str, Reply]:
     return {row[0]: Reply.load(row[1]) for row in rows}
 
 
-def last_waiting(db: Database, job_id: str) -> Json | None:
+def last_waiting(db: Database, job_id: str) -> Wait | None:
     """What a job, or a model of it, waits for by its events: nothing has happened since it was told."""
     row = db.row(
         "SELECT data FROM events told WHERE job = ? AND kind = 'waiting' AND NOT EXISTS (SELECT 1 FROM events "
         "WHERE job = told.job AND seq > told.seq AND slot = told.slot) ORDER BY seq LIMIT 1",
         job_id,
     )
-    return json.loads(row[0]) if row else None
+    return Wait.from_json(json.loads(row[0])) if row else None
 
 
 def events(db: Database, job_id: str, after: int) -> list[JobEvent]:
     rows = db.rows(
         "SELECT seq, at, kind, slot, data FROM events WHERE job = ? AND seq > ? ORDER BY seq", job_id, after
     )
-    return [JobEvent(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
+    return [event_from(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
 
 def spoken(db: Database, job_id: str) -> list[str]:
