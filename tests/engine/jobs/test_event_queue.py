@@ -38,7 +38,9 @@ def test_a_gap_begins_a_new_piece() -> None:
 
 
 def test_other_events_of_a_slot_end_its_text_and_leave_another_slots_open() -> None:
-    items = merged([text("a", 0), text("x", 0, "1"), event("notice", text="n"), text("b", 1), text("y", 1, "1")])
+    items = merged(
+        [text("a", 0), text("x", 0, "1"), event("notice", text="n"), text("b", 1), text("y", 1, "1")]
+    )
     assert told(items) == [
         ("text", "0", "a", 0), ("text", "1", "xy", 0), ("notice", "0", "n", None), ("text", "0", "b", 1),
     ]  # fmt: skip
