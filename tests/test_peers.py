@@ -17,7 +17,7 @@ from counsel.engine.engine import open_engine
 from counsel.errors import Conflict
 from counsel.requests import ChatRequest
 from fake import FakeAPI, FakeProcess
-from support.stdio_client import Window
+from support.stdio_client import StdioClient
 from test_requirements import exists
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +70,7 @@ async def test_a_small_answer_is_a_small_result(fake_process: FakeProcess, tmp_p
     """A peer gave 205,670 bytes for 12 characters."""
     command = [*COMMAND, "stdio", "--standalone"]
     env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
-    async with Window(tmp_path, command=command, env=env) as window:
+    async with StdioClient(tmp_path, command=command, env=env) as window:
         await window.initialize()
         async with asyncio.timeout(30):
             result = await window.call("chat", prompt="hi", model="gpt-5")

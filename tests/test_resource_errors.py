@@ -18,7 +18,7 @@ from counsel.agents.process import Command, Process
 from counsel.errors import OutOfResources
 from counsel.types import Limits
 from fake import FakeProcess
-from support.stdio_client import Window, daemon_pid, gone
+from support.stdio_client import StdioClient, daemon_pid, gone
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
@@ -80,7 +80,7 @@ async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
 ) -> None:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
     command = [sys.executable, "-m", "counsel", "stdio"]
-    async with Window(home, command=command, env=keys) as window:
+    async with StdioClient(home, command=command, env=keys) as window:
         await window.initialize()
         await window.call("chat", prompt="warm", model="gpt-5")
         pid = daemon_pid(home)
@@ -94,7 +94,7 @@ async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
         shown = next(iter(done)).result()["structuredContent"]
         assert shown["code"] == "OUT_OF_RESOURCES"
         assert "as many files and connections open as it may" in shown["error"]
-        async with Window(home, command=command, env=keys) as other:
+        async with StdioClient(home, command=command, env=keys) as other:
             await other.initialize()
             refused = await other.call("check_status")
             assert "as many files and connections open as it may" in refused["structuredContent"]["error"]

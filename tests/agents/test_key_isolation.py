@@ -18,7 +18,7 @@ from counsel.caller import Caller, here
 from counsel.daemon.rpc_server import caller_from_json, caller_to_json
 from counsel.engine.engine import open_engine
 from counsel.http import app
-from support.stdio_client import Window, daemon_pid
+from support.stdio_client import StdioClient, daemon_pid
 
 OWN = {
     "OPENAI_API_KEY": "sk-counsels-own-0000",
@@ -72,7 +72,7 @@ async def test_the_command_line_hands_no_key_of_counsels_to_an_agent(
 @pytest.mark.parametrize("way", [(), ("--standalone",)])
 async def test_a_window_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...], home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude", *way]
-    async with Window(home, command=command, env=env(home)) as window:
+    async with StdioClient(home, command=command, env=env(home)) as window:
         await window.initialize(name="claude-code")
         await window.call("askModel", model="cursor", prompt="hello")
     check(home)

@@ -28,7 +28,7 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Conflict, InvalidArgument
 from counsel.front import run_paths
 from counsel.front.json_messages import encode
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import Splitter
 from fake import FakeAPI, FakeProcess, marked
 from support.stdio_client import daemon_pid, kill_daemon
@@ -51,7 +51,7 @@ def service(
     engine: Engine, fake: FakeAPI, home: Path, session: str = "s1", agent: str | None = None, **env: str
 ) -> AskService:
     env = {"COUNSEL_HOME": str(home), "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1, **env}
-    return AskService(engine, Visitor(env=env, cwd=home, agent=agent), session, home)
+    return AskService(engine, ClientIdentity(env=env, cwd=home, agent=agent), session, home)
 
 
 class Wire:
@@ -406,7 +406,9 @@ def test_a_request_split_anywhere_is_answered(sizes: list[int], text: str, tmp_p
 
 async def _split(sizes: list[int], text: str, home: Path) -> None:
     engine: Any = Echo()
-    async with AskService(engine, Visitor(env={"COUNSEL_HOME": str(home)}, cwd=home), "s", home) as served:
+    async with AskService(
+        engine, ClientIdentity(env={"COUNSEL_HOME": str(home)}, cwd=home), "s", home
+    ) as served:
         wire = await Wire.to(served.path)
         whole = b"".join(encode({"requestId": f"{n}é", "model": "m", "prompt": text}) for n in range(3))
         at, turn = 0, 0

@@ -17,7 +17,7 @@ import pytest
 
 from fake import FakeProcess
 from support.serve_process import serve
-from support.stdio_client import Window, daemon_pid
+from support.stdio_client import StdioClient, daemon_pid
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ async def test_the_daemon_is_shown_and_stopped(home: Path) -> None:
     none = counsel(home, "daemon", "status", "--json")
     assert json.loads(none.stdout) == {"running": False}
     assert "No daemon" in counsel(home, "daemon", "stop").stdout
-    async with Window(home, command=[sys.executable, "-m", "counsel", "stdio"]) as window:
+    async with StdioClient(home, command=[sys.executable, "-m", "counsel", "stdio"]) as window:
         await window.initialize(name="some-agent")
         await window.call("check_status")
         status = json.loads((await asyncio.to_thread(counsel, home, "daemon", "status", "--json")).stdout)
@@ -104,6 +104,6 @@ async def test_a_port_in_use_is_named(home: Path) -> None:
 
 async def test_serve_can_speak_stdio(home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "serve", "--transport", "stdio"]
-    async with Window(home, command=command) as window:
+    async with StdioClient(home, command=command) as window:
         await window.initialize()
         assert len((await window.ask("tools/list"))["tools"]) == 5

@@ -20,7 +20,7 @@ from support.fake_engine import FakeEngine
 async def path(tmp_path: Path) -> AsyncIterator[str]:
     files = DaemonFiles(tmp_path)
     files.take()
-    inside = server.House(FakeEngine(), files)
+    inside = server.DaemonServer(FakeEngine(), files)
     await inside.listen()
     yield files.socket
     await inside.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fake import FakeProcess
-from support.stdio_client import Window, daemon_pid
+from support.stdio_client import StdioClient, daemon_pid
 
 pytestmark = pytest.mark.slow
 COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
@@ -35,7 +35,7 @@ def keys(fake: FakeProcess) -> dict[str, str]:
 async def test_front_and_daemon_are_small_also_with_large_answers(
     home: Path, fake_process: FakeProcess
 ) -> None:
-    async with Window(home, command=COUNSEL, env=keys(fake_process)) as window:
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
         await window.initialize()
         for model in THREE:
             answer = await window.call("chat", prompt="hello", model=model)

@@ -14,14 +14,14 @@ import pytest
 from counsel import locks
 from counsel.daemon import files as daemon_files
 from counsel.front import run_paths
-from support.stdio_client import Window, daemon_pid, ended, kill_daemon
+from support.stdio_client import StdioClient, daemon_pid, ended, kill_daemon
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 
-async def begin(home: Path) -> tuple[Window, int]:
+async def begin(home: Path) -> tuple[StdioClient, int]:
     """A window and the daemon that it uses."""
-    window = await Window(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
+    window = await StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
     await window.initialize()
     await window.text("echo")
     pid = daemon_pid(home)
@@ -57,7 +57,7 @@ async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves
     window, first = await begin(home)
     os.kill(first, signal.SIGSTOP)  # so that it notices only when the next daemon is there
     change(home)
-    async with Window(home, cwd=home.parent, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
+    async with StdioClient(home, cwd=home.parent, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
         await new.initialize()
         assert await new.text("echo new") == "echo new"
         second = daemon_pid(home)
@@ -75,7 +75,7 @@ async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) ->
     window, first = await begin(home)
     move(home)
     await ended(first)
-    async with Window(moved := home.with_name("moved")) as new:
+    async with StdioClient(moved := home.with_name("moved")) as new:
         await new.initialize()
         assert await new.text("echo") == "echo"
         kill_daemon(moved)
@@ -103,7 +103,7 @@ async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_ne
     answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
     await window.ask("resources/list")
     delete(home)
-    async with Window(home, cwd=tmp_path) as new:
+    async with StdioClient(home, cwd=tmp_path) as new:
         await new.initialize()
         assert await new.text("echo") == "echo"
         second = daemon_pid(home)
@@ -146,7 +146,7 @@ async def test_a_file_that_is_deleted_is_made_again_and_there_is_one_daemon(
     async with asyncio.timeout(30):
         while daemon_pid(home) != first or not (home / "run" / "daemon.sock").is_socket():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-    async with Window(home) as new:
+    async with StdioClient(home) as new:
         await new.initialize()
         assert await new.text("echo new") == "echo new"
         assert await window.text("echo old") == "echo old"
@@ -160,7 +160,7 @@ async def test_a_window_that_comes_before_that_is_served_and_one_daemon_remains(
 ) -> None:
     window, first = await begin(home)
     remove(home / "run")
-    async with Window(home, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
+    async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
         await new.initialize()
         assert await new.text("echo new") == "echo new"
         assert await window.text("echo old") == "echo old"

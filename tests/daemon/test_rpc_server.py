@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
-from counsel.daemon.rpc_server import Desk, caller_to_json, request_to_json
+from counsel.daemon.rpc_server import RpcServer, caller_to_json, request_to_json
 from counsel.requests import ChatRequest
 from counsel.types import Json
 from support.fake_engine import FakeEngine
@@ -42,10 +42,10 @@ def submission(prompt: str, **more: Any) -> bytes:
 async def leave(background: bool) -> SlowDisk:
     """Ask, and hang up while the job is being written down."""
     engine = SlowDisk()
-    desk = Desk(engine, lambda _: None, dict, lambda _: None)
-    desk.line(submission("hang", background=background))
+    rpc_server = RpcServer(engine, lambda _: None, dict, lambda _: None)
+    rpc_server.line(submission("hang", background=background))
     await engine.asked.wait()
-    closing = asyncio.ensure_future(desk.close("gone"))
+    closing = asyncio.ensure_future(rpc_server.close("gone"))
     await asyncio.sleep(0)
     engine.go_on.set()
     await closing
@@ -64,9 +64,9 @@ async def test_a_background_job_goes_on_without_whoever_left() -> None:
 
 async def test_a_defect_is_an_answer_and_not_silence() -> None:
     said: list[bytes] = []
-    desk = Desk(SlowDisk(), said.append, dict, lambda _: None)
-    desk.line(b'{"id": 7, "method": "recent", "params": {"limit": 1}}')
-    await asyncio.gather(*desk._tasks.values())
+    rpc_server = RpcServer(SlowDisk(), said.append, dict, lambda _: None)
+    rpc_server.line(b'{"id": 7, "method": "recent", "params": {"limit": 1}}')
+    await asyncio.gather(*rpc_server._tasks.values())
     answer = json.loads(said[0])
     assert (answer["id"], answer["error"]["code"]) == (7, "INTERNAL")
     assert "OSError" in answer["error"]["error"]

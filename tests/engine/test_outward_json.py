@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from counsel.caller import Caller
-from counsel.daemon.rpc_server import Desk, caller_to_json, request_to_json
+from counsel.daemon.rpc_server import RpcServer, caller_to_json, request_to_json
 from counsel.engine.engine import Engine
 from counsel.http.api import jobs as http_jobs
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import McpLines
 from counsel.mcp.session import Session
 from counsel.requests import ChatRequest, ConsensusRequest, Request
@@ -82,10 +82,10 @@ class Interfaces:
         self.seen = Recorder(caller.cwd)
         self.followed = asyncio.Event()
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
-        self._desk = Desk(engine, self._answers.put_nowait, dict, lambda _: None)
+        self._desk = RpcServer(engine, self._answers.put_nowait, dict, lambda _: None)
         self._messages: asyncio.Queue[bytes] = asyncio.Queue()
-        visitor = Visitor(env=caller.env, cwd=caller.cwd)
-        self._mcp = McpLines(Session(engine, visitor), self._messages.put_nowait)
+        identity = ClientIdentity(env=caller.env, cwd=caller.cwd)
+        self._mcp = McpLines(Session(engine, identity), self._messages.put_nowait)
 
     async def rpc(self, title: str, method: str, **params: Any) -> Any:
         self._desk.line(json.dumps({"id": 1, "method": method, "params": params}).encode())

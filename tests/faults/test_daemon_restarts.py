@@ -20,7 +20,7 @@ import pytest
 from fake import FakeProcess
 from faults.jobs_worker import MODELS
 from faults.test_killed_processes import Call, check_all_done, check_not_repeated, environment, finished_calls
-from support.stdio_client import Window, daemon_pid, ended, kill_daemon
+from support.stdio_client import StdioClient, daemon_pid, ended, kill_daemon
 
 FRONT = [sys.executable, "-m", "counsel", "stdio"]
 
@@ -64,7 +64,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
         os.kill(pid, signal.SIGKILL)
 
 
-def ask(window: Window, number: int) -> asyncio.Future[Any]:
+def ask(window: StdioClient, number: int) -> asyncio.Future[Any]:
     return window.begin("consensus", prompt=f"question {number:04d}.", models=list(MODELS))
 
 
@@ -94,7 +94,9 @@ async def test_kills_at_any_moment_also_while_a_daemon_starts_lose_and_repeat_no
     fake_process.script(latency=0.2, times=None)
     env = {**environment(home, fake_process), "COUNSEL_DAEMON_IDLE_SECONDS": "20"}
     async with asyncio.timeout(240), serving(env), contextlib.AsyncExitStack() as stack:
-        windows = [await stack.enter_async_context(Window(home, command=FRONT, env=env)) for _ in range(4)]
+        windows = [
+            await stack.enter_async_context(StdioClient(home, command=FRONT, env=env)) for _ in range(4)
+        ]
         for window in windows:
             await window.initialize()
         asked = [ask(window, at * 5 + n) for at, window in enumerate(windows) for n in range(5)]
@@ -117,7 +119,7 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
     python = tmp_path / "python"
     write(python, f'exec {sys.executable} "$@"')
     script = f"import sys; from counsel.front import launcher, main; launcher.COMMAND[0] = {str(python)!r}; sys.exit(main.main([]))"
-    async with Window(home, command=[sys.executable, "-c", script], env=env) as window:
+    async with StdioClient(home, command=[sys.executable, "-c", script], env=env) as window:
         await window.initialize()
         call = window.begin("chat", prompt="kept", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="kept", timeout=30)
@@ -157,7 +159,7 @@ async def test_an_orderly_stop_in_the_middle_of_a_call_interrupts_it_and_no_more
 ) -> None:
     fake_process.script(gate="never", times=1, contains="stopped")
     env = environment(home, fake_process)
-    async with Window(home, command=FRONT, env=env) as window:
+    async with StdioClient(home, command=FRONT, env=env) as window:
         await window.initialize()
         call = window.begin("chat", prompt="stopped", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="stopped", timeout=30)
@@ -187,7 +189,7 @@ async def test_a_stopped_call_goes_on_for_a_window_that_comes_later(
 ) -> None:
     fake_process.script(gate="never", times=1, contains="later")
     env = environment(home, fake_process)
-    async with Window(home, command=FRONT, env=env) as window:
+    async with StdioClient(home, command=FRONT, env=env) as window:
         await window.initialize()
         call = window.begin("chat", prompt="later", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="later", timeout=30)
@@ -196,7 +198,7 @@ async def test_a_stopped_call_goes_on_for_a_window_that_comes_later(
         await stop(home, env, "signal")
         window.process.kill()
         call.cancel()
-    async with Window(home, command=FRONT, env=env) as other:
+    async with StdioClient(home, command=FRONT, env=env) as other:
         await other.initialize()
         async with asyncio.timeout(60):
             while True:
@@ -212,7 +214,7 @@ async def test_a_home_deleted_or_restored_under_a_call_answers_it_and_the_new_ho
     home: Path, fake_process: FakeProcess, restored: bool
 ) -> None:
     env = {**environment(home, fake_process), "COUNSEL_DAEMON_IDLE_SECONDS": "20"}
-    async with Window(home, command=FRONT, cwd=home.parent, env=env) as window:
+    async with StdioClient(home, command=FRONT, cwd=home.parent, env=env) as window:
         await window.initialize()
         await window.call("chat", prompt="before", model="gpt-5")
         backup = home.with_name("backup")
@@ -226,7 +228,7 @@ async def test_a_home_deleted_or_restored_under_a_call_answers_it_and_the_new_ho
             shutil.rmtree(home, ignore_errors=True)
         if restored:
             shutil.copytree(backup, home)
-        async with Window(home, command=FRONT, cwd=home.parent, env=env) as new:
+        async with StdioClient(home, command=FRONT, cwd=home.parent, env=env) as new:
             await new.initialize()
             assert "after" in await new.text("after", model="gpt-5")
             second = daemon_pid(home)

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from counsel.front.launcher import Link
+from counsel.front.launcher import Launcher
 from fake import FakeProcess
 from faults.test_killed_processes import environment
 
@@ -271,4 +271,4 @@ def test_a_daemon_that_cannot_start_says_the_true_cause(
         timeout=60,
     )
     assert failed.returncode == errno.ENOSPC
-    assert "No space left on device" in Link(env)._reason(failed.returncode)
+    assert "No space left on device" in Launcher(env)._reason(failed.returncode)

@@ -506,7 +506,7 @@ async def _old_session(door: Any) -> str:
 async def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     files = DaemonFiles(tmp_path)
     files.take()
-    inside = server.House(FakeEngine(), files)
+    inside = server.DaemonServer(FakeEngine(), files)
     inside._most = 5
     await inside.listen()
     yield files.socket, inside
@@ -551,7 +551,7 @@ async def test_another_users_handover_is_not_heard(path: Any, monkeypatch: pytes
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     assert b"another user" in await told(at, b'@{"handover":true}\n')
     assert not inside._over.done()
-    assert not inside.visits
+    assert not inside.connections
 
 
 async def test_a_hello_has_its_time_and_its_size(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,7 +576,7 @@ async def test_who_has_not_said_hello_makes_room_and_who_has_stays(path: Any) ->
         writer.write(encoded(PING))
         assert b"done" in await reader.readline()
         assert b"result" in await reader.readline()
-    assert len(inside.visits) == 5
+    assert len(inside.connections) == 5
     await hang_up(*(writer for _, writer in [*silent, *known]))
 
 
@@ -588,6 +588,6 @@ async def test_a_client_that_says_initialized_again_and_again_is_asked_once_at_a
     writer.write(encoded({"jsonrpc": "2.0", "method": "notifications/initialized"}) * 300 + encoded(PING))
     while b"alive?" not in await reader.readline():
         pass
-    (visit,) = inside.visits
+    (visit,) = inside.connections
     assert len(visit._mcp.session._asked) <= 2
     await hang_up(writer)

@@ -19,7 +19,7 @@ import pytest
 
 from fake import FakeProcess
 from faults.jobs_worker import MODELS
-from support.stdio_client import Window, daemon_pid, kill_daemon
+from support.stdio_client import StdioClient, daemon_pid, kill_daemon
 
 WORKER = Path(__file__).with_name("jobs_worker.py")
 Call = tuple[str, str, str]  # question, slot, phase
@@ -143,7 +143,7 @@ async def test_twenty_kills_of_the_daemon_over_two_hundred_jobs_lose_nothing(
     front = [sys.executable, "-m", "counsel", "stdio"]
     async with (
         asyncio.timeout(240),
-        Window(home, command=front, env=environment(home, fake_process)) as window,
+        StdioClient(home, command=front, env=environment(home, fake_process)) as window,
     ):
         await window.initialize()
         asked = [

@@ -17,7 +17,7 @@ from counsel.daemon.rpc_client import connect, find
 from counsel.errors import Internal
 from counsel.front import launcher, run_paths
 from counsel.mcp import client_timeouts
-from support.stdio_client import FRONT, Window, daemon_pid, kill_daemon
+from support.stdio_client import FRONT, StdioClient, daemon_pid, kill_daemon
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
@@ -29,7 +29,7 @@ async def test_a_call_is_answered_although_several_daemons_died_while_they_start
     home: Path, tmp_path: Path, how: str
 ) -> None:
     (fails := tmp_path / "fails").write_text(f"{how}\n" * 5)
-    async with Window(home, COUNSEL_TEST_FAILS=str(fails)) as window:
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as window:
         await window.initialize()
         assert await window.text("echo at last") == "echo at last"
     assert fails.read_text() == ""
@@ -40,7 +40,7 @@ async def test_a_call_in_flight_survives_a_daemon_that_dies_and_several_that_do_
     home: Path, tmp_path: Path, how: str
 ) -> None:
     (fails := tmp_path / "fails").touch()
-    async with Window(home, COUNSEL_TEST_FAILS=str(fails)) as window:
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as window:
         await window.initialize()
         answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
         await window.ask("resources/list")  # the daemon has had the call
@@ -53,7 +53,7 @@ async def test_a_call_in_flight_survives_a_daemon_that_dies_and_several_that_do_
 
 
 async def test_many_daemons_may_die_under_one_call(home: Path, tmp_path: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
         pids: set[int | None] = {None}
@@ -69,7 +69,7 @@ async def test_many_daemons_may_die_under_one_call(home: Path, tmp_path: Path) -
 
 async def test_a_call_that_is_given_up_names_the_cause_and_keeps_its_job(home: Path, tmp_path: Path) -> None:
     (fails := tmp_path / "fails").touch()
-    async with Window(home, COUNSEL_TEST_FAILS=str(fails), COUNSEL_CLIENT_LIMIT_SECONDS="12") as window:
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails), COUNSEL_CLIENT_LIMIT_SECONDS="12") as window:
         await window.initialize()
         answer = window.begin("chat", prompt="hang")
         await window.ask("resources/list")
@@ -87,7 +87,7 @@ async def test_a_window_that_closes_while_there_is_no_daemon_keeps_nothing(
     home: Path, tmp_path: Path
 ) -> None:
     (fails := tmp_path / "fails").touch()
-    async with Window(home, COUNSEL_TEST_FAILS=str(fails)) as window:
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as window:
         await window.initialize()
         window.begin("chat", prompt="hang")
         await window.ask("resources/list")
@@ -134,7 +134,7 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
     with socket.socket(socket.AF_UNIX) as busy:
         busy.bind(run_paths.socket(str(home)))
         busy.listen(0)
-        reaching, held = launcher.Link({"COUNSEL_HOME": str(home)}), []
+        reaching, held = launcher.Launcher({"COUNSEL_HOME": str(home)}), []
         while (connection := reaching.attempt()) is not None:
             held.append(connection)
         assert "does not answer" in reaching.problem
@@ -152,7 +152,7 @@ async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobo
     lock = locks.take(f"{run_paths.run_folder(str(home))}/spawn.lock")
     assert lock is not None
     script = f"import runpy; from counsel.front import launcher; launcher.STARTER = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
-    async with Window(home, command=[sys.executable, "-c", script]) as window:
+    async with StdioClient(home, command=[sys.executable, "-c", script]) as window:
         await window.initialize()
         assert await window.text("echo") == "echo"
     os.close(lock)

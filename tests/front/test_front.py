@@ -20,11 +20,11 @@ from counsel.errors import Internal
 from counsel.front import environment, protocol
 from counsel.front import run_paths as place
 from counsel.mcp.session import listing
-from support.stdio_client import FRONT, SHORT_LIVED, Window, daemon_pid, gone, kill_daemon
+from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_pid, gone, kill_daemon
 
 
 async def test_the_front_answers_as_the_daemon_would(home: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         first = await window.initialize("2025-06-18")
         assert first["protocolVersion"] == "2025-06-18"
         assert (await window.ask("tools/list"))["tools"] == listing()
@@ -34,13 +34,13 @@ async def test_the_front_answers_as_the_daemon_would(home: Path) -> None:
 async def test_the_handshake_needs_no_daemon(home: Path) -> None:
     (home / "run").write_text("a file where the folder should be")
     (home / "run").chmod(0o600)
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         assert len((await window.ask("tools/list"))["tools"]) == 5
 
 
 async def test_twenty_windows_at_once_start_one_daemon(home: Path) -> None:
-    windows = [Window(home) for _ in range(20)]
+    windows = [StdioClient(home) for _ in range(20)]
     for window in windows:
         await window.__aenter__()
     await asyncio.gather(*(window.initialize() for window in windows))
@@ -66,8 +66,8 @@ def environ_of(pid: int | None) -> bytes:
 async def test_two_windows_with_different_keys_and_folders_stay_apart(home: Path, tmp_path: Path) -> None:
     (one := tmp_path / "one").mkdir()
     (two := tmp_path / "two").mkdir()
-    first = Window(home, "--as", "claude", cwd=one, OPENAI_API_KEY="sk-one", SECRET_THING="x")
-    second = Window(home, cwd=two, OPENAI_API_KEY="sk-two")
+    first = StdioClient(home, "--as", "claude", cwd=one, OPENAI_API_KEY="sk-one", SECRET_THING="x")
+    second = StdioClient(home, cwd=two, OPENAI_API_KEY="sk-two")
     async with first, second:
         await first.initialize(name="anything")
         await second.initialize(name="codex-mcp-client")
@@ -78,7 +78,7 @@ async def test_two_windows_with_different_keys_and_folders_stay_apart(home: Path
 
 
 async def test_the_daemon_dies_and_the_caller_still_gets_the_answer(home: Path, tmp_path: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
         await window.ask("resources/list")  # the daemon has had the call
@@ -93,7 +93,7 @@ async def test_the_daemon_dies_and_the_caller_still_gets_the_answer(home: Path, 
 
 
 async def test_a_call_cancelled_while_the_daemon_is_away_is_cancelled_in_the_next(home: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         window.begin("chat", prompt="hang")
         await window.ask("resources/list")
@@ -107,9 +107,9 @@ async def test_a_call_cancelled_while_the_daemon_is_away_is_cancelled_in_the_nex
 
 
 async def test_a_closed_window_stops_its_call_but_not_its_background_job(home: Path) -> None:
-    async with Window(home) as other:
+    async with StdioClient(home) as other:
         await other.initialize()
-        async with Window(home) as window:
+        async with StdioClient(home) as window:
             await window.initialize()
             await window.call("chat", prompt="hang", **{"async": True})
             window.begin("chat", prompt="hang")
@@ -123,7 +123,7 @@ async def test_a_closed_window_stops_its_call_but_not_its_background_job(home: P
 
 
 async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_another(home: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         await window.text("echo")
         first = daemon_pid(home)
@@ -138,7 +138,7 @@ async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_anoth
 
 async def test_a_window_that_waits_for_nothing_starts_another_when_the_daemon_is_killed(home: Path) -> None:
     """Its background jobs would go on only when somebody looks."""
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         await window.text("echo")
         first = kill_daemon(home)
@@ -150,11 +150,11 @@ async def test_a_window_that_waits_for_nothing_starts_another_when_the_daemon_is
 async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Window(home) as first:
+    async with StdioClient(home) as first:
         await first.initialize()
         await first.text("echo")
         pid = kill_daemon(home, signal.SIGSTOP)
-        async with Window(home, COUNSEL_TEST_PATIENCE="0.5") as window:
+        async with StdioClient(home, COUNSEL_TEST_PATIENCE="0.5") as window:
             await window.initialize()
             refused = await window.call("chat", prompt="echo")
             assert refused["isError"]
@@ -171,12 +171,12 @@ async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
 async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
     home: Path, tmp_path: Path
 ) -> None:
-    async with Window(home) as old:
+    async with StdioClient(home) as old:
         await old.initialize()
         answer = old.begin("chat", prompt=f"later {tmp_path / 'now'}")
         await old.ask("resources/list")
         first = daemon_pid(home)
-        async with Window(home, COUNSEL_TEST_VERSION="9.0.0") as new:
+        async with StdioClient(home, COUNSEL_TEST_VERSION="9.0.0") as new:
             await new.initialize()
             assert await new.text("echo") == "echo"
             assert daemon_pid(home) not in {None, first}
@@ -187,7 +187,7 @@ async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
 
 
 async def test_it_ends_by_itself_when_nobody_is_left(home: Path) -> None:
-    async with Window(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as window:
+    async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as window:
         await window.initialize()
         await window.text("echo")
         assert daemon_pid(home)
@@ -195,19 +195,19 @@ async def test_it_ends_by_itself_when_nobody_is_left(home: Path) -> None:
 
 
 async def test_a_socket_left_by_a_killed_daemon_is_in_nobodys_way(home: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         await window.text("echo")
     kill_daemon(home)
     await gone(home)
     assert (home / "run" / "daemon.sock").exists()
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         assert await window.text("echo") == "echo"
 
 
 async def test_modes_of_the_run_folder(home: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         await window.text("echo")
     run = home / "run"
@@ -219,7 +219,7 @@ async def test_modes_of_the_run_folder(home: Path) -> None:
 async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
     home = tmp_path / ("x" * 100)
     home.mkdir()
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         assert await window.text("echo") == "echo"
         kill_daemon(home, signal.SIGTERM)
@@ -230,7 +230,7 @@ async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
 
 
 async def test_messages_of_any_size_split_anywhere(home: Path) -> None:
-    async with Window(home, MAX_MCP_OUTPUT_TOKENS="200000") as window:
+    async with StdioClient(home, MAX_MCP_OUTPUT_TOKENS="200000") as window:
         await window.initialize()
         prompt = "echo " + "ü" * 150_000
         assert await window.text(prompt) == prompt
@@ -243,7 +243,7 @@ async def test_messages_of_any_size_split_anywhere(home: Path) -> None:
 
 
 async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(home: Path) -> None:
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize("2025-03-26")
         window.stdin.write(b"{nonsense\n")
         assert (await window.notes.get())["error"]["code"] == protocol.PARSE_ERROR
@@ -274,7 +274,7 @@ async def test_when_no_daemon_can_be_had_the_call_says_so(home: Path) -> None:
         "launcher.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(main.main([]))"
     )
     command = [sys.executable, "-c", script]
-    async with Window(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as window:
+    async with StdioClient(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as window:
         await window.initialize()
         result = await window.call("chat", prompt="echo")
         assert result["isError"]
@@ -369,7 +369,7 @@ async def test_a_window_whose_folder_is_gone_still_works(home: Path, tmp_path: P
         f"import os, runpy; os.rmdir({str(folder)!r}); runpy.run_path({str(FRONT)!r}, run_name='__main__')"
     )
     # -P, as an installed counsel: Python 3.13.0 cannot import `socket` with a path that begins at a folder that is gone
-    async with Window(home, command=[sys.executable, "-P", "-c", script], cwd=folder) as window:
+    async with StdioClient(home, command=[sys.executable, "-P", "-c", script], cwd=folder) as window:
         await window.initialize()
         assert (await window.text("env HOME")).split("|")[1] == "/nowhere"
 
@@ -419,7 +419,7 @@ async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, pl
         else b'{"method":"tools/call",'
     )
     end = b'"}}}' if place == "first" else b'"}},"jsonrpc":"2.0","id":"big"}'
-    async with Window(home) as window:
+    async with StdioClient(home) as window:
         await window.initialize()
         answered = window.waiting["big"] = asyncio.get_running_loop().create_future()
         writer = window.stdin

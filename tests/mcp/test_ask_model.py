@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from fake import FakeProcess
-from support.stdio_client import Window
+from support.stdio_client import StdioClient
 
 COUNSEL = [sys.executable, "-P", "-m", "counsel", "stdio"]
 
 
-def window(home: Path, fake: FakeProcess, *args: str, **env: str) -> Window:
+def window(home: Path, fake: FakeProcess, *args: str, **env: str) -> StdioClient:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1}
-    return Window(home, command=[*COUNSEL, *args], env={**keys, **env})
+    return StdioClient(home, command=[*COUNSEL, *args], env={**keys, **env})
 
 
 async def test_two_agents_windows_share_a_thread_by_its_tag(home: Path, fake_process: FakeProcess) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fake import FakeProcess
 from fake.proxy import FakeProxy
 from support.serve_process import serve
-from support.stdio_client import SHORT_LIVED, Window, daemon_pid
+from support.stdio_client import SHORT_LIVED, StdioClient, daemon_pid
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
@@ -56,10 +56,10 @@ async def test_windows_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
     async with (
         proxy_to(fake_process, "me:first-password") as first,
         proxy_to(fake_process, "you:second-password") as second,
-        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=first.url) as one,
-        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, all_proxy=second.url) as two,
-        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, COUNSEL_MAX_ATTEMPTS="1") as none,
-        Window(
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=first.url) as one,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, all_proxy=second.url) as two,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, COUNSEL_MAX_ATTEMPTS="1") as none,
+        StdioClient(
             home,
             command=[*COUNSEL, "stdio"],
             env=KEYS,
@@ -112,7 +112,7 @@ async def test_the_shells_proxy_is_used(
 
 async def test_a_standalone_window_and_serve_use_their_own(home: Path, fake_process: FakeProcess) -> None:
     async with proxy_to(fake_process) as proxy:
-        async with Window(
+        async with StdioClient(
             home, command=[*COUNSEL, "stdio", "--standalone"], env=KEYS, HTTP_PROXY=proxy.url
         ) as window:
             await window.initialize()
@@ -134,8 +134,8 @@ async def test_a_job_that_goes_on_takes_the_way_that_it_was_asked_with(
     async with (
         proxy_to(fake_process) as mine,
         proxy_to(fake_process) as other,
-        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=other.url) as stranger,
-        Window(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=mine.url) as window,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=other.url) as stranger,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=mine.url) as window,
     ):
         await window.initialize()
         await stranger.initialize()

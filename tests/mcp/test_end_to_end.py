@@ -12,7 +12,7 @@ from counsel.caller import here
 from counsel.daemon.rpc_client import connect
 from counsel.requests import ChatRequest
 from fake import FakeProcess
-from support.stdio_client import Window, kill_daemon
+from support.stdio_client import StdioClient, kill_daemon
 
 pytestmark = pytest.mark.slow
 COUNSEL = [sys.executable, "-m", "counsel", "stdio"]
@@ -26,7 +26,7 @@ def keys(fake: FakeProcess) -> dict[str, str]:
 async def test_a_question_is_answered_and_continued(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
-    async with Window(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
         await window.initialize()
         first = await window.call("chat", prompt="hello", model="gpt-5-mini")
         shown = first["structuredContent"]
@@ -43,7 +43,7 @@ async def test_an_answer_that_is_none_is_an_error_result(
     home: Path, fake_process: FakeProcess, text: str, finish: str | None, code: str
 ) -> None:
     fake_process.script(text=text, finish=finish, times=None)
-    async with Window(home, command=[*COUNSEL, "--standalone"], env=keys(fake_process)) as window:
+    async with StdioClient(home, command=[*COUNSEL, "--standalone"], env=keys(fake_process)) as window:
         await window.initialize()
         result = await window.call("chat", prompt="hello", model="gpt-5-mini")
         assert result["isError"]
@@ -56,7 +56,7 @@ async def test_four_calls_at_once_and_a_ping_meanwhile(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
     fake_process.script(gate="go", times=None)
-    async with Window(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
         await window.initialize()
         calls = [window.begin("chat", prompt=f"p{at}", model="gpt-5-mini") for at in range(4)]
         await asyncio.to_thread(fake_process.wait_for, count=4)
@@ -73,7 +73,7 @@ async def test_cancelling_closes_the_upstream_connection(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
     fake_process.script(gate="never", gate_after=1, times=None)
-    async with Window(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
         await window.initialize()
         window.start(
             "tools/call",
@@ -98,7 +98,7 @@ async def test_progress_says_which_words_are_void(
         text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
     )
     fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
-    async with Window(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
         await window.initialize()
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "auto"}}
         call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
@@ -119,7 +119,7 @@ async def test_progress_says_which_words_are_void(
 async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(text="void1 void2 void3", hang_after=2)
     fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
-    async with Window(home, command=COUNSEL, env=keys(fake_process)) as window:
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
         await window.initialize()
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "gpt-5-mini"}}
         call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
@@ -133,7 +133,7 @@ async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_p
     assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
 
 
-async def heard(window: Window, told: list[tuple[float, str]], words: str) -> None:
+async def heard(window: StdioClient, told: list[tuple[float, str]], words: str) -> None:
     """Progress comes a few times per second: until it says these."""
     while not told or not told[-1][1].endswith(words):
         note = await asyncio.wait_for(window.notes.get(), 20)
@@ -142,7 +142,7 @@ async def heard(window: Window, told: list[tuple[float, str]], words: str) -> No
 
 async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(gate="first", times=1)
-    async with Window(home, command=COUNSEL, env=keys(fake_process)) as window:
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
         await window.initialize()
         call = window.begin("chat", prompt="survive", model="gpt-5-mini")
         await asyncio.to_thread(fake_process.wait_for, contains="survive")
@@ -159,8 +159,8 @@ async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
     fake_process.script(gate="never", times=1)
     env = {**keys(fake_process), "COUNSEL_CLIENT_LIMIT_SECONDS": "1"}
     async with (
-        Window(home, command=COUNSEL, env=keys(fake_process)) as first,
-        Window(home, command=COUNSEL, env=env) as window,
+        StdioClient(home, command=COUNSEL, env=keys(fake_process)) as first,
+        StdioClient(home, command=COUNSEL, env=env) as window,
     ):
         await first.initialize()
         await first.call("check_status")  # a daemon that runs: starting one may take longer than this limit
@@ -182,13 +182,13 @@ async def test_a_background_job_outlives_its_window_and_another_reads_it(
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="later", times=None)
-    async with Window(home, command=COUNSEL, env=keys(fake_process)) as window:
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
         await window.initialize()
         job = await window.call("chat", prompt="slow", model="gpt-5-mini", **{"async": True})
         name = job["structuredContent"]["continuation"]["id"]
         await asyncio.to_thread(fake_process.wait_for, contains="slow")
     fake_process.open_gate("later")
-    async with Window(home, command=COUNSEL, env=keys(fake_process)) as other:
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as other:
         await other.initialize(name="codex-mcp-client")
         async with asyncio.timeout(20):
             while True:
@@ -204,7 +204,7 @@ async def test_a_background_job_goes_on_in_the_next_daemon_although_nobody_looks
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="never", times=1)
-    async with Window(home, command=COUNSEL, env=keys(fake_process)) as window:
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
         await window.initialize()
         await window.call("chat", prompt="alone", model="gpt-5-mini", **{"async": True})
         await asyncio.to_thread(fake_process.wait_for, contains="alone")

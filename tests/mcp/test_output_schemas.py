@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from counsel.engine.engine import Engine, open_engine
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.session import Session, listing
 from fake import FakeAPI
 from support.provider_keys import keys
@@ -39,7 +39,7 @@ class Caller:
     """One client; every result it gets is checked."""
 
     def __init__(self, engine: Engine, env: dict[str, str], cwd: Path) -> None:
-        self.session = Session(engine, Visitor(env=env, cwd=cwd))
+        self.session = Session(engine, ClientIdentity(env=env, cwd=cwd))
         self.number = 0
 
     async def __call__(self, tool: str, **arguments: Any) -> Any:

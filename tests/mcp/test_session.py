@@ -65,7 +65,7 @@ async def test_the_eras_do_not_mix_on_one_connection(client: SessionClient) -> N
     await client.ask("server/discover", {"_meta": ENVELOPE})
     assert (await client.initialize())["error"]["code"] == protocol.UNSUPPORTED_VERSION
     assert (await client.ask("ping", {"_meta": ENVELOPE}))["error"]["code"] == protocol.METHOD_NOT_FOUND
-    other = SessionClient(client.session.visitor.cwd)
+    other = SessionClient(client.session.identity.cwd)
     await other.initialize()
     refused = await other.ask("tools/list", {"_meta": ENVELOPE})
     assert refused["error"]["code"] == protocol.INVALID_REQUEST
@@ -317,7 +317,7 @@ async def test_batches_belong_to_one_revision(client: SessionClient) -> None:
     answers = await client.got.get()
     assert [answer["id"] for answer in answers] == [7, 8, 9]
     assert answers[1]["error"]["code"] == protocol.INVALID_REQUEST
-    other = SessionClient(client.session.visitor.cwd)
+    other = SessionClient(client.session.identity.cwd)
     await other.initialize("2025-06-18")
     other.send([{"jsonrpc": "2.0", "id": 7, "method": "ping"}])
     assert (await other.got.get())["error"]["code"] == protocol.INVALID_REQUEST

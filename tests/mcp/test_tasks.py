@@ -38,7 +38,7 @@ async def begin(client: SessionClient, prompt: str = "hang so far") -> str:
 async def test_the_extension_is_declared_where_it_exists_only(client: SessionClient) -> None:
     found = await client.ask("server/discover", {"_meta": ENVELOPE})
     assert found["result"]["capabilities"]["extensions"] == {protocol.TASKS: {}}
-    older = SessionClient(client.session.visitor.cwd)
+    older = SessionClient(client.session.identity.cwd)
     assert "extensions" not in (await older.initialize())["result"]["capabilities"]
     assert (await older.ask("tasks/get", {"taskId": "x"}))["error"]["code"] == protocol.METHOD_NOT_FOUND
 

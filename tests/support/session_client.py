@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.front import protocol
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import McpLines
 from counsel.mcp.session import Session
 from support.fake_engine import FakeEngine
@@ -26,9 +26,9 @@ class SessionClient:
 
     def __init__(self, home: Path, **env: str) -> None:
         self.engine = FakeEngine()
-        visitor = Visitor(env={"COUNSEL_HOME": str(home), **env}, cwd=home)
+        identity = ClientIdentity(env={"COUNSEL_HOME": str(home), **env}, cwd=home)
         self.got: asyncio.Queue[Any] = asyncio.Queue()
-        self.session = Session(self.engine, visitor)
+        self.session = Session(self.engine, identity)
         self.lines = McpLines(self.session, self._receive)
         self.number = 0
 

@@ -20,7 +20,7 @@ FRONT = Path(__file__).parent / "fake_front.py"
 SHORT_LIVED = {"COUNSEL_DAEMON_IDLE_SECONDS": "3"}
 
 
-class Window:
+class StdioClient:
     def __init__(
         self,
         home: Path,

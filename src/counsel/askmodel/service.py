@@ -27,7 +27,7 @@ from typing import Any, Self
 from counsel import locks
 from counsel.askmodel.json_objects import Objects
 from counsel.daemon.connection import peer_uid
-from counsel.daemon.connection_limit import Waiting, most_connections, say_little_about_accepting
+from counsel.daemon.connection_limit import PendingConnections, most_connections, say_little_about_accepting
 from counsel.daemon.files import bind
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument, RateLimited
 from counsel.front import run_paths
@@ -36,7 +36,7 @@ from counsel.front.json_messages import Unreadable, encode, parse
 from counsel.job_events import Restarted, TextAdded
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import LINES_AT_ONCE, Splitter
 from counsel.requests import ChatRequest, Engine
 from counsel.types import Json
@@ -72,16 +72,18 @@ def check_session(session: str) -> str:
 class AskService:
     """One session's socket. `async with AskService(…) as service:` serves at `service.path`."""
 
-    def __init__(self, engine: Engine, visitor: Visitor, session: str, home: Path) -> None:
+    def __init__(self, engine: Engine, identity: ClientIdentity, session: str, home: Path) -> None:
         self.engine = engine
-        self.visitor = visitor
+        self.identity = identity
         self.session = check_session(session)
         self.path = run_paths.ask_socket(str(home), session)
         self._lease = _Lease(f"{self.path}.lock")
         self._server: asyncio.Server | None = None
         self._bound: locks.Identity | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self.idle: Waiting[Connection] = Waiting()  # they make room when there are too many
+        self.idle: PendingConnections[Connection] = (
+            PendingConnections()
+        )  # they make room when there are too many
         self._most = most_connections(MOST_CONNECTIONS)
 
     async def __aenter__(self) -> Self:
@@ -135,7 +137,7 @@ class AskService:
 
 
 @dataclass(slots=True)
-class _Flight:
+class _ActiveRequest:
     call: tool_call.Call
     task: asyncio.Task[None] = field(init=False)
     partials: asyncio.Task[None] | None = None
@@ -147,7 +149,7 @@ class Connection:
     def __init__(self, service: AskService, writer: asyncio.StreamWriter) -> None:
         self._service = service
         self._writer = writer
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, _ActiveRequest] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         lines: deque[bytes] = deque()
@@ -181,7 +183,7 @@ class Connection:
 
     async def _hang_up(self) -> None:
         """Nobody waits any more: what was asked is stopped upstream."""
-        tasks = [flight.task for flight in self._flights.values()]
+        tasks = [active.task for active in self._flights.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -218,26 +220,26 @@ class Connection:
             )
         self._service.idle.discard(self)
         call = tool_call.Call(
-            engine=self._service.engine, caller=self._service.visitor.caller(CLIENT), patience=_PATIENCE
+            engine=self._service.engine, caller=self._service.identity.caller(CLIENT), patience=_PATIENCE
         )
-        flight = self._flights[identity] = _Flight(call)
+        active = self._flights[identity] = _ActiveRequest(call)
         if message.get("stream"):
-            call.on_job = lambda job: self._follow(identity, flight, job)
-        flight.task = asyncio.ensure_future(self._answer(identity, flight, _request(self._service, message)))
+            call.on_job = lambda job: self._follow(identity, active, job)
+        active.task = asyncio.ensure_future(self._answer(identity, active, _request(self._service, message)))
 
     def _cancel(self, identity: str) -> None:
-        if flight := self._flights.get(identity):
-            flight.call.leaving = "cancelled"
-            flight.task.cancel()
+        if active := self._flights.get(identity):
+            active.call.leaving = "cancelled"
+            active.task.cancel()
 
-    async def _answer(self, identity: str, flight: _Flight, request: ChatRequest) -> None:
+    async def _answer(self, identity: str, active: _ActiveRequest, request: ChatRequest) -> None:
         try:
-            shown = _answered(identity, await tool_call.run(flight.call, request, background=False))
+            shown = _answered(identity, await tool_call.run(active.call, request, background=False))
         except CounselError as error:
             shown = _failed(identity, error)
         except asyncio.CancelledError:
-            await self._stop_following(flight)
-            if flight.call.leaving != "cancelled":
+            await self._stop_following(active)
+            if active.call.leaving != "cancelled":
                 raise
             shown = _failed(identity, Cancelled("The request was cancelled."))
         except Exception as error:  # noqa: BLE001 - one request's defect must not end the others
@@ -246,17 +248,17 @@ class Connection:
             self._flights.pop(identity, None)
             if not self._flights:
                 self._service.idle.add(self)
-        if flight.partials is not None:
+        if active.partials is not None:
             with suppress(CounselError, ConnectionError):
-                await flight.partials
+                await active.partials
         self._send(shown)
         with suppress(ConnectionError):
             await self._writer.drain()
 
     # ── live text ──
 
-    def _follow(self, identity: str, flight: _Flight, job: str) -> None:
-        flight.partials = asyncio.ensure_future(self._tell(identity, job))
+    def _follow(self, identity: str, active: _ActiveRequest, job: str) -> None:
+        active.partials = asyncio.ensure_future(self._tell(identity, job))
 
     async def _tell(self, identity: str, job: str) -> None:
         """Slower than the model when the reader is: nothing is dropped, and only this request waits."""
@@ -266,12 +268,12 @@ class Connection:
                 await self._writer.drain()
 
     @staticmethod
-    async def _stop_following(flight: _Flight) -> None:
-        if flight.partials is not None:
-            flight.partials.cancel()
+    async def _stop_following(active: _ActiveRequest) -> None:
+        if active.partials is not None:
+            active.partials.cancel()
             with suppress(asyncio.CancelledError, CounselError, ConnectionError):
-                await flight.partials
-            flight.partials = None
+                await active.partials
+            active.partials = None
 
     def _send(self, message: Json) -> None:
         if not self._writer.is_closing():

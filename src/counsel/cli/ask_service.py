@@ -45,9 +45,9 @@ def ask_service(*, session: str | None, agent: str | None, until_eof: bool, stan
 
 async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: bool, standalone: bool) -> None:
     from counsel.askmodel.service import AskService
-    from counsel.mcp.identity import Visitor
+    from counsel.mcp.identity import ClientIdentity
 
-    visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
+    identity = ClientIdentity(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
@@ -55,7 +55,7 @@ async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: boo
         _end_with_stdin(over)
     async with (
         connect.engine(who, standalone=standalone) as engine,
-        AskService(engine, visitor, session, who.settings.home) as service,
+        AskService(engine, identity, session, who.settings.home) as service,
     ):
         about = {"session": service.session, "socket": service.path, "pid": os.getpid()}
         sys.stdout.write(json.dumps(about) + "\n")

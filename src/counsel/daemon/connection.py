@@ -25,18 +25,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counsel import __version__
-from counsel.daemon.rpc_server import Desk, caller_from_json
+from counsel.daemon.rpc_server import RpcServer, caller_from_json
 from counsel.front.bounded_lines import TooLong
 from counsel.front.json_messages import LARGEST_MESSAGE, encode, parse, quoted
 from counsel.front.protocol import RpcError, is_request
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import LinePipe, McpLines
 from counsel.mcp.session import Session
-from counsel.mcp.tool_call import Leaving
+from counsel.mcp.tool_call import LeaveReason
 from counsel.types import Json
 
 if TYPE_CHECKING:
-    from counsel.daemon.server import House
+    from counsel.daemon.server import DaemonServer
 
 log = logging.getLogger("counsel.daemon")
 
@@ -46,16 +46,16 @@ LONGEST_KEY = 200  # characters
 MOST_WAITED = 86_400  # seconds
 
 
-class Visit:
-    def __init__(self, house: House) -> None:
-        self.house = house
+class Connection:
+    def __init__(self, server: DaemonServer) -> None:
+        self.server = server
         self.role = ""
         self.pipe = LinePipe(
             self._line, self._lost, on_made=self._connected, on_too_long=self._too_long, is_server=True
         )
         self.pipe.splitter.allow(LARGEST_HELLO)
         self._mcp: McpLines | None = None
-        self._desk: Desk | None = None
+        self._rpc: RpcServer | None = None
         self._key: str | None = None
         self._waited = 0.0
         self._hello: Json = {}
@@ -64,7 +64,7 @@ class Visit:
 
     def about(self) -> Json:
         """For `counsel daemon status`: who, and nothing of what it said."""
-        client = self._mcp.session.talk.client if self._mcp else self.role
+        client = self._mcp.session.protocol_state.client if self._mcp else self.role
         return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
 
     def _connected(self) -> None:
@@ -72,7 +72,7 @@ class Visit:
         assert self.pipe.transport is not None  # noqa: S101 - it has just been made
         if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
             self._refuse("this daemon belongs to another user")
-        elif not self.house.enter(self):
+        elif not self.server.enter(self):
             self.pipe.write(_note({"refused": "too many connections: close a window or raise `ulimit -n`"}))
             self.pipe.close()
         else:
@@ -101,18 +101,18 @@ class Visit:
     @property
     def busy(self) -> bool:
         """Whether somebody waits for an answer of ours."""
-        return bool((self._mcp and self._mcp.busy) or (self._desk and self._desk.busy))
+        return bool((self._mcp and self._mcp.busy) or (self._rpc and self._rpc.busy))
 
     def _take(self, data: bytes) -> None:
-        if self.house.retired and self._is_new(data):
+        if self.server.retired and self._is_new(data):
             return  # its front sends it to the next daemon, as soon as we have hung up
         if data.startswith(b"@"):
             self._control(parse(data[1:]))
         elif self._mcp is not None:
             key, self._key = self._key, None
             self._mcp.line(data, key, self._waited if key else 0.0)
-        elif self._desk is not None:
-            self._desk.line(data)
+        elif self._rpc is not None:
+            self._rpc.line(data)
         else:
             self._refuse("the first line must be a hello")
 
@@ -120,8 +120,8 @@ class Visit:
         """Whether a line asks for something that is not already on its way here."""
         if data.startswith(b"@"):
             return False
-        if self._desk is not None:
-            return not self._desk.concerns_own_job(data)
+        if self._rpc is not None:
+            return not self._rpc.concerns_own_job(data)
         try:
             message = parse(data)
         except ValueError:
@@ -140,7 +140,7 @@ class Visit:
         elif "initialize" in message and self._mcp is not None:
             _shake(self._mcp.session, message["initialize"])
         elif "handover" in message:
-            self.house.end("handover")
+            self.server.end("handover")
         else:
             raise ValueError("an unknown note")
 
@@ -150,23 +150,23 @@ class Visit:
             self._mcp = self._open_mcp(hello)
         else:
             if hello.get("caller"):
-                self.house.engine.meet(caller_from_json(hello["caller"]))
-            house = self.house
-            self._desk = Desk(house.engine, self.pipe.write, house.status, house.end, self.pipe.drain)
+                self.server.engine.meet(caller_from_json(hello["caller"]))
+            server = self.server
+            self._rpc = RpcServer(server.engine, self.pipe.write, server.status, server.end, self.pipe.drain)
         self.role, self._hello = role, {name: hello.get(name) for name in ("agent", "version")}
         self.pipe.splitter.allow(LARGEST_MESSAGE)
         if self._impatience is not None:
             self._impatience.cancel()
-        self.house.greeted(self)
+        self.server.greeted(self)
         self.pipe.write(_note({"hello": {"version": __version__, "pid": os.getpid()}}))
 
     def _open_mcp(self, hello: Json) -> McpLines:
-        env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.house.home)}
-        visitor = Visitor(env=env, cwd=Path(str(hello.get("cwd") or "/")), agent=hello.get("agent"))
+        env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.server.home)}
+        identity = ClientIdentity(env=env, cwd=Path(str(hello.get("cwd") or "/")), agent=hello.get("agent"))
         if self.pipe.transport is not None:
-            visitor.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
-        session = Session(self.house.engine, visitor)
-        self.house.engine.meet(visitor.caller("stdio"))
+            identity.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
+        session = Session(self.server.engine, identity)
+        self.server.engine.meet(identity.caller("stdio"))
         lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_note)
         if hello.get("initialize"):
             _shake(session, hello["initialize"])
@@ -180,14 +180,14 @@ class Visit:
             self._impatience.cancel()
         self._leaving = self._leaving or asyncio.ensure_future(self.close("gone"))
 
-    async def close(self, why: Leaving) -> None:
+    async def close(self, why: LeaveReason) -> None:
         if self._mcp is not None:
             self.pipe.write(_note({"leaving": why}))
             await self._mcp.close(why)
-        if self._desk is not None:
-            await self._desk.close(why)
+        if self._rpc is not None:
+            await self._rpc.close(why)
         self.pipe.close()
-        self.house.leave(self)
+        self.server.leave(self)
 
 
 def _note(message: Json) -> bytes:
@@ -208,7 +208,7 @@ def _seconds(given: Any) -> float:
 def _shake(session: Session, params: Json) -> None:
     """The front has answered `initialize`, with a refusal if it was one; here it is only known."""
     with suppress(RpcError):
-        session.talk.initialize(params)
+        session.protocol_state.initialize(params)
 
 
 def peer_pid(connection: Any) -> int | None:

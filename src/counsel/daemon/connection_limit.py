@@ -28,7 +28,7 @@ def most_connections(wanted: int = MOST_CONNECTIONS) -> int:
     return max(8, min(wanted, (soft - _KEPT_FREE) // 2))
 
 
-class Waiting(Generic[Peer]):
+class PendingConnections(Generic[Peer]):
     """Connections that have not said yet what they want, oldest first: they make room for new ones."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ LEASE_PATIENCE = 10.0  # seconds for the daemon before us to finish
 TOUCH = 3600.0  # seconds: what cleans /tmp goes by a file's age
 
 
-class Occupied(Exception):
+class AlreadyRunning(Exception):
     """Another daemon serves this COUNSEL_HOME."""
 
 
@@ -51,7 +51,7 @@ class DaemonFiles:
         until = time.monotonic() + LEASE_PATIENCE
         while not self._take():
             if _answers(self.socket):
-                raise Occupied
+                raise AlreadyRunning
             if time.monotonic() > until:
                 raise TimeoutError(_occupied(self._lock_path))
             time.sleep(0.02)  # the one before us is finishing what it writes

@@ -20,7 +20,7 @@ from counsel.daemon import rpc_server
 from counsel.engine.jobs.event_queue import EventQueue
 from counsel.errors import CounselError, FileTooLarge, Internal
 from counsel.front.json_messages import LARGEST_MESSAGE, encode, too_large
-from counsel.front.launcher import RETRY, STATED, Link, older
+from counsel.front.launcher import RETRY, STATED, Launcher, older
 from counsel.job_events import JobEvent, event_from_json
 from counsel.mcp.jsonlines import LinePipe
 from counsel.requests import Request
@@ -51,7 +51,7 @@ class _Lost(Exception):
 
 class RemoteEngine:
     def __init__(self, env: Mapping[str, str], caller: Caller | None = None) -> None:
-        self._link = Link(env)
+        self._launcher = Launcher(env)
         self._caller = caller  # each daemon meets it: a job can only go on with its caller's keys
         self._pipe: LinePipe | None = None
         self._hello: asyncio.Future[Json] | None = None
@@ -78,28 +78,28 @@ class RemoteEngine:
         return True
 
     async def _reach(self, *, start: bool) -> Any:
-        link = self._link
+        launcher = self._launcher
         if not start:
             try:
-                return link.existing()
+                return launcher.existing()
             except OSError as error:
                 raise _unreachable(str(error)) from error
         began, limit, stated = time.monotonic(), PATIENCE, REASONED
         if self._lost_at:
             began, limit, stated = self._lost_at, LIMIT, STATED
-        while (connection := link.attempt()) is None:
-            if link.problem:
+        while (connection := launcher.attempt()) is None:
+            if launcher.problem:
                 self._keep_jobs()
-            if link.hopeless(began, limit, stated):
-                link.release()
-                raise self._give_up(link.problem or "it has not started yet") from link.error
-            await asyncio.sleep(link.pause())
+            if launcher.hopeless(began, limit, stated):
+                launcher.release()
+                raise self._give_up(launcher.problem or "it has not started yet") from launcher.error
+            await asyncio.sleep(launcher.pause())
         return connection
 
     def _keep_jobs(self) -> None:
         """Another engine on this home would give up an interrupted call whose caller does not come back in a minute."""
         for job in self._submitted.keys() - self._kept - self._promised:
-            if pending_calls.note(self._link.home, job):
+            if pending_calls.note(self._launcher.home, job):
                 self._kept.add(job)
 
     def _unkeep(self, job: str) -> None:
@@ -107,17 +107,19 @@ class RemoteEngine:
         self._begun.discard(job)
         if job in self._kept:
             self._kept.discard(job)
-            pending_calls.take(self._link.home, job)
+            pending_calls.take(self._launcher.home, job)
 
     def _give_up(self, why: str) -> CounselError:
         self._keep_jobs()
         jobs, sure = sorted(self._kept), self._kept <= self._begun
         self._promised |= self._kept
         self._kept.clear()
-        if lack := resource_errors.failure(self._link.error, "The daemon cannot be reached", starting=True):
+        if lack := resource_errors.failure(
+            self._launcher.error, "The daemon cannot be reached", starting=True
+        ):
             return lack
         if not jobs:
-            return _unreachable(why, f"See {self._link.words}.")
+            return _unreachable(why, f"See {self._launcher.words}.")
         maybe = "" if sure else "If it had begun, "
         return _unreachable(
             why, f"{maybe}{', '.join(jobs)} goes on as soon as a daemon runs: `counsel jobs` shows it."
@@ -138,16 +140,16 @@ class RemoteEngine:
             return
         except TimeoutError:
             pipe.close()
-            raise self._give_up(self._link.silent()) from None
+            raise self._give_up(self._launcher.silent()) from None
         if replace and older(str(hello.get("version"))):
             await self._replace(pipe)
         else:
             self._pipe = pipe
-            self._link.greeted()
+            self._launcher.greeted()
 
     async def _replace(self, pipe: LinePipe) -> None:
         self._hello = asyncio.get_running_loop().create_future()  # it fails when the daemon has gone
-        while not self._link.take_lock():  # noqa: ASYNC110 - another process holds it
+        while not self._launcher.take_lock():  # noqa: ASYNC110 - another process holds it
             await asyncio.sleep(RETRY)
         pipe.write(b"@" + encode({"handover": True}))
         await asyncio.wait({self._hello})
@@ -167,7 +169,7 @@ class RemoteEngine:
 
     def _lost(self) -> None:
         self._pipe = None
-        self._link.lost()
+        self._launcher.lost()
         if self._waiting and not self._lost_at:
             self._lost_at = time.monotonic()
         if self._hello is not None and not self._hello.done():
@@ -209,7 +211,7 @@ class RemoteEngine:
                     self._check_time()
                     raise _Lost
                 self._lost_at = 0.0
-                self._link.answered()
+                self._launcher.answered()
                 if "error" in message:
                     raise errors.from_dict(message["error"])
                 yield message

@@ -18,8 +18,8 @@ from counsel.caller import Caller
 from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
 from counsel.front import environment
 from counsel.front.json_messages import encode, parse, quoted
-from counsel.mcp.identity import Visitor
-from counsel.mcp.tool_call import Leaving
+from counsel.mcp.identity import ClientIdentity
+from counsel.mcp.tool_call import LeaveReason
 from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
 from counsel.types import Json
 
@@ -57,13 +57,13 @@ def caller_to_json(caller: Caller) -> Json:
 
 
 def caller_from_json(shown: Json) -> Caller:
-    visitor = Visitor(
+    identity = ClientIdentity(
         env=shown["env"],
         cwd=Path(shown["cwd"]),
         agent=shown["agent"],
         roots=tuple(Path(root) for root in shown["roots"]),
     )
-    return replace(visitor.caller(shown["client"]), cwd=visitor.cwd, chain=tuple(shown["chain"]))
+    return replace(identity.caller(shown["client"]), cwd=identity.cwd, chain=tuple(shown["chain"]))
 
 
 _ANY_ID: dict[str, type] = {"any_id": str}
@@ -95,7 +95,7 @@ def _check(method: str, params: Json) -> None:
 # ── inside the daemon ────────────────────────────────────────────────────────────────────────────────
 
 
-class Desk:
+class RpcServer:
     """Serves one program. Synchronous calls that it leaves behind are stopped; background jobs go on."""
 
     def __init__(
@@ -218,7 +218,7 @@ class Desk:
         asyncio.get_running_loop().call_soon(self._end, "stop")
         return {"stopped": True}
 
-    async def close(self, why: Leaving) -> None:
+    async def close(self, why: LeaveReason) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

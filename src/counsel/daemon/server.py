@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from counsel import __version__, logs, private, resource_errors, settings
-from counsel.daemon.connection import Visit
-from counsel.daemon.connection_limit import Waiting, most_connections
-from counsel.daemon.files import BACKLOG, DaemonFiles, Occupied
+from counsel.daemon.connection import Connection
+from counsel.daemon.connection_limit import PendingConnections, most_connections
+from counsel.daemon.files import BACKLOG, AlreadyRunning, DaemonFiles
 from counsel.errors import CounselError
 from counsel.front import run_paths
 from counsel.lazy_import import imported
@@ -43,7 +43,7 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
         files = DaemonFiles(home)
         files.take()
         asyncio.run(_serve(files, ready, open_engine or default_engine))
-    except Occupied:
+    except AlreadyRunning:
         ready()
     except (CounselError, OSError) as error:  # whoever started us shows the last line
         log.exception("the daemon cannot start")
@@ -61,20 +61,20 @@ async def default_engine(home: Path) -> LocalEngine:
 
 async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: OpenEngine) -> None:
     engine = await open_engine(files.home)
-    house = House(engine, files)
+    server = DaemonServer(engine, files)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, house.end, "signal")
-    await house.listen()
+        loop.add_signal_handler(number, server.end, "signal")
+    await server.listen()
     log.info("daemon %s listens: pid %s", __version__, os.getpid())
     ready()
     ahead = asyncio.create_task(_import_ahead())
     try:
-        why = await house.over()
+        why = await server.over()
         log.info("daemon ends: %s", why)
     finally:
         ahead.cancel()
-        await house.close()
+        await server.close()
         await engine.close(keep=True)  # an orderly end interrupts calls, it does not cancel them
         files.release()
 
@@ -126,7 +126,7 @@ class Refusals:
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
-class House:
+class DaemonServer:
     """The engine and everybody who visits it."""
 
     def __init__(self, engine: LocalEngine, files: DaemonFiles) -> None:
@@ -134,8 +134,8 @@ class House:
         self.files = files
         self.home = files.home
         self.retired = False  # the home is no longer ours: no new calls, and nothing more is written there
-        self.visits: set[Visit] = set()
-        self._silent: Waiting[Visit] = Waiting()  # they have not said hello
+        self.connections: set[Connection] = set()
+        self._silent: PendingConnections[Connection] = PendingConnections()  # they have not said hello
         self._most = most_connections()
         self.started = time.time()
         self._idle_after = settings.load().daemon_idle_seconds
@@ -155,26 +155,26 @@ class House:
         if not self._over.done():
             self._over.set_result(why)
 
-    def enter(self, visit: Visit) -> bool:
+    def enter(self, connection: Connection) -> bool:
         """Whether there is room, if need be that of the connection which has been silent for longest."""
-        if len(self.visits) >= self._most:
+        if len(self.connections) >= self._most:
             oldest = self._silent.oldest()
             if oldest is None:
                 return False
             self._silent.discard(oldest)
-            self.visits.discard(oldest)
+            self.connections.discard(oldest)
             oldest.give_up("a newer connection needed the room")
-        self.visits.add(visit)
-        self._silent.add(visit)
+        self.connections.add(connection)
+        self._silent.add(connection)
         return True
 
-    def greeted(self, visit: Visit) -> None:
-        self._silent.discard(visit)
+    def greeted(self, connection: Connection) -> None:
+        self._silent.discard(connection)
 
-    def leave(self, visit: Visit) -> None:
-        self.visits.discard(visit)
-        self._silent.discard(visit)
-        if not self.visits:
+    def leave(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._silent.discard(connection)
+        if not self.connections:
             self._wait_for_idleness()
 
     def _wait_for_idleness(self) -> None:
@@ -186,7 +186,7 @@ class House:
         self._look = asyncio.ensure_future(self._end_if_idle())
 
     async def _end_if_idle(self) -> None:
-        if self.visits:
+        if self.connections:
             return
         if await self._busy():
             self._wait_for_idleness()
@@ -209,7 +209,7 @@ class House:
             self._refusals.close()
         self._refusals = Refusals(listener)
         loop.set_exception_handler(self._refusals.handle)
-        self._server = await loop.create_unix_server(lambda: Visit(self).pipe, sock=listener)
+        self._server = await loop.create_unix_server(lambda: Connection(self).pipe, sock=listener)
         if before is not None:
             before.close()
         self._rounds = self._rounds or asyncio.ensure_future(self._watch_files())
@@ -256,9 +256,9 @@ class House:
         self.files.release()
 
     async def _dismiss(self) -> None:
-        for visit in [visit for visit in self.visits if not visit.busy]:
-            await visit.close("handover")
-        if not self.visits:
+        for connection in [connection for connection in self.connections if not connection.busy]:
+            await connection.close("handover")
+        if not self.connections:
             self.end("the home is another")
 
     def status(self) -> Json:
@@ -268,7 +268,7 @@ class House:
             "version": __version__,
             "home": str(self.home),
             "socket": self.files.socket,
-            "clients": [visit.about() for visit in self.visits if visit.role == "mcp"],
+            "clients": [connection.about() for connection in self.connections if connection.role == "mcp"],
             "started_at": self.started,
         }
 
@@ -280,5 +280,5 @@ class House:
         for timer in (self._watch, self._rounds):
             if timer is not None:
                 timer.cancel()
-        for visit in list(self.visits):
-            await visit.close("handover")
+        for connection in list(self.connections):
+            await connection.close("handover")

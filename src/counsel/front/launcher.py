@@ -40,7 +40,7 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".") if part.isdigit()]
 
 
-class Link:
+class Launcher:
     """Attempts to reach the daemon of one COUNSEL_HOME; none of them blocks."""
 
     def __init__(self, env: Mapping[str, str]) -> None:

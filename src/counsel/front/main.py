@@ -17,8 +17,8 @@ import time
 from counsel.front.bounded_lines import Lines, TooLong
 from counsel.front.json_messages import Unreadable, parse
 from counsel.front.protocol import (
+    ProtocolState,
     RpcError,
-    Talk,
     batch_ids,
     check_batch,
     check_message,
@@ -26,7 +26,7 @@ from counsel.front.protocol import (
     reply_id,
     unreadable,
 )
-from counsel.front.relay import Carrier, as_line
+from counsel.front.relay import Relay, as_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ class Front:
     """The client's side: its lines on stdin, our answers on stdout."""
 
     def __init__(self, agent: str | None) -> None:
-        self.talk = Talk(_manifest())
+        self.protocol_state = ProtocolState(_manifest())
         self.poll = select.poll()
         self.room = select.poll()  # on stdout
         self.room.register(1, select.POLLOUT)
-        self.carrier = Carrier(agent, self.talk, self.poll, self._tell)
+        self.relay = Relay(agent, self.protocol_state, self.poll, self._tell)
         self.stdin = Lines()  # from the client
         self.stdin_open, self.stdin_watched = True, False
         self.out = bytearray()  # to the client
@@ -113,18 +113,18 @@ class Front:
             self._watch_stdin()
             # stdout: always for a reader that has gone; for room to write when there is something to write
             self.poll.register(1, select.POLLOUT if self.out else 0)
-            self.carrier.watch(is_heard=len(self.out) < UNREAD)
+            self.relay.watch(is_heard=len(self.out) < UNREAD)
             for file, event in self.poll.poll(self._timeout()):
                 self._handle(file, event)
             self._write_what_fits()  # before a daemon is looked for, which takes milliseconds
-            self.carrier.connect_if_due()
+            self.relay.connect_if_due()
         self._last_writes()
-        self.carrier.close()
+        self.relay.close()
         return 0
 
     def _watch_stdin(self) -> None:
         """Who does not read its answers, or is quicker than the daemon, waits: nothing piles up here."""
-        if self.stdin_open and len(self.out) < UNREAD and not self.carrier.crowded():
+        if self.stdin_open and len(self.out) < UNREAD and not self.relay.crowded():
             self.poll.register(0, select.POLLIN)
             self.stdin_watched = True
         elif self.stdin_watched:
@@ -134,10 +134,10 @@ class Front:
     def _finished(self) -> bool:
         if not self.ends_at:
             return False
-        return not (self.carrier.waiting or self.out) or time.monotonic() > self.ends_at
+        return not (self.relay.waiting or self.out) or time.monotonic() > self.ends_at
 
     def _timeout(self) -> float | None:
-        moments = [moment for moment in (self.carrier.retry_at, self.ends_at) if moment]
+        moments = [moment for moment in (self.relay.retry_at, self.ends_at) if moment]
         return max(0.0, min(moments) - time.monotonic()) * 1000 if moments else None
 
     def _handle(self, file: int, event: int) -> None:
@@ -146,7 +146,7 @@ class Front:
         elif file == 1:
             self._write_stdout(event)
         else:
-            self.carrier.serve(file, event)
+            self.relay.serve(file, event)
 
     def _read_stdin(self) -> None:
         try:
@@ -177,8 +177,8 @@ class Front:
 
     def _unheard(self) -> None:
         self.out.clear()
-        self.carrier.close()
-        self.carrier.waiting.clear()
+        self.relay.close()
+        self.relay.waiting.clear()
         self.ends_at = self.ends_at or time.monotonic()
 
     def _write_what_fits(self) -> None:
@@ -202,8 +202,8 @@ class Front:
             return
         try:
             if isinstance(message, list):
-                check_batch(message, self.talk.version)
-                self.carrier.ask(batch_ids(message), line)
+                check_batch(message, self.protocol_state.version)
+                self.relay.ask(batch_ids(message), line)
                 return
             check_message(message)
         except RpcError as error:
@@ -212,25 +212,25 @@ class Front:
         if is_request(message):
             self._requested(message, line)
         elif message.get("method") == "notifications/initialized":
-            self.carrier.initialized()
+            self.relay.initialized()
         elif message.get("method") == "notifications/cancelled":
-            self.carrier.cancel((message.get("params") or {}).get("requestId"), line)
+            self.relay.cancel((message.get("params") or {}).get("requestId"), line)
         else:
-            self.carrier.forward(line)
+            self.relay.forward(line)
 
     def _refuse(self, error: RpcError, request_id: Any = None) -> None:
         self._tell(as_line(error.response(request_id)))
 
     def _requested(self, message: Json, line: bytes) -> None:
         try:
-            self.talk.open(message)
-            answer = self.talk.static(message)
+            self.protocol_state.open(message)
+            answer = self.protocol_state.static(message)
         except RpcError as error:
             answer = error.response(message["id"])
         if answer is None:
-            self.carrier.ask(message["id"], line)
+            self.relay.ask(message["id"], line)
             return
         self._tell(as_line(answer))
         if message["method"] == "initialize" and "result" in answer:
-            self.carrier.introduce(message.get("params"))
-        self.carrier.need()  # a daemon starts while the client reads this
+            self.relay.introduce(message.get("params"))
+        self.relay.need()  # a daemon starts while the client reads this

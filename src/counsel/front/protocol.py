@@ -139,7 +139,7 @@ def is_request(message: Json) -> bool:
     return "method" in message and "id" in message
 
 
-class Talk:
+class ProtocolState:
     """What one connection has agreed on. One per client; over stateless HTTP one per request."""
 
     __slots__ = ("capabilities", "client", "era", "tools", "version")
@@ -273,20 +273,20 @@ def progress_token(request: Json) -> Any:
 # ── answers that need no engine ──────────────────────────────────────────────────────────────────────
 
 
-def _discover(_talk: Talk, _params: Json) -> Json:
+def _discover(_state: ProtocolState, _params: Json) -> Json:
     capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
     return {"supportedVersions": list(STATELESS), "capabilities": capabilities, "instructions": INSTRUCTIONS}
 
 
-def _initialize(talk: Talk, params: Json) -> Json:
-    return talk.initialize(params)
+def _initialize(state: ProtocolState, params: Json) -> Json:
+    return state.initialize(params)
 
 
-def _nothing(_talk: Talk, _params: Json) -> Json:
+def _nothing(_state: ProtocolState, _params: Json) -> Json:
     return {}
 
 
-def _set_level(_talk: Talk, params: Json) -> Json:
+def _set_level(_state: ProtocolState, params: Json) -> Json:
     if params.get("level") not in _LEVELS:
         raise RpcError(INVALID_PARAMS, f"level must be one of {', '.join(sorted(_LEVELS))}")
     return {}
@@ -297,21 +297,21 @@ def _one_page(params: Json) -> None:
         raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have one page here")
 
 
-def _tools(talk: Talk, params: Json) -> Json:
+def _tools(state: ProtocolState, params: Json) -> Json:
     _one_page(params)
-    return {"tools": talk.tools}
+    return {"tools": state.tools}
 
 
-def _prompts(_talk: Talk, params: Json) -> Json:
+def _prompts(_state: ProtocolState, params: Json) -> Json:
     _one_page(params)
     return {"prompts": []}
 
 
-def _no_prompt(_talk: Talk, params: Json) -> Json:
+def _no_prompt(_state: ProtocolState, params: Json) -> Json:
     raise RpcError(INVALID_PARAMS, f"Unknown prompt: {quoted(params.get('name'))}")
 
 
-def _templates(_talk: Talk, params: Json) -> Json:
+def _templates(_state: ProtocolState, params: Json) -> Json:
     _one_page(params)
     template = {
         "uriTemplate": "counsel://jobs/{id}/text{?page}",
@@ -322,7 +322,7 @@ def _templates(_talk: Talk, params: Json) -> Json:
     return {"resourceTemplates": [template]}
 
 
-_STATIC: dict[str, Callable[[Talk, Json], Json]] = {
+_STATIC: dict[str, Callable[[ProtocolState, Json], Json]] = {
     "initialize": _initialize,
     "server/discover": _discover,
     "ping": _nothing,

@@ -19,7 +19,7 @@ from counsel import pending_calls as kept
 from counsel.front import environment
 from counsel.front.bounded_lines import Lines, TooLong
 from counsel.front.json_messages import encode
-from counsel.front.launcher import RETRY, Link, older
+from counsel.front.launcher import RETRY, Launcher, older
 from counsel.front.protocol import INTERNAL_ERROR, MOST_AT_ONCE, RpcError, busy
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from counsel.front.protocol import Talk
+    from counsel.front.protocol import ProtocolState
     from counsel.types import Json
 
 READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
@@ -73,7 +73,7 @@ def _cwd() -> str:
         return "/nowhere"
 
 
-class Pending:
+class PendingRequest:
     """A request that the daemon has to answer."""
 
     __slots__ = ("began", "cancelled", "job", "kept", "key", "left", "line", "request_id", "was_sent")
@@ -106,7 +106,7 @@ class Pending:
             return [kept.job_id(self.key)]
         return [kept.job_id(f"{self.key}.{at}") for at in range(len(self.request_id))]
 
-    def failures(self, why: str, talk: Talk) -> list[Json]:
+    def failures(self, why: str, protocol_state: ProtocolState) -> list[Json]:
         """The answer that no daemon gave; of a batch, one for each of its requests."""
         what = f"counsel's daemon cannot be reached: {why}."
         ids = self.request_id if isinstance(self.request_id, list) else [self.request_id]
@@ -115,7 +115,7 @@ class Pending:
         jobs = self.jobs() or [""] * len(ids)
         if self.job and len(ids) == 1:
             jobs = [self.job]
-        results = [talk.stamped("tools/call", self._failed_call(what, job)) for job in jobs]
+        results = [protocol_state.stamped("tools/call", self._failed_call(what, job)) for job in jobs]
         return [
             {"jsonrpc": "2.0", "id": request_id, "result": result}
             for request_id, result in zip(ids, results, strict=True)
@@ -156,15 +156,19 @@ class Progress:
         return as_line(message) if self.before else line
 
 
-class Carrier:
+class Relay:
     def __init__(
-        self, agent: str | None, talk: Talk, poll: select.poll, tell: Callable[[bytes], None]
+        self,
+        agent: str | None,
+        protocol_state: ProtocolState,
+        poll: select.poll,
+        tell: Callable[[bytes], None],
     ) -> None:
         self.agent = agent
-        self.talk = talk
+        self.protocol_state = protocol_state
         self.poll = poll
         self.tell = tell  # a line to the client
-        self.link = Link(os.environ)
+        self.launcher = Launcher(os.environ)
         self.daemon: socket.socket | None = None
         self.watched = False  # `poll` looks at the daemon
         self.up = bytearray()  # to the daemon
@@ -177,7 +181,7 @@ class Carrier:
         self.kept = False  # jobs of ours wait for the next daemon
         self.client: Json | None = None  # what it said in `initialize`
         self.ready = False  # it has sent `notifications/initialized`: each daemon is told
-        self.waiting: dict[str, Pending] = {}  # by the JSON of their id (of a batch: of all ids)
+        self.waiting: dict[str, PendingRequest] = {}  # by the JSON of their id (of a batch: of all ids)
         self.queue: list[bytes] = []  # notifications and answers for a daemon that is not there yet
         self.answering: str | None = None  # the next line from the daemon answers this
         self.progress: dict[str, Progress] = {}  # by the JSON of their tokens, while calls wait
@@ -189,7 +193,7 @@ class Carrier:
         if len(self.waiting) >= MOST_AT_ONCE or (self.waiting and kept + len(line) > MOST_KEPT):
             self.tell(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
             return
-        pending = Pending(request_id, line)
+        pending = PendingRequest(request_id, line)
         self.waiting[json.dumps(request_id)] = pending
         if self.greeted:
             self.up += pending.sent()
@@ -241,9 +245,9 @@ class Carrier:
         if not self.retry_at or time.monotonic() < self.retry_at:
             return
         if self.daemon is not None:
-            self._replace() if self.known else self._give_up(self.link.silent())
+            self._replace() if self.known else self._give_up(self.launcher.silent())
             return
-        self.daemon = self.link.attempt()
+        self.daemon = self.launcher.attempt()
         if self.daemon is not None:
             self.retry_at = time.monotonic() + PATIENCE  # to give up, unless it has said hello by then
             self.daemon.setblocking(False)
@@ -254,14 +258,14 @@ class Carrier:
     def _wait_on(self) -> None:
         """There is no daemon yet. Calls wait for one until their client's limit; their jobs are not given up meanwhile."""
         limit = self._limit() if self.waiting else 0.0
-        overdue = [name for name, one in self.waiting.items() if self.link.hopeless(one.began, limit)]
-        if self.link.problem or overdue:
+        overdue = [name for name, one in self.waiting.items() if self.launcher.hopeless(one.began, limit)]
+        if self.launcher.problem or overdue:
             self._keep_jobs()
         for name in overdue:
-            self._fail(self.waiting.pop(name), self.link.problem or "it has not started yet")
-        pause = self.link.pause()
+            self._fail(self.waiting.pop(name), self.launcher.problem or "it has not started yet")
+        pause = self.launcher.pause()
         if not (self.waiting or self.queue) and time.monotonic() > self.give_up_at:
-            self.link.release()
+            self.launcher.release()
             pause = UNHURRIED if self.kept else 0.0
         self.retry_at = time.monotonic() + pause if pause else 0.0
 
@@ -269,24 +273,24 @@ class Carrier:
         """Seconds that this client waits for a call, as far as is known without a daemon."""
         from counsel.mcp import client_timeouts  # noqa: PLC0415 - only where no daemon can be had
 
-        return client_timeouts.patience_of(self.talk.client, "stdio", os.environ)
+        return client_timeouts.patience_of(self.protocol_state.client, "stdio", os.environ)
 
     def _keep_jobs(self) -> None:
         """Another engine on this home would give up an interrupted call whose client does not come back in a minute."""
         for pending in self.waiting.values():
             stopped = pending.cancelled and not pending.left
             if not pending.kept and not stopped and (jobs := pending.jobs()):
-                noted = [kept.note(self.link.home, job) for job in jobs]
+                noted = [kept.note(self.launcher.home, job) for job in jobs]
                 pending.kept = all(noted)
 
-    def _unkeep(self, pending: Pending) -> None:
+    def _unkeep(self, pending: PendingRequest) -> None:
         if pending.kept:
             for job in pending.jobs():
-                kept.take(self.link.home, job)
+                kept.take(self.launcher.home, job)
 
     def _replace(self) -> None:
         """An older daemon: as soon as nobody else is starting one, it is told to end; then ours is started."""
-        if self.link.take_lock():
+        if self.launcher.take_lock():
             self._send(b'@{"handover":true}')
             self.retry_at = 0.0
         else:
@@ -362,7 +366,7 @@ class Carrier:
     def _answered(self, name: str) -> None:
         if pending := self.waiting.pop(name, None):
             self._unkeep(pending)
-            self.link.answered()
+            self.launcher.answered()
         if not self.waiting:
             self.progress.clear()
 
@@ -389,7 +393,7 @@ class Carrier:
 
     def _greeted(self, version: str) -> None:
         self.known = True
-        self.link.greeted()
+        self.launcher.greeted()
         if older(version):
             self.retry_at = time.monotonic()
             return
@@ -415,14 +419,14 @@ class Carrier:
         for progress in self.progress.values():
             progress.before = progress.last
         if killed:
-            self.link.lost()
+            self.launcher.lost()
         if self.waiting or self.queue or killed:
             self.need()
 
     def _give_up(self, why: str) -> None:
         """No daemon can be had: say so to everybody who waits. The next call tries again."""
         self._keep_jobs()
-        self.link.release()
+        self.launcher.release()
         self.retry_at = 0.0
         self.known = self.greeted = False
         for buffer in (self.queue, self.up, self.down):
@@ -443,7 +447,7 @@ class Carrier:
         for pending in self.waiting.values():
             self._unkeep(pending)
 
-    def _fail(self, pending: Pending, why: str) -> None:
+    def _fail(self, pending: PendingRequest, why: str) -> None:
         self.kept |= pending.kept
-        for failure in pending.failures(why, self.talk):
+        for failure in pending.failures(why, self.protocol_state):
             self.tell(as_line(failure))

@@ -15,7 +15,7 @@ from counsel.http.api import routes as api
 from counsel.http.auth import Guard
 from counsel.http.loading import HEALTH, Door
 from counsel.http.streamable import Streamable
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.requests import Engine
 from counsel.settings import Settings
 
@@ -29,9 +29,9 @@ def build(
 
 
 def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -> Door:
-    visitor = Visitor(env=settings.own_env, cwd=Path.cwd())
-    engine.meet(visitor.caller("http"))
-    mcp = Streamable(engine, visitor)
+    identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
+    engine.meet(identity.caller("http"))
+    mcp = Streamable(engine, identity)
     inner = Starlette(
         routes=[
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),

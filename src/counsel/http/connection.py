@@ -15,7 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from counsel.daemon.connection_limit import MOST_CONNECTIONS, Waiting
+from counsel.daemon.connection_limit import MOST_CONNECTIONS, PendingConnections
 from counsel.lazy_dataclass import dataclass
 
 LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers
@@ -38,7 +38,7 @@ class Pool:
     """What the connections of one server share."""
 
     most: int = MOST_CONNECTIONS
-    waiting: Waiting[Connection] = field(default_factory=Waiting)  # for a request
+    waiting: PendingConnections[Connection] = field(default_factory=PendingConnections)  # for a request
 
 
 class Parser(h11.Connection):

@@ -22,7 +22,7 @@ from counsel.front.json_messages import LARGEST_MESSAGE, Unreadable, encode, par
 from counsel.front.protocol import META_VERSION, RpcError, check_message, is_request, reply_id
 from counsel.http.auth import Receive, Scope, Send
 from counsel.lazy_dataclass import dataclass
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.session import Session
 from counsel.requests import Engine
 from counsel.types import Json
@@ -80,9 +80,9 @@ class Held:
 class Streamable:
     """The ASGI application at `/mcp`."""
 
-    def __init__(self, engine: Engine, visitor: Visitor) -> None:
+    def __init__(self, engine: Engine, identity: ClientIdentity) -> None:
         self._engine = engine
-        self._visitor = visitor
+        self._visitor = identity
         self._sessions: dict[str, Held] = {}
         self._stateless_now: set[Session] = set()
         self._bodies = Bodies()
@@ -193,7 +193,9 @@ class Streamable:
     def _sweep(self) -> None:
         """Forget sessions that nobody has used for long, and the oldest when there are too many."""
         now = time.monotonic()
-        idle = sorted((held.used, name) for name, held in self._sessions.items() if not held.session.flights)
+        idle = sorted(
+            (held.used, name) for name, held in self._sessions.items() if not held.session.active_requests
+        )
         surplus = len(self._sessions) - MOST_SESSIONS + 1
         for at, (used, name) in enumerate(idle):
             if now - used > SESSION_IDLE or at < surplus:
@@ -207,7 +209,7 @@ class Streamable:
 
     async def _batch(self, session: Session, messages: list[Any], exchange: Exchange) -> None:
         try:
-            protocol.check_batch(messages, session.talk.version)
+            protocol.check_batch(messages, session.protocol_state.version)
         except RpcError as error:
             raise _Refused(400, error.message) from None
 

@@ -23,7 +23,7 @@ LOOK_EVERY = (
 
 
 @dataclass(slots=True, kw_only=True)
-class Visitor:
+class ClientIdentity:
     env: Mapping[str, str] = field(repr=False)
     cwd: Path
     agent: str | None = None  # `counsel stdio --as`

@@ -25,7 +25,7 @@ from counsel.front.protocol import (
     unreadable,
 )
 from counsel.mcp.session import Session
-from counsel.mcp.tool_call import Leaving
+from counsel.mcp.tool_call import LeaveReason
 from counsel.types import Json
 
 log = logging.getLogger("counsel.mcp")
@@ -295,7 +295,7 @@ class McpLines:
 
     def _batch(self, messages: list[Any], key: str | None, waited: float) -> None:
         try:
-            check_batch(messages, self.session.talk.version)
+            check_batch(messages, self.session.protocol_state.version)
         except RpcError as error:
             self._finish(batch_ids(messages), error.response(None))
             return
@@ -346,7 +346,7 @@ class McpLines:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 
-    async def close(self, why: Leaving = "gone") -> None:
+    async def close(self, why: LeaveReason = "gone") -> None:
         self._closing = True
         await self.session.close(why)
         while self._tasks:

@@ -18,7 +18,7 @@ _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredText:
     path: Path | None
     uri: str | None
 
@@ -38,18 +38,18 @@ class Kept:
         }
 
 
-def keep(home: Path | None, job: str | None, text: str) -> Kept:
+def keep(home: Path | None, job: str | None, text: str) -> StoredText:
     """Write the text where only the user can read it. A full disk loses the file, not the answer."""
     name = job if job and _SAFE.fullmatch(job) else f"result_{secrets.token_hex(8)}"
     if home is None:
-        return Kept(None, uri(name) if name == job else None)
+        return StoredText(None, uri(name) if name == job else None)
     path = home / "outputs" / f"{name}.txt"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted it does not want it back
         _replace(path, text)
     except OSError:
-        return Kept(None, uri(name) if name == job else None)
-    return Kept(path, uri(name) if name == job else None)
+        return StoredText(None, uri(name) if name == job else None)
+    return StoredText(path, uri(name) if name == job else None)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -28,8 +28,8 @@ from counsel.front.protocol import (
     MOST_AT_ONCE,
     STRUCTURED_SINCE,
     TASK_METHODS,
+    ProtocolState,
     RpcError,
-    Talk,
     busy,
     declares_tasks,
     is_id,
@@ -38,8 +38,8 @@ from counsel.front.protocol import (
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import client_timeouts, overflow, schema, tasks, tool_result
 from counsel.mcp.client_timeouts import Transport
-from counsel.mcp.identity import Visitor, folders
-from counsel.mcp.tool_call import Call, Leaving
+from counsel.mcp.identity import ClientIdentity, folders
+from counsel.mcp.tool_call import Call, LeaveReason
 from counsel.mcp.tools import TOOLS
 from counsel.mcp.tools.base import Tool
 from counsel.requests import Engine
@@ -60,7 +60,7 @@ def listing() -> list[Json]:
 
 
 @dataclass(slots=True)
-class Flight:
+class ActiveRequest:
     """A request that is being answered."""
 
     task: asyncio.Task[Any]
@@ -76,11 +76,11 @@ class Session:
     """One client's conversation, whatever carries it."""
 
     engine: Engine
-    visitor: Visitor
+    identity: ClientIdentity
     transport: Transport = "stdio"
-    talk: Talk = field(default_factory=lambda: Talk(listing()))
+    protocol_state: ProtocolState = field(default_factory=lambda: ProtocolState(listing()))
     ask: Send | None = None  # sends our own requests to the client, where the transport can
-    flights: dict[Id, Flight] = field(default_factory=dict, init=False)
+    active_requests: dict[Id, ActiveRequest] = field(default_factory=dict, init=False)
     _asked: dict[Id, asyncio.Future[Json]] = field(default_factory=dict, init=False)
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
     _roots_asked: int = field(default=0, init=False)
@@ -103,8 +103,8 @@ class Session:
         `waited`: seconds that the client has waited before the request came here.
         """
         try:
-            self.talk.open(request)
-            static = self.talk.static(request)
+            self.protocol_state.open(request)
+            static = self.protocol_state.static(request)
             return static or await self._fly(request, notify, key, on_job, waited)
         except RpcError as error:
             return error.response(request["id"])
@@ -118,23 +118,23 @@ class Session:
         waited: float,
     ) -> Json | None:
         name: Id = request["id"]
-        if name in self.flights:
+        if name in self.active_requests:
             raise RpcError(INVALID_REQUEST, f"Request id {quoted(name)} is already in use")
-        if len(self.flights) >= MOST_AT_ONCE:
+        if len(self.active_requests) >= MOST_AT_ONCE:
             raise busy()
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - whoever carries a request has a task for it
-        flight = self.flights[name] = Flight(task, began=time.monotonic() - waited)
+        active = self.active_requests[name] = ActiveRequest(task, began=time.monotonic() - waited)
         try:
             result = await self._answer(request, notify, key, on_job)
-            return None if flight.left else self.talk.response(request, result)
+            return None if active.left else self.protocol_state.response(request, result)
         except asyncio.CancelledError:
-            if not flight.stopped:  # whoever carries this request is being ended
+            if not active.stopped:  # whoever carries this request is being ended
                 raise
             task.uncancel()
             return None
         finally:
-            del self.flights[name]
+            del self.active_requests[name]
 
     async def _answer(
         self, request: Json, notify: Send, key: str | None, on_job: Callable[[str], None] | None
@@ -163,7 +163,7 @@ class Session:
         except CounselError:
             found = None
         if found is None:
-            raise self.talk.missing_resource(uri)
+            raise self.protocol_state.missing_resource(uri)
         return found
 
     async def _call(
@@ -179,38 +179,38 @@ class Session:
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {quoted(name)}")
         await self._know_roots()
-        caller = self.visitor.caller(self.talk.client)
-        flight = self.flights[request["id"]]
-        call = flight.call = Call(
+        caller = self.identity.caller(self.protocol_state.client)
+        active = self.active_requests[request["id"]]
+        call = active.call = Call(
             engine=self.engine,
             caller=caller,
-            patience=await self._patience(caller, flight.began),
+            patience=await self._patience(caller, active.began),
             key=key,
             report=_reporter(request, notify),
             on_job=on_job,
         )
-        takes_tasks = self.talk.era == "stateless" and declares_tasks(request)
+        takes_tasks = self.protocol_state.era == "stateless" and declares_tasks(request)
         if takes_tasks and call.report is None:
             call.patience = min(call.patience, tasks.AFTER)
-        if flight.left:
+        if active.left:
             call.patience = 0.0
-        flight.due = time.monotonic() + call.patience
+        active.due = time.monotonic() + call.patience
         result = await _outcome(tool, call, params.get("arguments"), self._frame())
         if takes_tasks and call.job and result["structuredContent"].get("async_execution"):
             return await tasks.created(self.engine, call.job, caller.settings)
         return result
 
     def _watch(self, request: Json) -> tasks.Watch:
-        return tasks.Watch(self.engine, request, self.visitor.settings, self._frame())
+        return tasks.Watch(self.engine, request, self.identity.settings, self._frame())
 
     async def _task(self, method: str, params: Json) -> Json:
         if method == "tasks/get":
-            return await tasks.get(self.engine, params, self.visitor.settings, self._frame())
+            return await tasks.get(self.engine, params, self.identity.settings, self._frame())
         return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
 
     async def _patience(self, caller: Caller, began: float) -> float:
         """Seconds that are left of what the client waits."""
-        client, env = self.talk.client, self.visitor.env
+        client, env = self.protocol_state.client, self.identity.env
         configured = await self._configured(caller)
         seconds = client_timeouts.patience(client, self.transport, caller.settings, env, configured)
         return max(0.0, seconds - (time.monotonic() - began))
@@ -221,16 +221,16 @@ class Session:
             return client_timeouts.Configured()
         if self._limits is None:
             look = asyncio.to_thread(
-                _configured, caller.agent, self.visitor.env, caller.cwd, self.transport, self.visitor.front
+                _configured, caller.agent, self.identity.env, caller.cwd, self.transport, self.identity.front
             )
             self._limits = asyncio.ensure_future(look)
             await asyncio.wait({self._limits}, timeout=CONFIG_PATIENCE)
         return self._limits.result() if self._limits.done() else client_timeouts.Configured()
 
     def _frame(self) -> tool_result.Frame:
-        settings = self.visitor.settings
-        row = client_timeouts.of(self.talk.client)
-        links = self.talk.version >= STRUCTURED_SINCE
+        settings = self.identity.settings
+        row = client_timeouts.of(self.protocol_state.client)
+        links = self.protocol_state.version >= STRUCTURED_SINCE
         is_ours = getattr(self.engine, "home_is_ours", None)
         home = settings.home if is_ours is None or is_ours() else None
         return tool_result.Frame(settings.max_output_tokens, home, links, row.reads, row.reads_failed)
@@ -244,25 +244,25 @@ class Session:
 
     def _cancelled(self, params: Json) -> None:
         name: Any = params.get("requestId")
-        flight = self.flights.get(name) if is_id(name) else None
-        if flight is not None:
-            flight.stopped = True
+        active = self.active_requests.get(name) if is_id(name) else None
+        if active is not None:
+            active.stopped = True
             # Codex gives no reason; past the moment of our answer, which is late then, it is its clock
-            is_late = client_timeouts.is_timeout(params.get("reason")) or time.monotonic() >= flight.due
-            if is_late and flight.call is None:  # its job is still to be made: then it goes on by itself
-                flight.left = True
+            is_late = client_timeouts.is_timeout(params.get("reason")) or time.monotonic() >= active.due
+            if is_late and active.call is None:  # its job is still to be made: then it goes on by itself
+                active.left = True
             else:
-                self._stop(flight, "timed_out" if is_late else "cancelled")
+                self._stop(active, "timed_out" if is_late else "cancelled")
 
     def leave(self, name: Id) -> None:
         """The client waits no longer for this request: its job goes on."""
-        flight = self.flights.get(name)
-        if flight is not None:
-            flight.stopped = True
-            self._stop(flight, "timed_out")
+        active = self.active_requests.get(name)
+        if active is not None:
+            active.stopped = True
+            self._stop(active, "timed_out")
 
     def _initialized(self, _params: Json) -> None:
-        if self.ask is not None and "roots" in self.talk.capabilities:
+        if self.ask is not None and "roots" in self.protocol_state.capabilities:
             if self._roots is not None:  # one question at a time, however often the client says this
                 self._roots.cancel()
             self._roots = asyncio.ensure_future(self._ask_roots())
@@ -287,7 +287,7 @@ class Session:
         roots = result.get("roots") if isinstance(result, dict) else None
         if isinstance(roots, list):
             uris = (root.get("uri") for root in roots[:MOST_ROOTS] if isinstance(root, dict))
-            self.visitor.roots = folders(uris)
+            self.identity.roots = folders(uris)
 
     async def _know_roots(self) -> None:
         """A client that did not answer in time is not waited for again; a late answer counts from then on."""
@@ -298,19 +298,19 @@ class Session:
     # ── the end ──
 
     @staticmethod
-    def _stop(flight: Flight, why: Leaving) -> None:
-        if flight.call is not None:
-            flight.call.leaving = why
-        flight.task.cancel()
+    def _stop(active: ActiveRequest, why: LeaveReason) -> None:
+        if active.call is not None:
+            active.call.leaving = why
+        active.task.cancel()
 
-    async def close(self, why: Leaving = "gone") -> None:
+    async def close(self, why: LeaveReason = "gone") -> None:
         """End what is being answered. `gone`: nobody waits. `handover`: another daemon takes it over."""
         if self._roots is not None:
             self._roots.cancel()
-        tasks = [flight.task for flight in self.flights.values()]
-        for flight in list(self.flights.values()):
-            flight.stopped = True
-            self._stop(flight, why)
+        tasks = [active.task for active in self.active_requests.values()]
+        for active in list(self.active_requests.values()):
+            active.stopped = True
+            self._stop(active, why)
         for task in tasks:
             await _ended(task)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from counsel import logs, settings
 from counsel.daemon.server import OpenEngine, default_engine
-from counsel.mcp.identity import Visitor
+from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import McpLines, Splitter
 from counsel.mcp.session import Session
 from counsel.settings import default_home
@@ -32,8 +32,8 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     logs.setup(settings.load(), stderr=True)
     engine = await open_engine(default_home(os.environ))
     out = Writer(writing)
-    visitor = Visitor(env=dict(os.environ), cwd=Path.cwd(), agent=agent, front=os.getpid())
-    lines = McpLines(Session(engine, visitor), out.write, is_full=out.full)
+    identity = ClientIdentity(env=dict(os.environ), cwd=Path.cwd(), agent=agent, front=os.getpid())
+    lines = McpLines(Session(engine, identity), out.write, is_full=out.full)
     ended = asyncio.Event()
     try:
         _read(reading, Splitter(lines.line, lines.refuse), out, ended)

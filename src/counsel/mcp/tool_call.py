@@ -20,7 +20,7 @@ from counsel.mcp.progress import Report, report
 from counsel.requests import Engine, Request
 from counsel.types import Json
 
-Leaving: TypeAlias = Literal["cancelled", "timed_out", "gone", "handover"]
+LeaveReason: TypeAlias = Literal["cancelled", "timed_out", "gone", "handover"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Call:
     key: str | None = None  # the same for a call that is sent again after the daemon died
     report: Report | None = None
     on_job: Callable[[str], None] | None = None
-    leaving: Leaving = "gone"  # why the call is being given up, set before its task is cancelled
+    leaving: LeaveReason = "gone"  # why the call is being given up, set before its task is cancelled
     job: str | None = field(default=None, init=False)
 
 

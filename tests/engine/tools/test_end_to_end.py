@@ -14,7 +14,7 @@ import pytest
 
 from engine.tools.conftest import TOOL_SERVER, alive, until
 from fake import FakeProcess
-from support.stdio_client import Window, daemon_pid
+from support.stdio_client import StdioClient, daemon_pid
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) 
     fake_process.script(tool_calls=called, text="At 06:40.", times=None)
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude"]
     question = {"model": "gpt-5", "prompt": "When is high water?"}
-    async with Window(home, command=command, env=env(fake_process)) as window:
+    async with StdioClient(home, command=command, env=env(fake_process)) as window:
         await window.initialize(name="claude-code")
         answer = await window.call("askModel", **question, tools=["notes"])
         refused = await window.call("askModel", **question, tools=["other"])
