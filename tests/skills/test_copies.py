@@ -1,0 +1,190 @@
+"""Copies of a skill, whether they still are, and taking back exactly what was shared."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from counsel.errors import CounselError
+from counsel.skills import drift
+from counsel.skills.share import share_skill
+from counsel.skills.undo_log import UndoEntry, UndoLog, restore
+from counsel.skills.unshare import undo_sharing, unshare_skill
+from skills.sample_skills import add_skill, plain
+from support.user import User
+
+
+def folder(top: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = top / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return top
+
+
+def test_files_are_listed_by_name_with_their_sizes_and_without_git(tmp_path: Path) -> None:
+    folder(tmp_path, b="12", a="1", sub__c="123", __pycache____x="1")
+    folder(tmp_path / ".git", config="1")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    assert drift.files_of(tmp_path) == [("a", 1), ("b", 2), ("sub/c", 3)]
+
+
+def test_the_number_of_files_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder(tmp_path, a="1", b="1", c="1", sub__d="1")
+    monkeypatch.setattr(drift, "MOST_FILES", 2)
+    assert drift.files_of(tmp_path) == [("a", 1), ("b", 1)]
+    monkeypatch.setattr(drift, "MOST_FILES", 3)
+    assert len(drift.files_of(tmp_path)) == 3
+    monkeypatch.setattr(drift, "MOST_FILES", 4)
+    assert len(drift.files_of(tmp_path)) == 4
+
+
+def test_folders_are_equal_by_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = drift.folder_digest(folder(tmp_path / "one", a="text"))
+    assert drift.folder_digest(folder(tmp_path / "two", a="text")) == one
+    assert drift.folder_digest(folder(tmp_path / "three", a="texT")) != one
+    assert drift.folder_digest(folder(tmp_path / "four", b="text")) != one
+    assert drift.folder_digest(folder(tmp_path / "five", a="text", c="")) != one
+    monkeypatch.setattr(drift, "MOST_BYTES", 3)  # too large to be read: it counts by its size
+    assert drift.folder_digest(tmp_path / "one") == drift.folder_digest(tmp_path / "three")
+    monkeypatch.setattr(drift, "MOST_BYTES", 4)
+    assert drift.folder_digest(tmp_path / "one") != drift.folder_digest(tmp_path / "three")
+
+
+def notes(user: User, name: str) -> dict[str, list[str]]:
+    rows = user.run("list", "--json").json["skills"]
+    return {row["agent"]: row["codes"] for row in rows if row["name"] == name}
+
+
+def test_two_copies_that_differ_are_both_marked(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", plain("gem", "one"))
+    add_skill(user, "~/.codex", "gem", plain("gem", "two"))
+    assert "drift" in notes(user, "gem")["claude"]
+    assert "drift" in notes(user, "gem")["codex"]
+
+
+def test_two_equal_copies_are_not_marked(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", plain("gem", "one"))
+    add_skill(user, "~/.codex", "gem", plain("gem", "one"))
+    assert not any("drift" in codes for codes in notes(user, "gem").values())
+
+
+def test_from_python_sharing_is_no_dry_run(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    planned = share_skill("gem", to=("codex",), dry_run=True, project=user.project)
+    link = user.home / ".agents" / "skills" / "gem"
+    assert planned.id == ""
+    assert not link.is_symlink()
+    done = share_skill("gem", to=("codex",), project=user.project)
+    assert link.is_symlink()
+    assert done.id
+    assert [step.fate for step in done.steps] == ["shared"]
+
+    looked = undo_sharing(dry_run=True)
+    assert (looked.id, [step.fate for step in looked.steps]) == ("", ["removed"])
+    assert link.is_symlink()
+    taken = unshare_skill("gem", project=user.project)
+    assert taken.id == done.id
+    assert (taken.skill, taken.scope) == ("gem", "user")
+    assert not link.is_symlink()
+    with pytest.raises(CounselError, match="nothing to undo: no skill is shared"):
+        undo_sharing()
+    with pytest.raises(CounselError, match="nothing to undo under 'x'"):
+        undo_sharing("x")
+
+
+def test_a_skill_may_be_taken_back_by_the_name_of_its_folder_or_its_path(user: User) -> None:
+    for name in ("gem", str(user.home / ".agents" / "skills" / "gem")):
+        add_skill(user, "~/.claude", "gem")
+        share_skill("gem", to=("codex",), project=user.project)
+        assert unshare_skill(name, project=user.project).steps[0].fate == "removed"
+    with pytest.raises(CounselError, match="nothing of 'gem' was shared"):
+        unshare_skill("gem", project=user.project)
+
+
+def test_what_is_gone_already_is_said_and_done_with(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    share_skill("gem", to=("codex",), project=user.project)
+    (user.home / ".agents" / "skills" / "gem").unlink()
+    (step,) = unshare_skill("gem", project=user.project).steps
+    assert (step.fate, step.words, step.blocked) == ("removed", "it is gone already", False)
+
+
+def test_a_changed_copy_is_moved_into_the_backups(user: User) -> None:
+    add_skill(user, "~/.claude", "gem")
+    share_skill("gem", to=("codex",), copy=True, project=user.project)
+    copy = user.home / ".agents" / "skills" / "gem"
+    (copy / "more.txt").write_text("mine")
+    (looked,) = undo_sharing(dry_run=True).steps
+    assert "backups" in looked.words
+    (step,) = undo_sharing().steps
+    assert step.backup is not None
+    assert (step.backup / "more.txt").read_text() == "mine"
+    assert not copy.exists()
+
+
+def entry(tmp_path: Path, **fields: object) -> UndoEntry:
+    given = {
+        "id": "i",
+        "skill": "s",
+        "agents": ("codex",),
+        "scope": "user",
+        "kind": "link",
+        "source": "x",
+        **fields,
+    }
+    return UndoEntry(path=str(tmp_path / "made" / "deep" / "s"), **given)  # type: ignore[arg-type]
+
+
+def test_folders_that_were_made_go_and_those_that_are_used_stay(tmp_path: Path) -> None:
+    made = (str(tmp_path / "made"), str(tmp_path / "made" / "deep"))
+    (tmp_path / "made" / "deep").mkdir(parents=True)
+    (tmp_path / "made" / "used").touch()
+    restore(entry(tmp_path, made=made))
+    assert not (tmp_path / "made" / "deep").exists()
+    assert (tmp_path / "made").exists()
+    (tmp_path / "made" / "used").unlink()
+    restore(entry(tmp_path, made=made[:1]))
+    assert not (tmp_path / "made").exists()
+
+
+def test_what_made_room_comes_back_unless_the_place_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "backup").write_text("old")
+    path = tmp_path / "made" / "deep" / "s"
+    path.parent.mkdir(parents=True)
+    path.write_text("taken")
+    restore(entry(tmp_path, backup=str(tmp_path / "backup")))
+    assert path.read_text() == "taken"
+    path.unlink()
+    restore(entry(tmp_path, backup=str(tmp_path / "backup")))
+    assert path.read_text() == "old"
+    assert not (tmp_path / "backup").exists()
+
+
+def test_the_log_keeps_the_last_word_about_each_path(tmp_path: Path) -> None:
+    log = UndoLog({"COUNSEL_HOME": str(tmp_path)})
+    assert log.entries() == []
+    with log.locked():
+        one, two = entry(tmp_path), entry(tmp_path, id="other")
+        log.append(one)
+        log.append(two)
+        log.mark_undone(one)
+    assert log.active() == [two]
+    assert [each.taken_back for each in log.entries()] == [True, False]
+    with log.path.open("a") as file:
+        file.write('{"id": "cut sho')
+    log.append(entry(tmp_path, id="third"))
+    assert [each.id for each in log.active()] == ["other", "third"]
+
+
+def test_backups_of_one_name_stand_beside_each_other(tmp_path: Path) -> None:
+    log = UndoLog({"COUNSEL_HOME": str(tmp_path)})
+    names = []
+    for _ in range(3):
+        path = log.backup_path("i", "s")
+        names.append(path.name)
+        path.touch()
+    assert names == ["s", "s.2", "s.3"]
