@@ -64,14 +64,34 @@ def test_an_error_survives_the_journal_and_the_socket(kind: Any) -> None:
     assert str(back) == "It broke. Mend it."
 
 
-def test_fields_are_attributes() -> None:
-    error = RateLimited("slow", provider="openai", retry_after=2.5)
+def test_fields_are_typed_attributes() -> None:
+    error = RateLimited("slow", provider="openai", retry_after=2.5, job_id=7)
     assert (error.provider, error.retry_after) == ("openai", 2.5)
-    assert not hasattr(error, "status")
+    assert error.status is None
+    assert error.job_id is None, "another process wrote a number where a string belongs"
+    assert not hasattr(error, "nearest"), "another error's field"
+
+
+def test_a_code_of_a_newer_release_survives() -> None:
+    error = errors.from_dict({"error": "It broke.", "code": "NEW_CODE"})
+    assert (type(error), error.as_dict()) == (errors.Internal, {"error": "It broke.", "code": "NEW_CODE"})
+
+
+def test_a_copy_is_as_the_error_was_then() -> None:
+    error = errors.UpstreamError("It broke.", hint="Ask again.", partial="so far", status=500)
+    whole, short = error.copy(), error.copy(partial=False)
+    error.fields["job_id"] = "job_1"
+    assert whole.as_dict() == {
+        "error": "It broke.",
+        "code": "UPSTREAM_ERROR",
+        "partial": "so far",
+        "status": 500,
+        "hint": "Ask again.",
+    }
+    assert (short.partial, short.status) == (None, 500)
 
 
 def test_errors_can_be_copied_and_pickled() -> None:
-    """`__getattr__` over a half-made object would recurse."""
     error = RateLimited("slow", provider="openai")
     for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert (again.message, again.provider, again.code) == ("slow", "openai", "RATE_LIMIT_EXCEEDED")

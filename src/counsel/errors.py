@@ -30,8 +30,10 @@ Callers branch on the class, the code or a field, never on words.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
+ErrorDict: TypeAlias = dict[str, Any]
 LONGEST = 4_000  # characters of a message or of a field: an argument of 98 KB must not come back in its error
 _WHOLE = frozenset({"partial"})  # the beginning of an answer, which was paid for
 _MOST_ENTRIES = 100
@@ -51,40 +53,58 @@ def bounded(value: Any, most: int = LONGEST) -> Any:
     return value
 
 
+_T = TypeVar("_T")
+
+
+class Field(Generic[_T]):
+    """A typed look at one of an error's fields: None where it is missing, or of another type."""
+
+    def __init__(self, *kinds: type) -> None:
+        self._kinds = kinds
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, error: CounselError, owner: type | None = None) -> _T | None:
+        value: _T | None = error.fields.get(self._name)
+        return value if isinstance(value, self._kinds) else None
+
+
 class CounselError(Exception):
     """A failure with a code, what happened, and what to do next.
 
-    `fields` go to the caller as they are (provider, file, retry_after, partial text …): they must never
-    hold a key, a token or a prompt. Texts are bounded; `partial` alone is whole.
+    `fields` are sent to the caller as they are (provider, file, retry_after, partial text …): they must never
+    hold a key, a token or a prompt. Texts are bounded; only `partial` is complete.
     """
+
+    partial = Field[str](str)  # what had arrived of the answer
+    status = Field[int](int)  # HTTP
+    provider = Field[str](str)
+    model = Field[str](str)
+    usage = Field[ErrorDict](dict)  # of a call that failed, and what it cost
+    cost_usd = Field[float](int, float)
+    job_id = Field[str](str)
+    continuation_id = Field[str](str)
 
     code: str = "INTERNAL"
 
-    def __init__(self, message: str, *, hint: str | None = None, **fields: Any) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, **fields: object) -> None:
         self.message: str = bounded(message)
         super().__init__(self.message)
         self.hint: str | None = bounded(hint)
-        self.fields: dict[str, Any] = bounded(
-            {name: value for name, value in fields.items() if value is not None}
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["fields"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+        self.fields: ErrorDict = bounded({name: value for name, value in fields.items() if value is not None})
 
     def copy(self, *, partial: bool = True) -> Self:
         """As it is now, without its frames, which hold the job; with `partial=False` without its partial text."""
-        made = type(self)(self.message, hint=self.hint, **self.fields)
-        made.code = self.code
+        made = type(self)(self.message, hint=self.hint)
+        made.code, made.fields = self.code, dict(self.fields)
         if not partial:
             made.fields.pop("partial", None)
         return made
 
-    def as_dict(self) -> dict[str, Any]:
-        """The seed's error object: `error`, `code`, then the fields."""
-        shown: dict[str, Any] = {"error": self.message, "code": self.code, **self.fields}
+    def as_dict(self) -> ErrorDict:
+        """As JSON: `error`, `code`, then the fields."""
+        shown: ErrorDict = {"error": self.message, "code": self.code, **self.fields}
         if self.hint:
             shown["hint"] = self.hint
         return shown
@@ -108,11 +128,16 @@ class ModelNotFound(Refused):
 
     code = "MODEL_NOT_FOUND"
 
+    nearest = Field[list[str]](list)
+
 
 class ContextLengthExceeded(Refused):
     """The request is larger than the model's window."""
 
     code = "CONTEXT_LENGTH_EXCEEDED"
+
+    max_tokens = Field[int](int)
+    provided_tokens = Field[int](int)
 
 
 class FileNotAllowed(Refused):
@@ -120,11 +145,17 @@ class FileNotAllowed(Refused):
 
     code = "FILE_NOT_ALLOWED"
 
+    file = Field[str](str)
+
 
 class FileTooLarge(Refused):
     """A file or picture is over its limit of bytes or pixels."""
 
     code = "FILE_TOO_LARGE"
+
+    file = Field[str](str)
+    size = Field[int](int)
+    limit = Field[int](int)
 
 
 class NotFound(Refused):
@@ -144,11 +175,18 @@ class ConfigInvalid(Refused):
 
     code = "CONFIG_INVALID"
 
+    file = Field[str](str)
+    line = Field[int](int)
+    column = Field[int](int)
+
 
 class SelfConsultation(Refused):
     """An agent asked for itself, or agents have asked agents too deep."""
 
     code = "SELF_CONSULTATION"
+
+    agent = Field[str](str)
+    chain = Field[list[str]](list)
 
 
 class Unavailable(CounselError):
@@ -166,21 +204,31 @@ class AgentUnavailable(Unavailable):
 
     code = "AGENT_UNAVAILABLE"
 
+    agent = Field[str](str)
+
 
 class RateLimited(Unavailable):
     """A provider takes no more calls for now; `retry_after` says for how many seconds, if it told."""
 
     code = "RATE_LIMIT_EXCEEDED"
 
+    retry_after = Field[float](int, float)
+
 
 class NoAnswer(CounselError):
     code = "EMPTY_ANSWER"
+
+    finish_reason = Field[str](str)
+    vendor_reason = Field[str](str)
+    vendor_text = Field[str](str)
 
 
 class ContentFiltered(NoAnswer):
     """A model refused, or its provider blocked the prompt or the answer. `vendor_reason` and `vendor_text` say why."""
 
     code = "CONTENT_FILTERED"
+
+    recommended_model = Field[str](str)
 
 
 class EmptyAnswer(NoAnswer):
@@ -200,6 +248,8 @@ class TimedOut(CounselError):
 
     code = "TIMEOUT"
 
+    limit = Field[str](str)  # which one: connect, first_event, idle, total
+
 
 class Cancelled(CounselError):
     """Somebody stopped the call; it was stopped upstream, too."""
@@ -211,6 +261,8 @@ class UpstreamError(CounselError):
     """A provider answered with an error, or its answer broke off. `partial` keeps what had arrived."""
 
     code = "UPSTREAM_ERROR"
+
+    failed = Field[list[ErrorDict]](list)  # of a consensus: every model's failure
 
 
 class OutOfResources(CounselError):
@@ -233,8 +285,8 @@ def _leaves(kind: type[CounselError]) -> list[type[CounselError]]:
 BY_CODE: dict[str, type[CounselError]] = {leaf.code: leaf for leaf in _leaves(CounselError)}
 
 
-def from_dict(shown: dict[str, Any]) -> CounselError:
-    """The error that `as_dict` described, for a door that got it over a socket or from the journal."""
+def from_dict(shown: Mapping[str, Any]) -> CounselError:
+    """The error that `as_dict` described, from a socket or the database."""
     fields = {name: value for name, value in shown.items() if name not in {"error", "code", "hint"}}
     code = str(shown.get("code", Internal.code))
     error = BY_CODE.get(code, Internal)(str(shown.get("error", "")), hint=shown.get("hint"), **fields)

@@ -137,7 +137,7 @@ def test_what_cannot_be_edited_is_named_and_left(
     before = os.lstat(file)
     with pytest.raises(error) as caught:
         write(put(file, "b"), home)
-    assert caught.value.file == str(file)
+    assert caught.value.fields["file"] == str(file)
     assert caught.value.hint
     after = os.lstat(file)
     assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)

@@ -139,7 +139,7 @@ def test_what_is_listed_keeps_its_facts_when_it_is_named_with_its_provider(tmp_p
 def test_an_unknown_name_is_refused_with_the_nearest(tmp_path: Path, name: str, near: str) -> None:
     with pytest.raises(ModelNotFound) as failure:
         catalog(tmp_path, KEYS).resolve(name)
-    assert near in failure.value.nearest
+    assert near in failure.value.fields["nearest"]
     assert near in str(failure.value)
 
 

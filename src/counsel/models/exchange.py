@@ -87,7 +87,7 @@ class Exchange:
     def _unreachable(self, error: BaseException) -> Exception:
         """Retryable, unless the proxy wants a password or this machine lacks memory or file descriptors."""
         failure = network_errors.explained(self._endpoint, error)
-        permanent = isinstance(failure, OutOfResources) or failure.fields.get("status") == 407
+        permanent = isinstance(failure, OutOfResources) or failure.status == 407
         return failure if permanent else Retryable(failure)
 
     async def _accepted(self, until: float) -> Response:

@@ -164,7 +164,7 @@ async def test_a_prompt_past_the_window_is_refused_with_both_numbers(
     with pytest.raises(ContextLengthExceeded) as caught:
         await ask(engine, caller(), "word " * 400_000, model="haiku")
     assert caught.value.max_tokens
-    assert caught.value.provided_tokens > 200_000
+    assert caught.value.fields["provided_tokens"] > 200_000
     assert fake_api.log.requests == []
 
 
@@ -199,7 +199,7 @@ async def test_a_named_model_that_fails_is_not_replaced(
     with pytest.raises(RateLimited) as caught:
         await ask(engine, caller())
     assert caught.value.retry_after == 3600
-    assert caught.value.continuation_id.startswith("conv_")
+    assert caught.value.fields["continuation_id"].startswith("conv_")
 
 
 async def test_a_bad_key_is_said_and_never_shown(

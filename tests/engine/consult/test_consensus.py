@@ -107,7 +107,7 @@ async def test_all_failed_is_an_error(
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
     with pytest.raises(UpstreamError) as caught:
         await engine.wait(job)
-    assert len(caught.value.failed) == 3
+    assert len(caught.value.fields["failed"]) == 3
     assert (await engine.status(job))["content"]["status"] == "failed"
 
 

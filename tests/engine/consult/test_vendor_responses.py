@@ -111,7 +111,7 @@ async def test_a_consensus_of_nothing_is_no_consensus(engine: Engine, caller: An
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
     with pytest.raises(CounselError) as caught:
         await engine.wait(await engine.submit(request, caller()))
-    assert [failed["code"] for failed in caught.value.failed] == ["EMPTY_ANSWER", "EMPTY_ANSWER"]
+    assert [failed["code"] for failed in caught.value.fields["failed"]] == ["EMPTY_ANSWER", "EMPTY_ANSWER"]
 
 
 # ── what is kept ──

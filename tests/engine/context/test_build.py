@@ -170,7 +170,7 @@ def test_a_private_key_in_a_large_file_cannot_be_sent_without_its_first_line(
 @pytest.mark.parametrize("written", ["{:}", "{0:0}", "{3:2}", "{9:12}", "{:0}"])
 def test_an_empty_range_is_refused(project: Path, caller: Callable[..., Caller], written: str) -> None:
     (project / "f.txt").write_text("a\nb\n")
-    assert refused(InvalidArgument, caller(), "f.txt" + written).file == "f.txt" + written
+    assert refused(InvalidArgument, caller(), "f.txt" + written).fields["file"] == "f.txt" + written
 
 
 def test_a_real_name_with_braces_wins_over_a_range(project: Path, caller: Callable[..., Caller]) -> None:
@@ -271,7 +271,7 @@ def test_nothing_outside_is_sent(project: Path, caller: Callable[..., Caller], n
     (project / "dirlink").symlink_to("..")
     (project / "loop").mkdir()
     error = refused(FileNotAllowed, caller(), name)
-    assert error.file == name
+    assert error.fields["file"] == name
     assert str(project) in str(error)
     assert "COUNSEL_ALLOWED_DIRS" in str(error)
 
@@ -391,7 +391,7 @@ def test_the_size_limit(project: Path, caller: Callable[..., Caller]) -> None:
     limited = caller(COUNSEL_MAX_FILE_BYTES="100")
     assert ask(limited, "just").sources[0].size == 100
     error = refused(FileTooLarge, limited, "over")
-    assert (error.file, error.size, error.limit) == ("over", 101, 100)
+    assert (error.fields["file"], error.fields["size"], error.fields["limit"]) == ("over", 101, 100)
 
 
 def test_a_file_that_claims_to_be_empty_is_bounded_too(caller: Callable[..., Caller]) -> None:
@@ -421,8 +421,8 @@ def test_every_bad_file_is_named_and_nothing_is_sent(project: Path, caller: Call
     (project / "good").write_text("fine\n")
     (project / ".env").write_text("A=1\n")
     error = refused(FileNotAllowed, caller(), "good", ".env", "none", "/etc/passwd")
-    assert error.files == [".env", "none", "/etc/passwd"]
-    assert all(name in error.message for name in error.files)
+    assert error.fields["files"] == [".env", "none", "/etc/passwd"]
+    assert all(name in error.message for name in error.fields["files"])
 
 
 def test_an_unreadable_file_is_named(
@@ -472,7 +472,7 @@ def test_secrets_are_refused_by_name_unless_the_user_names_them(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("secret\n")
     error = refused(FileNotAllowed, caller(), name)
-    assert error.file == name
+    assert error.fields["file"] == name
     assert str(path) in (error.hint or "")
     assert "secret" in ask(caller(COUNSEL_ALLOWED_SECRET_FILES=str(path)), name).prompt
     assert "secret" in ask(caller(COUNSEL_ALLOWED_SECRET_FILES=path.name), name).prompt

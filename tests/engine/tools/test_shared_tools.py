@@ -77,8 +77,8 @@ async def test_what_was_said_before_the_tools_is_no_answer(remote: SharedTools) 
     remote.fake.script(text=" ", usage=usage)
     with pytest.raises(EmptyAnswer) as caught:
         await remote.ask()
-    assert caught.value.partial.startswith("Let me see.")
-    assert caught.value.usage["input_tokens"] == 200
+    assert caught.value.fields["partial"].startswith("Let me see.")
+    assert caught.value.fields["usage"]["input_tokens"] == 200
 
 
 async def test_schemas_and_descriptions_are_passed_on(remote: SharedTools) -> None:

@@ -42,4 +42,4 @@ async def test_kinds(asking: ModuleType, provider: str, kind: str) -> None:
     assert ours.value.code == code
     assert type(theirs).__name__ == name
     if kind == "rate_limit":
-        assert ours.value.retry_after == theirs.retry_after == 3000
+        assert ours.value.fields["retry_after"] == theirs.retry_after == 3000

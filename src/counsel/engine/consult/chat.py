@@ -23,6 +23,7 @@ from counsel.errors import (
     NoAnswer,
     Refused,
     SelfConsultation,
+    TimedOut,
     Unavailable,
 )
 from counsel.models.auto import Needs
@@ -152,9 +153,9 @@ def _another_may_answer(error: CounselError) -> bool:
     """
     if isinstance(error, Unavailable | AuthenticationFailed | Refused | NoAnswer):
         return True
-    if error.fields.get("partial"):
+    if error.partial:
         return False
-    return error.fields.get("status", 0) >= 500 or error.fields.get("limit") == "connect"
+    return (error.status or 0) >= 500 or (isinstance(error, TimedOut) and error.limit == "connect")
 
 
 def _step(job: Job, route: Route) -> Step:
