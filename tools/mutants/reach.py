@@ -132,6 +132,7 @@ def _lines(checkout: Checkout) -> dict[str, dict[str, dict[str, list[int]]]]:
 
     result: dict[str, dict[str, dict[str, list[int]]]] = defaultdict(dict)
     sets: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    source = checkout.folder / "src" / "counsel"
     for data_file in checkout.notes.glob("lines.*"):
         data = CoverageData(basename=str(data_file))
         try:
@@ -140,8 +141,10 @@ def _lines(checkout: Checkout) -> dict[str, dict[str, dict[str, list[int]]]]:
             continue
         for measured in data.measured_files():
             path = Path(measured)
+            if not path.is_relative_to(source) or "\0" in measured:  # the same, half written
+                continue
             functions = _functions(path)
-            file = path.relative_to(checkout.folder / "src" / "counsel").as_posix()
+            file = path.relative_to(source).as_posix()
             for line, contexts in data.contexts_by_lineno(measured).items():
                 for name, start, stop in functions:
                     if start < line <= stop:  # the header runs when the module is imported
