@@ -26,7 +26,7 @@ LONGEST = 1200.0  # seconds for one test file, on a busy machine
 
 
 @dataclass(frozen=True)
-class Test:
+class ReachingTest:
     name: str
     seconds: float
     lines: dict[str, dict[str, list[int]]]  # file, function, offsets
@@ -62,16 +62,16 @@ class Reach:
         STORED.parent.mkdir(parents=True, exist_ok=True)
         STORED.write_bytes(zlib.compress(json.dumps(self._files).encode(), 1))
 
-    def tests(self, paths: Iterable[Path]) -> list[Test]:
+    def tests(self, paths: Iterable[Path]) -> list[ReachingTest]:
         found = []
         for path in paths:
             stored = self._files.get(_name(path), {}).get("tests")
             if isinstance(stored, dict):
-                found += [Test(name, seconds, lines) for name, (seconds, lines) in stored.items()]
+                found += [ReachingTest(name, seconds, lines) for name, (seconds, lines) in stored.items()]
         return found
 
 
-def reaching(mutant: Mutant, tests: Iterable[Test], most_seconds: float) -> list[Test]:
+def reaching(mutant: Mutant, tests: Iterable[ReachingTest], most_seconds: float) -> list[ReachingTest]:
     """Tests that run the mutated statement, or else its function, or else its file.
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
@@ -81,7 +81,7 @@ def reaching(mutant: Mutant, tests: Iterable[Test], most_seconds: float) -> list
     in_function = [test for test in in_file if function in test.lines[mutant.file]]
     offsets = set(range(mutant.first - start, mutant.last - start + 1))
     on_line = [test for test in in_function if offsets & set(test.lines[mutant.file][function])]
-    chosen: list[Test] = []
+    chosen: list[ReachingTest] = []
     total = 0.0
     words = _words(f"{mutant.file} {mutant.function} {mutant.original}")
     order = sorted(

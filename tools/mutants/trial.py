@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
 from tools.mutants.packages import SOURCE
-from tools.mutants.reach import Test
+from tools.mutants.reach import ReachingTest
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 GRACE = 40.0  # seconds on top of the tests' own, on a machine that does other things
@@ -25,7 +25,7 @@ class Outcome:
     seconds: float
 
 
-def run(mutant: Mutant, tests: Sequence[Test], checkout: Checkout) -> Outcome:
+def run(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) -> Outcome:
     began = time.monotonic()
     if not tests:
         return Outcome(mutant, "survived", "no test reaches it", 0, 0.0)

@@ -1,0 +1,157 @@
+"""`make mutants`: which changes it makes, that its sample is steady, and that every excused mutant still exists."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tools.mutants import equivalent, report
+from tools.mutants.mutations import Mutant, mutants
+from tools.mutants.packages import PACKAGES, SOURCE, source_files
+from tools.mutants.packages import test_files as files_of_tests
+from tools.mutants.reach import ReachingTest, reaching
+from tools.mutants.sample import every, sample
+from tools.mutants.trial import Outcome
+
+
+def changes(tmp_path: Path, text: str) -> set[tuple[str, str]]:
+    file = tmp_path / "module.py"
+    file.write_text(textwrap.dedent(text))
+    return {(mutant.original, mutant.mutated) for mutant in mutants(file, tmp_path)}
+
+
+def of_lines(tmp_path: Path, *lines: str) -> set[str]:
+    return {
+        mutated for _, mutated in changes(tmp_path, "def f():\n" + "".join(f"    {line}\n" for line in lines))
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "mutated"),
+    [
+        ("x = a < b", {"x = a <= b", "x = a >= b"}),
+        ("x = a == 'b'", {"x = a != 'b'", 'x = a == ""'}),
+        ("x = a is None", {"x = a is not None"}),
+        ("x = a in b", {"x = a not in b"}),
+        ("x = a and b", {"x = (a or b)"}),
+        ("x = not a", {"x = bool(a)"}),
+        ("x = a + b", {"x = a - b"}),
+        ("x = a + 'text'", set()),
+        ("x = [0, 5, True]", {"x = [1, 5, True]", "x = [0, 0, True]", "x = [0, 5, False]"}),
+        ("x = a if b else c", {"x = a if not (b) else c"}),
+        ("x = [a for a in b if c]", {"x = [a for a in b if not (c)]"}),
+        ("x = a['key']", {'x = a[""]'}),
+        ("self.x = a", {"pass"}),
+        ("x += a", {"pass"}),
+        ("call(a)", {"pass"}),
+        ("await call(a)", {"pass"}),
+        ("return a", {"return None"}),
+        ("raise Error('words')", {"pass"}),
+        ("log.info('words %s', a == b)", set()),
+        ("x = call(help='words', strict=True)", set()),
+        ('"""A docstring."""', set()),
+        ("x: int = a", set()),
+        ("return None", set()),
+        ("assert a == b", set()),
+        ("é = 'é' == a", {"é = 'é' != a", 'é = "" == a'}),
+    ],
+)
+def test_a_line_offers_these_changes(tmp_path: Path, line: str, mutated: set[str]) -> None:
+    text = f"async def f():\n    {line}\n"
+    (tmp_path / "module.py").write_text(text)
+    assert {mutant.mutated for mutant in mutants(tmp_path / "module.py", tmp_path)} == mutated
+
+
+def test_branches_loops_and_handlers_are_looked_into(tmp_path: Path) -> None:
+    assert of_lines(tmp_path, "if a:", "    b()", "else:", "    c()") == {"if not (a):", "pass"}
+    assert of_lines(tmp_path, "for a in b:", "    continue") == {"pass"}
+    assert of_lines(tmp_path, "try:", "    a = b", "except E:", "    raise") == {"pass"}
+    assert of_lines(tmp_path, "with a(1) as b:", "    c = d") == {"with a(0) as b:"}
+    assert of_lines(tmp_path, "match a:", "    case b if c:", "        d()") == {"case b if not (c):", "pass"}
+
+
+def test_what_only_types_and_people_read_is_left_alone(tmp_path: Path) -> None:
+    text = """
+    if TYPE_CHECKING:
+        x = 1
+    class A:
+        def __repr__(self):
+            return "x"
+    if __name__ == "__main__":
+        main()
+    """
+    assert changes(tmp_path, text) == set()
+
+
+def test_a_mutant_is_the_whole_file_with_one_change(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text("class A:\n    def f(self):\n        return (a\n                and b)\n")
+    found = {mutant.mutated: mutant for mutant in mutants(file, tmp_path)}
+    both = found["return ((a or b))"]
+    assert (both.function, both.line, both.first, both.last) == ("A.f", 3, 3, 4)
+    assert both.text == "class A:\n    def f(self):\n        return ((a or b))\n"
+    assert both.valid(file.read_text())
+
+
+def test_the_sample_is_steady_when_something_else_changes_or_the_file_moves(tmp_path: Path) -> None:
+    ranks = []
+    for name, more in (("one.py", ""), ("two.py", "x = 1\n\n\n")):
+        (tmp_path / name).write_text(f"{more}def f():\n    return a < b\n")
+        ranks.append([mutant.rank("1") for mutant in mutants(tmp_path / name, tmp_path) if mutant.function])
+    assert ranks[0] == ranks[1]
+    assert len({mutant.rank("2") for mutant in mutants(tmp_path / "one.py", tmp_path)} - set(ranks[0])) == 3
+
+
+def test_every_source_file_belongs_to_a_package_that_has_tests() -> None:
+    known = {path for package in PACKAGES.values() for path in source_files(package)}
+    assert known == set(SOURCE.rglob("*.py"))
+    assert all(files_of_tests(package) for package in PACKAGES.values())
+
+
+def test_a_sample_holds_valid_mutants_of_different_lines() -> None:
+    chosen = sample(every(PACKAGES["skills"]), "1", 10)
+    assert len({(mutant.file, mutant.line) for mutant in chosen}) == 10
+    assert all(ast.parse(mutant.text) for mutant in chosen)
+    assert chosen == sample(every(PACKAGES["skills"]), "1", 20)[:10]
+
+
+def test_every_excused_mutant_still_exists_and_has_a_reason() -> None:
+    files = {file for file, *_ in equivalent.known()}
+    candidates = [mutant for file in files for mutant in mutants(SOURCE / file, SOURCE)]
+    assert equivalent.stale(candidates, files) == []
+    assert all(len(reason) > 10 for reason in equivalent.known().values())
+
+
+MUTANT = Mutant("engine/a.py", "f", 1, 1, 1, "a < b", "a <= b", 0, "")
+
+
+def test_a_package_below_the_goal_is_named() -> None:
+    def outcomes(killed: int, survived: int, excused: int) -> list[Outcome]:
+        verdicts = ["killed"] * killed + ["survived"] * survived + ["equivalent"] * excused
+        return [Outcome(MUTANT, verdict, "", 1, 0.0) for verdict in verdicts]
+
+    results = {"good": outcomes(17, 3, 0), "bad": outcomes(16, 4, 5)}
+    assert report.too_low(results) == ["bad"]
+    text = report.as_text(results)
+    assert "bad                16        4          5    80%" in text
+    assert "  - a < b\n  + a <= b" in text
+    assert text.endswith("Below 85 %: bad. Test what the survivors change, or list equivalent ones.")
+
+
+def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None:
+    file = source_files(PACKAGES["skills"])[-1]
+    mutant = next(each for each in mutants(file, SOURCE) if each.function)
+    function = mutant.function
+    lines = {mutant.file: {function: list(range(500))}}
+    more = {**lines, "other.py": {"g": [1, 2, 3]}}
+    word = Path(mutant.file).stem
+    tests = [
+        ReachingTest("tests/x.py::wide", 1, more),
+        ReachingTest("tests/x.py::narrow", 1, lines),
+        ReachingTest(f"tests/x.py::{word}", 9, more),
+    ]
+    assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 100)] == [word, "narrow", "wide"]
+    assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 10)] == [word, "narrow"]
