@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel import private
+from counsel import paths
 
 
 def mode(path: Path) -> int:
@@ -18,23 +18,23 @@ def mode(path: Path) -> int:
 
 
 def test_every_missing_folder_gets_the_mode(tmp_path: Path) -> None:
-    private.folder(tmp_path / "a" / "b" / "c")
+    paths.private_folder(tmp_path / "a" / "b" / "c")
     assert [mode(tmp_path / part) for part in ("a", "a/b", "a/b/c")] == [0o700] * 3
-    private.folder(tmp_path / "a")
+    paths.private_folder(tmp_path / "a")
 
 
 def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     with pytest.raises(OSError, match="a"):
-        private.folder(tmp_path / "a")
+        paths.private_folder(tmp_path / "a")
     with pytest.raises(OSError, match="a"):
-        private.folder(tmp_path / "a" / "b")
+        paths.private_folder(tmp_path / "a" / "b")
 
 
 def test_a_process_with_keys_leaves_no_core_file_and_may_open_many() -> None:
     script = (
-        "import resource as r; from counsel import private; _, hard = r.getrlimit(r.RLIMIT_NOFILE)\n"
-        "r.setrlimit(r.RLIMIT_NOFILE, (256, hard)); private.process()\n"
+        "import resource as r; from counsel.daemon.process_limits import prepare_process; _, hard = r.getrlimit(r.RLIMIT_NOFILE)\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (256, hard)); prepare_process()\n"
         "assert r.getrlimit(r.RLIMIT_CORE)[0] == 0; assert r.getrlimit(r.RLIMIT_NOFILE)[0] == min(8192, hard)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

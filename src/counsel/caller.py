@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from counsel import reach
+from counsel import paths
 from counsel import settings as settings_
 from counsel.lazy_dataclass import dataclass
 from counsel.settings import Settings
@@ -56,7 +56,7 @@ class Caller:
 def here(client: str = "python", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Caller:
     """A caller in this process: its environment, and the folder that it says or stands in."""
     loaded = settings_.load(os.environ if env is None else env)
-    named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or reach.current_folder()
+    named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or paths.current_folder()
     return Caller(client=client, cwd=Path(named).absolute(), settings=loaded, chain=chain(loaded.env))
 
 

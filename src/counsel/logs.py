@@ -19,7 +19,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, TextIO
 
-from counsel import private
+from counsel import paths
 from counsel.settings import Settings, rows
 
 FILE = "counsel.log"
@@ -212,7 +212,7 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
     """A rotating file that only its owner reads, shared by several processes: each notices when another turned it."""
 
     def __init__(self, path: Path) -> None:
-        private.folder(path.parent)
+        paths.private_folder(path.parent)
         self._size = 0
         self._look_at = 0.0
         super().__init__(

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from counsel import private, reach, untrusted
+from counsel import paths, untrusted
 from counsel.agents import registry
 from counsel.agents.definitions import WITH_SKILLS, Workspace, workspace_of
 from counsel.agents.detect import Installed, read_json
@@ -68,7 +68,7 @@ def roster(caller: Caller) -> list[Json]:
             "reason": found[name].reason,
             "install": driver.agent.install,
             "login": driver.agent.login,
-            "config_files": [str(path) for path in _config_files(name, at) if reach.isfile(path)],
+            "config_files": [str(path) for path in _config_files(name, at) if paths.isfile(path)],
             "servers": servers.get(name, 0) if servers is not None else None,
             "skills": skills.get(name, 0) if skills is not None and name in WITH_SKILLS else None,
         }
@@ -157,7 +157,7 @@ def _run_version(program: Path, caller: Caller) -> str | None:
 
 def _remember(path: Path, held: Json) -> None:
     try:
-        private.folder(path.parent)
+        paths.private_folder(path.parent)
         path.write_text(json.dumps(held))
     except OSError:
         return  # asked again next time

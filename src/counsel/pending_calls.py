@@ -24,10 +24,10 @@ def job_id(key: str) -> str:
 
 def note(home: str, job: str) -> bool:
     """False when nothing can be written there."""
-    from counsel import private
+    from counsel import paths
 
     try:
-        private.folder(f"{home}/run/kept")
+        paths.private_folder(f"{home}/run/kept")
         os.close(os.open(f"{home}/run/kept/{job}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError:
         return False

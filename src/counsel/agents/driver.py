@@ -17,7 +17,6 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from counsel import reach
 from counsel.agents import detect, environment, failures, prompt, sandbox, start_folder, trust
 from counsel.agents.definitions import Agent, Workspace, locate, workspace_of
 from counsel.agents.detect import Installed
@@ -26,6 +25,7 @@ from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Pr
 from counsel.caller import Caller
 from counsel.errors import CounselError, NotFound, UpstreamError
 from counsel.lazy_dataclass import dataclass
+from counsel.paths import isdir
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 
 _SESSION = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII).fullmatch  # never an option on a command line
@@ -180,7 +180,7 @@ def _prepare(driver: AgentDriver, call: Call, caller: Caller, limits: Limits, mo
     cwd = Path(
         os.path.realpath(call.cwd or caller.cwd)
     )  # as the agent itself sees it: trust goes by real paths
-    if not reach.isdir(cwd):
+    if not isdir(cwd):
         raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
     env = {**environment.of(caller, driver.agent.name), "PWD": str(cwd)}
     start = cwd

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
-from counsel import private, untrusted
+from counsel import paths, untrusted
 from counsel.agents import trust
 from counsel.agents.definitions import AgentName, Workspace
 
@@ -32,7 +32,7 @@ def empty(workspace: Workspace, agent: AgentName) -> Path:
     dotenv = _dotenv(workspace)
     known = hashlib.sha256(b"\0".join(map(os.fsencode, (workspace.project, dotenv)))).hexdigest()[:16]
     above = Path(untrusted.run_folder(workspace.env)) / "agents" / agent
-    private.folder(above)
+    paths.private_folder(above)
     for number in count():
         folder = above / (known if number == 0 else f"{known}-{number}")
         _make(folder, dotenv)
@@ -64,7 +64,7 @@ def _untouched(folder: Path) -> bool:
 def link(workspace: Workspace, folder: Path) -> Path:
     """Another name for a folder, without the commas and blanks that Gemini CLI splits and trims its arguments at."""
     run = Path(untrusted.run_folder(workspace.env)) / "agents" / "links"
-    private.folder(run)
+    paths.private_folder(run)
     made = run / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     if not made.is_symlink():
         partial = made.with_name(f".{made.name}.{os.getpid()}.{os.urandom(4).hex()}")

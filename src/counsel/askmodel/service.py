@@ -27,8 +27,9 @@ from typing import Any, Self
 from counsel import locks
 from counsel.askmodel.json_objects import Objects
 from counsel.daemon.connection import peer_uid
-from counsel.daemon.connection_limit import PendingConnections, most_connections, say_little_about_accepting
+from counsel.daemon.connection_limit import PendingConnections, limit_accept_warnings
 from counsel.daemon.files import bind
+from counsel.daemon.process_limits import most_connections
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument, RateLimited
 from counsel.front import run_paths
 from counsel.front.bounded_lines import TooLong
@@ -93,7 +94,7 @@ class AskService:
                 hint="Connect to it, or choose another session.",
             )
         sweep(Path(self.path).parent)
-        say_little_about_accepting(asyncio.get_running_loop())
+        limit_accept_warnings(asyncio.get_running_loop())
         listener, self._bound = bind(self.path)
         self._server = await asyncio.start_unix_server(self._accept, sock=listener)
         return self

@@ -31,7 +31,7 @@ from counsel.engine.store.sqlite import backups, files, recovery, schema
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.front import run_paths
 from counsel.lazy_dataclass import dataclass
-from counsel.reach import exists, isdir
+from counsel.paths import exists, isdir
 from counsel.types import Endpoint, Json, Limits
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from counsel.engine.jobs.callers import Secret
 from counsel.engine.store.sqlite import backups, files, opening, recovery
 from counsel.engine.store.sqlite.connections import connect
 from counsel.errors import CounselError
-from counsel.reach import isdir
+from counsel.paths import isdir
 
 Confirm = Callable[[str], bool]  # asks the user a question
 _MAX_FREE_PAGES = 0.1  # of all pages; a file with more is rewritten

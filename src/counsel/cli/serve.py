@@ -34,10 +34,11 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
 
 
 async def _serve(settings: Settings, host: str, port: int) -> None:
-    from counsel import logs, private  # noqa: PLC0415
+    from counsel import logs  # noqa: PLC0415
+    from counsel.daemon.process_limits import prepare_process  # noqa: PLC0415
     from counsel.http import serve as http  # noqa: PLC0415
 
-    private.process()
+    prepare_process()
     logs.setup(settings, stderr=True)
 
     def announce(at: str, number: int) -> None:

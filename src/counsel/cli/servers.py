@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from counsel import reach
+from counsel import paths
 from counsel.agents.definitions import SCOPES, WITH_SERVERS, workspace_of
 from counsel.agents.server_format import Server
 from counsel.cli import json_option, output
@@ -331,7 +331,7 @@ def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  #
 
 def _here(project: Path | None) -> Servers:
     """`Servers.here`, without the settings that these commands do not need."""
-    folder = Path(os.path.abspath(project or reach.current_folder()))  # noqa: PTH100 - links stay, as clients see them
+    folder = Path(os.path.abspath(project or paths.current_folder()))  # noqa: PTH100 - links stay, as clients see them
     return Servers(workspace_of(os.environ, folder), Path(home(os.environ)), _reader)
 
 

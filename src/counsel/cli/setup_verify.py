@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
-from counsel import reach, untrusted
+from counsel import paths, untrusted
 from counsel.agents import start_folder, trust
 from counsel.agents.definitions import workspace_of
 from counsel.agents.self_entry import NAME
@@ -74,7 +74,7 @@ async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
 
 
 def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
-    return trust.by("gemini", workspace_of(env, reach.current_folder())) is True
+    return trust.by("gemini", workspace_of(env, paths.current_folder())) is True
 
 
 async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
@@ -154,7 +154,7 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     """In an empty folder: to answer, an agent starts all servers of the user, and where it works they would import
     what lies there."""
-    empty = str(start_folder.empty(workspace_of(env, reach.current_folder()), step.agent.name))
+    empty = str(start_folder.empty(workspace_of(env, paths.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),
         *args,

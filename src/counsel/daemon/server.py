@@ -17,10 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from counsel import __version__, logs, private, resource_errors, settings
+from counsel import __version__, logs, resource_errors, settings
 from counsel.daemon.connection import Connection
-from counsel.daemon.connection_limit import PendingConnections, most_connections
+from counsel.daemon.connection_limit import PendingConnections
 from counsel.daemon.files import BACKLOG, AlreadyRunning, DaemonFiles
+from counsel.daemon.process_limits import most_connections, prepare_process
 from counsel.errors import CounselError
 from counsel.front import run_paths
 from counsel.lazy_import import imported
@@ -37,7 +38,7 @@ LOOK = 1.0  # seconds between looks at the files that make this process the daem
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
     home = Path(run_paths.home(os.environ))
     gc.set_threshold(GARBAGE)
-    private.process()
+    prepare_process()
     logs.setup(settings.load(), stderr=False)
     try:
         files = DaemonFiles(home)

@@ -10,7 +10,7 @@ import os
 import sys
 
 from counsel.envvars import is_unexpanded
-from counsel.private import folder as private_folder
+from counsel.paths import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from counsel import private
+from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.settings import Settings
 
@@ -47,9 +47,9 @@ def token(settings: Settings) -> str:
 
 def _kept(path: Path) -> str:
     try:
-        private.folder(path.parent)
+        paths.private_folder(path.parent)
         with suppress(FileExistsError):
-            private.write(str(path), secrets.token_urlsafe(32).encode(), replace=False)
+            paths.write_private(str(path), secrets.token_urlsafe(32).encode(), replace=False)
         found = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(

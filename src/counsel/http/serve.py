@@ -14,7 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from counsel.daemon.connection_limit import MOST_CONNECTIONS, most_connections, say_little_about_accepting
+from counsel.daemon.connection_limit import limit_accept_warnings
+from counsel.daemon.process_limits import MOST_CONNECTIONS, most_connections
 from counsel.errors import ConfigInvalid
 from counsel.http import auth
 from counsel.http.auth import Guard
@@ -76,7 +77,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: Any = None) -> None:
-        say_little_about_accepting(asyncio.get_running_loop())
+        limit_accept_warnings(asyncio.get_running_loop())
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from counsel import private, reach, settings, untrusted
+from counsel import paths, settings, untrusted
 from counsel.errors import ProviderUnavailable
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
@@ -46,11 +46,11 @@ def folder(home: Path) -> Path:
 def fetch(home: Path, report: Report = lambda _: None) -> Path:
     """Download the model unless it is present. An interrupted download is repeated."""
     target = folder(home)
-    if reach.isdir(target):
+    if paths.isdir(target):
         return target
     try:
         for path in (home, target.parent):
-            private.folder(path)
+            paths.private_folder(path)
         with _exclusive(target.parent):
             if not target.is_dir():
                 _fetch_into(target, report)

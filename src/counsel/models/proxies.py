@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from counsel import reach
+from counsel import paths
 from counsel.errors import ConfigInvalid, ProviderUnavailable
 from counsel.types import Endpoint, Network, Proxy
 
@@ -55,8 +55,8 @@ def usable(endpoint: Endpoint) -> str | None:
 def trust(network: Network) -> ssl.SSLContext:
     """Trusts SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does: each replaces its own default."""
     default = ssl.get_default_verify_paths()
-    file = network.ca_file or (default.openssl_cafile if reach.isfile(default.openssl_cafile) else None)
-    folder = network.ca_dir or (default.openssl_capath if reach.isdir(default.openssl_capath) else None)
+    file = network.ca_file or (default.openssl_cafile if paths.isfile(default.openssl_cafile) else None)
+    folder = network.ca_dir or (default.openssl_capath if paths.isdir(default.openssl_capath) else None)
     try:
         return ssl.create_default_context(cafile=file, capath=folder)
     except OSError as error:  # ssl.SSLError is one

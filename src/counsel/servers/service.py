@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counsel import reach
 from counsel.agents.definitions import WITH_SERVERS, Workspace, workspace_of
 from counsel.agents.server_format import Server, ServerTable
 from counsel.configfiles.edits import Path as Keys
@@ -17,6 +16,7 @@ from counsel.configfiles.write import safewrite
 from counsel.configfiles.write.content import whole
 from counsel.configfiles.write.safewrite import Change, Planned, Reader, Target
 from counsel.errors import CounselError, InvalidArgument
+from counsel.paths import current_folder
 from counsel.records import Record
 from counsel.servers.formats import is_present
 from counsel.servers.listing import ListedServer, Listing
@@ -65,7 +65,7 @@ class Servers:
         from counsel.settings import default_home  # noqa: PLC0415 - the command line knows the folder already
 
         env = os.environ if env is None else env
-        folder = Path(os.path.abspath(project or reach.current_folder()))  # noqa: PTH100 - links stay, as clients see them
+        folder = Path(os.path.abspath(project or current_folder()))  # noqa: PTH100 - links stay, as clients see them
         return cls(workspace_of(env, folder), default_home(env))
 
     def present(self, scope: str = "user") -> tuple[str, ...]:

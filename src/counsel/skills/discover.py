@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from counsel import reach
+from counsel import paths
 from counsel.agents.definitions import WITH_SKILLS, Workspace, workspace_of
 from counsel.agents.skill_format import SCOPES, Skill, SkillFormat
 from counsel.agents.skill_scanner import SkillScanner
@@ -65,8 +65,8 @@ def list_skills(
 def current_workspace(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Workspace:
     """Whose home, which environment, which folder: the caller's own unless said otherwise."""
     try:
-        folder = Path(project).expanduser() if project else reach.current_folder()
-        there = reach.isdir(folder)
+        folder = Path(project).expanduser() if project else paths.current_folder()
+        there = paths.isdir(folder)
     except (OSError, RuntimeError, ValueError):  # the folder is gone, or nobody's home is known
         folder, there = Path(project or "."), False
     if not there:

@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from counsel import private
+from counsel import paths
 from counsel.errors import Conflict
 from counsel.lazy_dataclass import dataclass
 from counsel.settings import default_home
@@ -51,7 +51,7 @@ class UndoLog:
     def locked(self) -> Iterator[None]:
         """One sharer at a time on this machine."""
         try:
-            private.folder(self.folder)
+            paths.private_folder(self.folder)
             lock = (self.folder / "lock").open("w")
         except OSError as error:
             words = f"{error.filename or self.folder} cannot be written ({error.strerror})."
@@ -92,7 +92,7 @@ class UndoLog:
     def backup_path(self, identity: str, name: str) -> Path:
         """A fresh place for what has to make room."""
         folder = self.folder / identity
-        private.folder(folder)
+        paths.private_folder(folder)
         path = folder / name
         number = 1
         while os.path.lexists(path):

@@ -361,7 +361,7 @@ async def test_a_read_only_home_is_read_with_its_log(path: Path, monkeypatch: py
             raise sqlite3.OperationalError("unable to open database file")
         return connect(target, *more, **options)
 
-    monkeypatch.setattr("counsel.private.folder", refused)
+    monkeypatch.setattr("counsel.paths.private_folder", refused)
     monkeypatch.setattr(sqlite3, "connect", read_only)
     database = Database(path)
     assert keys(database) == {"a-0"}

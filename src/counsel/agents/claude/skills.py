@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counsel import reach
+from counsel import paths
 from counsel.agents.claude.plugins import plugin_roots
 from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root, Skill
@@ -70,7 +70,7 @@ def _upwards(workspace: Workspace) -> Iterator[Path]:
         if Path(os.path.realpath(folder)) == home:
             return
         yield folder
-        if reach.exists(folder / ".git"):
+        if paths.exists(folder / ".git"):
             return
 
 

@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from counsel import __version__, reach
+from counsel import __version__, paths
 from counsel.agents import driver, failures, images
 from counsel.agents.codex import exec as exec_
 from counsel.agents.definitions import AGENTS, workspace_of
@@ -100,7 +100,7 @@ def command(ask: Ask) -> Command:
 
 
 def _in_git(folder: Path) -> bool:
-    return any(reach.exists(each / ".git") for each in (folder, *folder.parents))
+    return any(paths.exists(each / ".git") for each in (folder, *folder.parents))
 
 
 def _request(number: int, method: str, params: Json) -> Json:

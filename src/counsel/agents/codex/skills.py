@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from counsel import reach
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root, Skill
@@ -24,6 +23,7 @@ from counsel.configfiles import document
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
 from counsel.errors import ConfigInvalid
+from counsel.paths import exists
 
 AGENT = "codex"
 ADMIN = Path("/etc/codex/skills")
@@ -80,7 +80,7 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
     names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
     above = [project, *project.parents]
     for number, folder in enumerate(above):
-        if any(reach.exists(folder / name) for name in names):
+        if any(exists(folder / name) for name in names):
             return iter(above[: number + 1])
     return iter([project])
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from counsel import reach
+from counsel import paths
 from counsel.agents import driver, failures, images, prompt
 from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import first_set, read_json
@@ -152,7 +152,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
         return True, name
     where = workspace_of(env, caller.cwd)
     config = Path(env.get("XDG_CONFIG_HOME") or where.home / ".config") / "cursor"
-    if reach.exists(config / "auth.json"):
+    if paths.exists(config / "auth.json"):
         return True, "its own login"
     folders = (Path(env.get("CURSOR_CONFIG_DIR") or where.cursor_dir()), config)
     if any(read_json(folder / "cli-config.json").get("authInfo") for folder in folders):

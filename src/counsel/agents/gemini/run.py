@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel import reach
+from counsel import paths
 from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
 from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import first_set, inside, read_json
@@ -234,7 +234,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
     settings = read_json(home / "settings.json")
     chosen = inside(settings, "security", "auth", "selectedType")
     if chosen == "oauth-personal" or (chosen is None and env.get("GOOGLE_GENAI_USE_GCA") == "true"):
-        return (True, "its own login") if reach.exists(home / "oauth_creds.json") else (False, "")
+        return (True, "its own login") if paths.exists(home / "oauth_creds.json") else (False, "")
     if chosen == "gemini-api-key" and not env.get("GEMINI_API_KEY"):
         return None, "its key may be in the system's keychain"
     name = first_set(env, "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from counsel import private
+from counsel import paths
 from counsel.errors import Conflict
 
 PATIENCE = 30.0  # seconds until a held lock is an error
@@ -75,7 +75,7 @@ def _mark(folder: Path) -> tuple[int, int] | None:
 def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[None]:
     """One lock file per edited file under COUNSEL_HOME; the kernel frees it when a process dies."""
     folder = home / "locks"
-    private.folder(folder)
+    paths.private_folder(folder)
     real = os.path.realpath(path)
     name = f"{binascii.crc32(os.fsencode(real)):08x}-{Path(real).name}"  # two files with one lock only wait
     handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

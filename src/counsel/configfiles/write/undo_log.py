@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from counsel import private
+from counsel import paths
 from counsel.configfiles.document import Kind
 from counsel.configfiles.write import disk, safewrite
 from counsel.configfiles.write.content import difference, size, whole
@@ -199,7 +199,7 @@ class UndoLog:
 
     def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:
         folder = self.folder / name
-        private.folder(self.folder)
+        paths.private_folder(self.folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         entries = []
         for number, one in enumerate(ready):

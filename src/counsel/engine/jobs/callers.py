@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from counsel import logs, private
+from counsel import logs, paths
 from counsel.caller import Caller
 from counsel.errors import ModelNotFound
 from counsel.models.catalog import Catalog
@@ -39,7 +39,7 @@ class Secret:
     def keep(self) -> None:
         """Read it, or write it down: where that failed before (a full disk), it is tried again."""
         try:
-            private.folder(self._home)
+            paths.private_folder(self._home)
             with _locked(self._home):
                 self._read_or_write()
         except OSError as error:
@@ -58,7 +58,7 @@ class Secret:
             found = b""
         if len(found) != _LENGTH:  # none yet, or one that a full disk left empty
             found = self.value or secrets.token_bytes(_LENGTH)
-            private.write(str(self._path), found, replace=True)
+            paths.write_private(str(self._path), found, replace=True)
         self.value = self.value or found
         self.kept = self.value == found
 

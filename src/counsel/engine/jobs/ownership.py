@@ -15,7 +15,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from counsel import locks, private
+from counsel import locks, paths
 from counsel.engine.jobs import process_identity
 
 Life: TypeAlias = Literal["alive", "dead", "unknown"]
@@ -59,7 +59,7 @@ class Ownership:
 
     def _make(self) -> int:
         """Locked before it has its name: nobody ever finds it free while we live."""
-        private.folder(self._folder)
+        paths.private_folder(self._folder)
         fresh = self._folder / f".{self.name}"
         held = os.open(fresh, _OPEN | os.O_CREAT, 0o600)
         try:

@@ -11,7 +11,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
-from counsel import reach
+from counsel import paths
 from counsel.caller import Caller
 from counsel.engine.jobs import ids
 from counsel.engine.store.sqlite import conversations
@@ -31,7 +31,7 @@ def project(folder: Path) -> str:
 @lru_cache(maxsize=256)
 def _project(folder: Path, _moment: int) -> str:
     real = folder.resolve()
-    return str(next((each for each in (real, *real.parents) if reach.exists(each / ".git")), real))
+    return str(next((each for each in (real, *real.parents) if paths.exists(each / ".git")), real))
 
 
 def resolve(request: Request, caller: Caller, within: str, database: Database) -> str | None:

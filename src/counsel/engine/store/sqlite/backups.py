@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from counsel import private
+from counsel import paths
 from counsel.engine.store.sqlite import copying, files
 
 log = logging.getLogger("counsel.store")
@@ -62,7 +62,7 @@ def make(path: Path) -> Path | None:
             log.warning("no backup of %s: %s", path, words)
             return None
         target = folder(path) / f"counsel-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.db"
-        private.folder(target.parent)
+        paths.private_folder(target.parent)
         write(lambda draft: _copy(source, draft), target)
     prune(path)
     return target

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import field
 from pathlib import Path
 
-from counsel import private
+from counsel import paths
 from counsel.engine.store.sqlite import backups, copying, files, recovery
 from counsel.engine.store.sqlite.connections import connect, patiently
 from counsel.engine.store.sqlite.schema import climbed, migrate
@@ -51,7 +51,7 @@ def place(path: Path) -> Place:
 
 def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None = None) -> Place:
     """Open the file; one that is damaged is replaced first. `why`: what is known to be wrong with the one that is there."""
-    private.folder(path.parent)
+    paths.private_folder(path.parent)
     bad = recovery.Damaged(why, files.identity(path)) if why else None
     problem = None
     for _ in range(3):  # found damaged, replaced, opened; once more when another process was at it, too

@@ -1,0 +1,71 @@
+"""Private files and folders, and paths that may not be readable. Standard library only: the stdio front imports this.
+
+Until Python 3.14 pathlib's own `exists` and `is_dir` raise in a folder that this user may not enter; those of
+`os.path` return False.
+"""
+
+from __future__ import annotations
+
+import os
+from os.path import exists, isdir, isfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["current_folder", "exists", "isdir", "isfile", "private_folder", "write_private"]
+
+
+def private_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and its missing parents, 0700 each: `mkdir(parents=True)` gives only the last one its mode."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not isdir(path):
+            raise
+    except FileNotFoundError:
+        parent = os.path.dirname(os.fspath(path))
+        if not parent or parent == os.fspath(path):
+            raise
+        private_folder(parent)
+        private_folder(path)
+
+
+def write_private(path: str, content: bytes, *, replace: bool) -> None:
+    """Write a private file whole or not at all: under another name, synced to the disk, then renamed.
+
+    Raises FileExistsError when the file exists and `replace` is false.
+    """
+    draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            unwritten = memoryview(content)
+            while unwritten:
+                unwritten = unwritten[os.write(handle, unwritten) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        if replace:
+            os.replace(draft, path)
+        else:
+            os.link(draft, path)
+            os.unlink(draft)
+    except BaseException:
+        if os.path.lexists(draft):
+            os.unlink(draft)
+        raise
+
+
+def current_folder() -> Path:
+    from pathlib import Path
+
+    try:
+        return Path(os.getcwd())
+    except FileNotFoundError:
+        from counsel.errors import NotFound
+
+        raise NotFound(
+            "The current folder no longer exists.",
+            hint="Change to an existing folder, for example with `cd ~`.",
+        ) from None
