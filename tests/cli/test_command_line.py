@@ -10,7 +10,7 @@ import click
 import pytest
 
 from counsel import __version__, cli
-from counsel.cli import Row, json_option
+from counsel.cli import CommandRow, json_option
 from counsel.errors import ModelNotFound
 
 
@@ -36,7 +36,7 @@ def probe(*, as_json: bool, kind: str) -> None:
 
 @pytest.fixture
 def with_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "probe", Row(f"{__name__}:probe", "Fails."))
+    monkeypatch.setitem(cli.COMMANDS, "probe", CommandRow(f"{__name__}:probe", "Fails."))
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this_module())
 
 
@@ -57,7 +57,7 @@ def test_version_and_help_name_every_command_without_importing_one() -> None:
     assert shown.returncode == 0, shown.stderr
     for name, row in cli.COMMANDS.items():
         assert f"  {name} " in shown.stdout
-        assert row.words.split()[0] in shown.stdout
+        assert row.summary.split()[0] in shown.stdout
 
 
 @pytest.mark.parametrize("group", ["servers", "skills", "conversations", "daemon", "images"])

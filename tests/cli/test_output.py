@@ -44,7 +44,7 @@ def _read(master: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "call", ["answer(text)", "line(text)", "words(text)", "table(['x'], [[text]])", "document(text)"]
+    "call", ["answer(text)", "line(text)", "message(text)", "table(['x'], [[text]])", "document(text)"]
 )
 def test_nothing_that_others_wrote_commands_a_terminal(call: str) -> None:
     script = f"import sys; from counsel.cli import output; text = {EVIL!r}; output.{call}"

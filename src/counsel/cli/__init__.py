@@ -1,6 +1,6 @@
-"""The frame of the command line: a table of commands, and one place where errors become words and exit codes.
+"""The command line: a table of commands, and the one place where errors become messages and exit codes.
 
-A command's module is imported when it is called, and not for `--help`: start-up time is what a user feels first.
+A command's module is imported when the command runs, and not for `--help`: users notice start-up time first.
 Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 """
 
@@ -19,54 +19,64 @@ from counsel.errors import CounselError, Internal, InvalidArgument
 from counsel.records import Record
 
 
-class Row(Record):
+class CommandRow(Record):
     target: str  # "module:attribute" of a click command
-    words: str  # its line in `counsel --help`
+    summary: str  # its line in `counsel --help`
 
 
 # A new command is a row here and a module of its own.
-COMMANDS: dict[str, Row] = {
-    "ask": Row("counsel.cli.ask:ask", "Ask one model or agent."),
-    "consensus": Row("counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."),
-    "jobs": Row("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
-    "cancel": Row("counsel.cli.jobs:cancel", "Stop a job and its calls."),
-    "conversations": Row(
+COMMANDS: dict[str, CommandRow] = {
+    "ask": CommandRow("counsel.cli.ask:ask", "Ask one model or agent."),
+    "consensus": CommandRow(
+        "counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."
+    ),
+    "jobs": CommandRow("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
+    "cancel": CommandRow("counsel.cli.jobs:cancel", "Stop a job and its calls."),
+    "conversations": CommandRow(
         "counsel.cli.conversations:conversations", "List, show, search, export or delete conversations."
     ),
-    "usage": Row("counsel.cli.usage:usage", "Show calls, tokens, cost and response times."),
-    "setup": Row("counsel.cli.setup:setup", "Register counsel with the coding agents on this machine."),
-    "models": Row("counsel.cli.models:models", "List models: availability, context window, price, aliases."),
-    "agents": Row("counsel.cli.agents:agents", "List coding agents: version, login, servers, skills."),
-    "images": Row("counsel.cli.images:images", "Store images in the project for agents to read."),
-    "doctor": Row("counsel.cli.doctor:doctor", "Check keys, providers, files and versions; suggest fixes."),
-    "skills": Row("counsel.cli.skills:skills", "List, inspect and share the agents' skills."),
-    "servers": Row(
+    "usage": CommandRow("counsel.cli.usage:usage", "Show calls, tokens, cost and response times."),
+    "setup": CommandRow(
+        "counsel.cli.setup:setup", "Register counsel with the coding agents on this machine."
+    ),
+    "models": CommandRow(
+        "counsel.cli.models:models", "List models: availability, context window, price, aliases."
+    ),
+    "agents": CommandRow("counsel.cli.agents:agents", "List coding agents: version, login, servers, skills."),
+    "images": CommandRow("counsel.cli.images:images", "Store images in the project for agents to read."),
+    "doctor": CommandRow(
+        "counsel.cli.doctor:doctor", "Check keys, providers, files and versions; suggest fixes."
+    ),
+    "skills": CommandRow("counsel.cli.skills:skills", "List, inspect and share the agents' skills."),
+    "servers": CommandRow(
         "counsel.cli.servers:servers", "Manage the agents' MCP servers: list, add, change, check, undo."
     ),
-    "demo": Row("counsel.cli.demo:demo", "Try counsel without a key, with a tiny model on this machine."),
-    "serve": Row("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
-    "daemon": Row("counsel.cli.daemon:daemon", "Show or stop the daemon."),
-    "ask-service": Row(
+    "demo": CommandRow(
+        "counsel.cli.demo:demo", "Try counsel without a key, with a tiny model on this machine."
+    ),
+    "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
+    "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
+    "ask-service": CommandRow(
         "counsel.cli.ask_service:ask_service",
         "Serve a session's askModel socket, for programs that host agents.",
     ),
-    "stdio": Row("counsel.cli.stdio:stdio", "Serve MCP on stdin and stdout (agents start this)."),
+    "stdio": CommandRow("counsel.cli.stdio:stdio", "Serve MCP on stdin and stdout (agents start this)."),
 }
 
 
-COMPLETING = "_COUNSEL_COMPLETE"  # set by the shell when it asks how a command line may go on
+COMPLETING = "_COUNSEL_COMPLETE"  # set by the shell when it asks for completions
 
 
 class State:
-    """What the frame must know after a command has failed."""
+    """What `run` must know after a command has failed."""
 
     json = False
 
 
-class Lazy(click.Group):
-    """A group whose commands are rows: `counsel servers …` uses it too, with a table of its own."""
+class LazyGroup(click.Group):
+    """A group whose commands are rows of a table, imported when they run."""
 
-    def __init__(self, *args: Any, rows: dict[str, Row] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, rows: dict[str, CommandRow] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.rows = rows if rows is not None else {}
 
@@ -94,11 +104,11 @@ class Lazy(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, row.words) for name, row in self.rows.items()])
+            formatter.write_dl([(name, row.summary) for name, row in self.rows.items()])
 
 
 @click.group(
-    cls=Lazy,
+    cls=LazyGroup,
     rows=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -116,38 +126,38 @@ def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool
 
 
 def json_option(command: Decorated) -> Decorated:
-    """`--json`, given to the command as `as_json`; a failure is then a JSON document on stdout, too."""
-    words = "Print one JSON document on stdout and nothing else."
-    return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note_json, help=words)(
+    """`--json`, passed to the command as `as_json`; an error is then a JSON document on stdout, too."""
+    summary = "Print one JSON document on stdout and nothing else."
+    return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note_json, help=summary)(
         command
     )
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run one command line; the exit code. Every way out of a command ends here."""
-    if wish := os.environ.get(COMPLETING):
+    """Run one command line and return the exit code. Every outcome of a command ends here."""
+    if instruction := os.environ.get(COMPLETING):
         from click.shell_completion import shell_complete
 
-        return shell_complete(cli, {}, "counsel", COMPLETING, wish)
+        return shell_complete(cli, {}, "counsel", COMPLETING, instruction)
     state = State()
     try:
-        # not `cli.main`: it turns a gone reader into exit 1 and Ctrl-C into an exception of its own
+        # not `cli.main`: it exits with 1 when the reader has closed the pipe, and has its own exception for Ctrl-C
         with cli.make_context("counsel", list(argv), obj=state) as ctx:
             cli.invoke(ctx)
         sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place where one can become words
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place to report one
         state.json |= isinstance(error, click.UsageError) and _wants_json(argv)
-        return _ended(error, state)
+        return _exit_code(error, state)
     return 0
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Of a line that could not be read to its end: an option that nobody knows, say."""
+    """For a command line that could not be parsed, for example with an unknown option."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in options
 
 
-def _ended(error: BaseException, state: State) -> int:
+def _exit_code(error: BaseException, state: State) -> int:
     code = 1
     match error:
         case click.exceptions.Exit():  # --help, --version, ctx.exit(code)
@@ -158,27 +168,27 @@ def _ended(error: BaseException, state: State) -> int:
                 output.document(InvalidArgument(error.format_message()).as_dict())
             code = error.exit_code
         case KeyboardInterrupt() | click.Abort():
-            output.words("interrupted")
+            output.message("interrupted")
             code = 130
-        case BrokenPipeError():  # the reader has gone (`counsel models | head`): that is no failure of ours
+        case BrokenPipeError():  # the reader has closed the pipe (`counsel models | head`): not an error
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         case OSError(errno=errno.ENOSPC):
-            output.words("error: Cannot write the answer: the disk is full.")
+            output.message("error: Cannot write the answer: the disk is full.")
         case CounselError():
             fail(error, as_json=state.json)
         case _:
-            _fail_by_defect(error, as_json=state.json)
+            _fail_internally(error, as_json=state.json)
     return code
 
 
-def _fail_by_defect(error: BaseException, *, as_json: bool) -> None:
+def _fail_internally(error: BaseException, *, as_json: bool) -> None:
     if os.environ.get("LOG_LEVEL", "").lower() == "debug":
         raise error
-    words = f"Internal error: {type(error).__name__}: {error}"
+    text = f"Internal error: {type(error).__name__}: {error}"
     fail(
         Internal(
-            words, hint="This is a bug in counsel. LOG_LEVEL=debug shows the traceback; please report it."
+            text, hint="This is a bug in counsel. LOG_LEVEL=debug shows the traceback; please report it."
         ),
         as_json=as_json,
     )
@@ -187,6 +197,6 @@ def _fail_by_defect(error: BaseException, *, as_json: bool) -> None:
 def fail(error: CounselError, *, as_json: bool = False) -> None:
     if as_json:
         output.document(error.as_dict())
-    output.words(f"error: {error.message}")
+    output.message(f"error: {error.message}")
     if error.hint:
-        output.words(f"  {error.hint}")
+        output.message(f"  {error.hint}")

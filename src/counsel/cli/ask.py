@@ -71,4 +71,4 @@ async def _ask(
                 return
             result = await ask_options.tell(engine, submitted, stream=stream)
     ask_options.notes(result)
-    output.words(ask_options.footer(result))
+    output.message(ask_options.footer(result))

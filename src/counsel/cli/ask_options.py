@@ -130,7 +130,7 @@ def _piped() -> str | None:
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
         return None
     if stat.S_ISFIFO(mode) and not select.select([sys.stdin], [], [], 1.0)[0]:
-        output.words("reading standard input; close it (or add </dev/null) to continue")
+        output.message("reading standard input; close it (or add </dev/null) to continue")
     return _read()
 
 
@@ -206,15 +206,15 @@ def notes(result: Json) -> None:
     """What a person must know beside the answer."""
     about = result.get("metadata", {})
     for warning in about.get("warnings", []):
-        output.words(f"warning: {warning}")
+        output.message(f"warning: {warning}")
     for passed in about.get("passed_over", []):
-        output.words(f"skipped {passed['model']}: {passed['error']}")
+        output.message(f"skipped {passed['model']}: {passed['error']}")
     for notice in about.get("notices", []):
         if notice["kind"] == "source":
-            output.words(f"source: {notice['text']} {notice['url']}")
+            output.message(f"source: {notice['text']} {notice['url']}")
     if left := about.get("settings_left_out"):
-        output.words(f"not sent, because the model does not support it: {', '.join(left)}")
+        output.message(f"not sent, because the model does not support it: {', '.join(left)}")
     if about.get("finish_reason") == "length":
-        output.words("the answer was cut off at the model's output limit")
+        output.message("the answer was cut off at the model's output limit")
     if "export" in result:
-        output.words(f"exported to {result['export']}")
+        output.message(f"exported to {result['export']}")

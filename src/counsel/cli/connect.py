@@ -18,14 +18,14 @@ from counsel.requests import Engine
 T = TypeVar("T")
 
 
-def caller(cwd: str | None = None, also: tuple[Path, ...] = ()) -> Caller:
-    """The person at this shell. `also`: folders that the command line itself names."""
+def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:
+    """The user of this shell. `roots`: folders that the command line names."""
     from dataclasses import replace
 
     who = here("cli", cwd=Path(cwd) if cwd else None)
     for problem in who.settings.problems:
-        output.words(f"warning: {problem}")
-    return replace(who, roots=also)
+        output.message(f"warning: {problem}")
+    return replace(who, roots=roots)
 
 
 @asynccontextmanager
@@ -53,5 +53,5 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def standalone_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    words = "Run the engine in this process instead of the daemon."
-    return click.option("--standalone", is_flag=True, help=words)(command)
+    summary = "Run the engine in this process instead of the daemon."
+    return click.option("--standalone", is_flag=True, help=summary)(command)

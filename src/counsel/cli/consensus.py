@@ -95,7 +95,7 @@ def show(result: Json) -> None:
     ask_options.notes(result)
     counted = f"{result['successful_initial_responses']} of {result['models_consulted']} answered"
     refined = f"{result['refined_responses']} refined"
-    output.words(" · ".join([counted, refined, ask_options.footer(result)]))
+    output.message(" · ".join([counted, refined, ask_options.footer(result)]))
 
 
 @dataclass(slots=True)
@@ -158,11 +158,11 @@ def _panel(column: Column, text: str, width: int, lines: int) -> RenderableType:
 
     end = text[-width * lines :].splitlines()
     wrapped = [part for line in end for part in textwrap.wrap(line, max(8, width)) or [""]]
-    shown = Text(output.tame("\n".join(wrapped[-lines:])))
+    shown = Text(output.sanitized("\n".join(wrapped[-lines:])))
     return Panel(
         shown,
-        title=Text(output.tame(column.model)),
-        subtitle=Text(output.tame(column.state), overflow="ellipsis"),
+        title=Text(output.sanitized(column.model)),
+        subtitle=Text(output.sanitized(column.state), overflow="ellipsis"),
         height=lines + 2,
     )
 
@@ -178,9 +178,9 @@ async def watch(engine: Engine, job_id: str) -> None:
     if not sys.stderr.isatty():
         async for event in engine.follow(job_id):
             if isinstance(event, Waiting) and event.wait and not event.slot:
-                output.words(f"… waiting for {event.wait.text}")
+                output.message(f"… waiting for {event.wait.text}")
             if board.add(event) and event.slot:
-                output.words(board.line(event.slot))
+                output.message(board.line(event.slot))
         return
     from rich.live import Live
 

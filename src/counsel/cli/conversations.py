@@ -1,4 +1,4 @@
-"""`counsel conversations`: list, show, search, export, delete what is kept."""
+"""`counsel conversations`: list, show, search, export and delete conversations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _archive() -> Iterator[Any]:
     archive = Archive(connect.caller().settings.home)
     try:
         if archive.problem:
-            output.words(f"warning: {archive.problem}")
+            output.message(f"warning: {archive.problem}")
         yield archive
     finally:
         archive.close()
@@ -33,9 +33,9 @@ def conversations() -> None:
 
 
 def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
-    words = "Number of conversations to list."
+    summary = "Number of conversations to list."
     return click.option(
-        "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help=words
+        "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help=summary
     )(command)
 
 
@@ -58,24 +58,24 @@ def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         _print(connect.run(archive.search(" ".join(words), limit)), as_json=as_json)
 
 
-def _print(found: Json, *, as_json: bool) -> None:
+def _print(listing: Json, *, as_json: bool) -> None:
     if as_json:
-        output.document(found)
+        output.document(listing)
         return
     rows = [
         [
-            held["id"],
-            held["updated_at"][:16].replace("T", " "),
-            str(held["messages"]),
-            held["model"] or held["tool"],
-            held.get("found") or held["title"] or "",
+            conversation["id"],
+            conversation["updated_at"][:16].replace("T", " "),
+            str(conversation["messages"]),
+            conversation["model"] or conversation["tool"],
+            conversation.get("found") or conversation["title"] or "",
         ]
-        for held in found["conversations"]
+        for conversation in listing["conversations"]
     ]
     if rows:
         output.table(["conversation", "updated", "messages", "model", "title"], rows)
     else:
-        output.words("No conversations.")
+        output.message("No conversations.")
 
 
 @conversations.command()
@@ -84,23 +84,23 @@ def _print(found: Json, *, as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
     with _archive() as archive:
-        held = archive.show(name)
+        conversation = archive.show(name)
     if as_json:
-        output.document(held)
+        output.document(conversation)
         return
-    if not held["history"]:
-        output.words("It has no messages yet.")
-    for message in held["history"]:
+    if not conversation["history"]:
+        output.message("It has no messages yet.")
+    for message in conversation["history"]:
         about = message.get("metadata", {})
-        who = about.get("model", "") if message["role"] == "assistant" else ""
+        model = about.get("model", "") if message["role"] == "assistant" else ""
         mark = f" · partial: {about['status']}" if about.get("partial") else ""
         output.answer(
-            f"── {message['role']} {who}".rstrip()
+            f"── {message['role']} {model}".rstrip()
             + f" · {message['at'][:16]}{mark}\n{message['content']}\n\n"
         )
-    for job in held["unfinished"]:
+    for job in conversation["unfinished"]:
         line = f"job {job['job_id']} {job['status']}: {job['title']}"
-        output.words(f"{line} (counsel jobs {job['job_id']} shows it)")
+        output.message(f"{line} (counsel jobs {job['job_id']} shows it)")
 
 
 @conversations.command()
@@ -109,13 +109,13 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
-    who = connect.caller(also=ask_options.export_roots({"export": folder}))
+    caller = connect.caller(roots=ask_options.export_roots({"export": folder}))
     with _archive() as archive:
-        written = archive.export(name, str(Path(folder).absolute()) if folder else None, who)
+        written = archive.export(name, str(Path(folder).absolute()) if folder else None, caller)
     if as_json:
         output.document({"id": name, "folder": str(written)})
     else:
-        output.words(f"exported to {written}")
+        output.message(f"exported to {written}")
 
 
 @conversations.command()
@@ -142,4 +142,4 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     if as_json:
         output.document({"deleted": list(names)})
     else:
-        output.words(f"deleted {', '.join(names)}")
+        output.message(f"deleted {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""`counsel daemon`: is one running, and stop it."""
+"""`counsel daemon`: show whether it runs, and stop it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 
 import click
 
-from counsel.cli import Lazy, Row, json_option, output
+from counsel.cli import CommandRow, LazyGroup, json_option, output
 from counsel.types import Json
 
 ROWS = {
-    "status": Row("counsel.cli.daemon:status", "Show whether the daemon runs, and its clients."),
-    "stop": Row("counsel.cli.daemon:stop", "Stop the daemon; its jobs continue in the next one."),
+    "status": CommandRow("counsel.cli.daemon:status", "Show whether the daemon runs, and its clients."),
+    "stop": CommandRow("counsel.cli.daemon:stop", "Stop the daemon; its jobs continue in the next one."),
 }
 
 
-@click.group(cls=Lazy, rows=ROWS)
+@click.group(cls=LazyGroup, rows=ROWS)
 def daemon() -> None:
     """Show or stop the background process that all clients share. It starts on demand and exits when idle."""
 
@@ -25,11 +25,11 @@ def daemon() -> None:
 @json_option
 def status(*, as_json: bool) -> None:
     """Show whether the daemon runs, and its clients."""
-    found = asyncio.run(_status())
+    state = asyncio.run(_status())
     if as_json:
-        output.document(found)
+        output.document(state)
     else:
-        output.line(_words(found))
+        output.line(_text(state))
 
 
 @click.command()
@@ -65,12 +65,12 @@ async def _stop() -> bool:
     return True
 
 
-def _words(found: Json) -> str:
-    if not found["running"]:
+def _text(state: Json) -> str:
+    if not state["running"]:
         return "No daemon is running. It starts on demand."
-    since = int((time.time() - found["started_at"]) / 60)
+    since = int((time.time() - state["started_at"]) / 60)
     lines = [
-        f"counsel {found['version']} has been running for {since} min: pid {found['pid']}, {found['socket']}"
+        f"counsel {state['version']} has been running for {since} min: pid {state['pid']}, {state['socket']}"
     ]
-    lines += [f"  {client['client']} (counsel {client['version']})" for client in found["clients"]]
+    lines += [f"  {client['client']} (counsel {client['version']})" for client in state["clients"]]
     return "\n".join(lines)

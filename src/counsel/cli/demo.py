@@ -1,4 +1,4 @@
-"""`counsel demo`: a first try with no key, on a tiny model in this process."""
+"""`counsel demo`: try counsel without a key, with a tiny model in this process."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
 
     The first run downloads the model (about 127 MB, checked against hashes) to COUNSEL_HOME/local.
     """
-    before = settings.load()
-    embedded.fetch(before.home, output.words)
-    with embedded.LocalModel(before.home) as model:
-        output.words(f"{TINY}\n")
+    loaded = settings.load()
+    embedded.fetch(loaded.home, output.message)
+    with embedded.LocalModel(loaded.home) as model:
+        output.message(f"{TINY}\n")
         if keep:
             _keep(model, as_json=as_json)
             return
         answers = asyncio.run(
             _ask_all({**os.environ, **model.environment}, prompt or QUESTIONS, live=not as_json)
         )
-    offers = _offers(before)
+    offers = _offers(loaded)
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "answers": answers, "with_your_keys": offers})
     else:
-        _say_what_next(offers)
+        _suggest(offers)
 
 
 async def _ask_all(environment: Mapping[str, str], questions: Sequence[str], *, live: bool) -> list[Json]:
@@ -64,7 +64,7 @@ async def _ask(counsel: Counsel, question: str) -> Json:
 
 
 async def _ask_live(counsel: Counsel, question: str) -> Json:
-    output.words(f"> {question}")
+    output.message(f"> {question}")
     async for event in counsel.stream(question, model="smollm2", temperature=0.0):
         if isinstance(event, TextAdded):
             output.answer(event.text)
@@ -73,12 +73,12 @@ async def _ask_live(counsel: Counsel, question: str) -> Json:
 
 
 def _keep(model: embedded.LocalModel, *, as_json: bool) -> None:
-    """Say how others reach it, and wait."""
+    """Show how other programs reach it, and wait."""
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "environment": model.environment})
     else:
         sys.stdout.writelines(f"export {name}={value}\n" for name, value in model.environment.items())
-        output.words(
+        output.message(
             "With these variables set, `counsel ask -m smollm2 …` uses it, and auto may pick it. Ctrl-C stops it."
         )
     sys.stdout.flush()
@@ -86,17 +86,19 @@ def _keep(model: embedded.LocalModel, *, as_json: bool) -> None:
         signal.pause()
 
 
-def _offers(before: Settings) -> list[str]:
+def _offers(settings: Settings) -> list[str]:
     """The best model of each provider that has a key."""
     best: dict[str, str] = {}
-    for target in candidates(Catalog.load(before), Needs()):
+    for target in candidates(Catalog.load(settings), Needs()):
         best.setdefault(target.model.provider, target.model.id)
     return list(best.values())
 
 
-def _say_what_next(offers: list[str]) -> None:
+def _suggest(offers: list[str]) -> None:
     if offers:
-        output.words(f'You have keys. Ask a large model:  counsel ask -m {offers[0]} "…"')
-        output.words(f"  ({', '.join(offers)}; `counsel models` lists all models)")
+        output.message(f'You have keys. Ask a large model:  counsel ask -m {offers[0]} "…"')
+        output.message(f"  ({', '.join(offers)}; `counsel models` lists all models)")
     else:
-        output.words("For large models set a key such as OPENAI_API_KEY; `counsel models --all` lists them.")
+        output.message(
+            "For large models set a key such as OPENAI_API_KEY; `counsel models --all` lists them."
+        )

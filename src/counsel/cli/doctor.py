@@ -29,9 +29,9 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
 
     Exits with 1 if there is a problem; warnings do not affect the exit code.
     """
-    who = caller.here("cli")
-    findings = _repaired(who, yes=yes, as_json=as_json) if repair else []
-    findings += doctor_checks.examine(who, online=online)
+    user = caller.here("cli")
+    findings = _repaired(user, yes=yes, as_json=as_json) if repair else []
+    findings += doctor_checks.examine(user, online=online)
     if as_json:
         output.document(document(findings))
     else:
@@ -40,13 +40,13 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
         ctx.exit(1)
 
 
-def _repaired(who: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
+def _repaired(caller: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
     from counsel.cli.doctor_repair import repair
 
     def confirm(question: str) -> bool:
         return yes or (not as_json and sys.stdin.isatty() and click.confirm(question, err=True))
 
-    return repair(who, confirm)
+    return repair(caller, confirm)
 
 
 def document(findings: list[Finding]) -> dict[str, object]:

@@ -99,14 +99,14 @@ def _list(found: Json, *, as_json: bool) -> None:
     if rows:
         output.table(["job", "tool", "status", "time", "models", "title"], rows)
     else:
-        output.words("No jobs yet. `counsel ask … --background` starts one.")
+        output.message("No jobs yet. `counsel ask … --background` starts one.")
 
 
 async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
     try:
         await _follow(engine, job_id, stream=stream, as_json=as_json)
     except asyncio.CancelledError:  # Ctrl-C
-        output.words(
+        output.message(
             f"\nThe job continues: `counsel jobs {job_id}` shows it, `counsel cancel {job_id}` stops it."
         )
         raise
@@ -122,7 +122,7 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
         await watch(engine, now["job_id"])
         show(await engine.wait(now["job_id"]))
     else:
-        output.words(ask_options.footer(await ask_options.tell(engine, now["job_id"], stream=stream)))
+        output.message(ask_options.footer(await ask_options.tell(engine, now["job_id"], stream=stream)))
 
 
 async def _until_done(engine: Engine, job_id: str) -> None:
@@ -133,12 +133,12 @@ async def _until_done(engine: Engine, job_id: str) -> None:
 
 
 def _show(job: Json) -> None:
-    output.words(job["status_line"])
+    output.message(job["status_line"])
     if waits := render.waiting(job):
-        output.words(waits)
+        output.message(waits)
     states = job.get("models_status", [])
     for part in states:
-        output.words(f"{part['model']}: {part['status']}")
+        output.message(f"{part['model']}: {part['status']}")
     for message in job.get("history", []):
         output.answer(f"── {message['role']}\n{message['content']}\n\n")
     if "result" in job and "history" not in job:
@@ -166,4 +166,4 @@ async def _cancel(job_id: str, who: Any, *, standalone: bool, as_json: bool) -> 
     if as_json:
         output.document(found)
     else:
-        output.words(found["content"]["message"])
+        output.message(found["content"]["message"])

@@ -64,7 +64,7 @@ class LiveAnswer:
         if self._written.length:
             output.answer("" if self._at_line_start() else "\n")
         elif partial:
-            output.words(f"The partial answer is kept: `counsel jobs {job_id}` shows it.")
+            output.message(f"The partial answer is kept: `counsel jobs {job_id}` shows it.")
 
     def _text(self, text: str, offset: int) -> None:
         if offset == self._written.length:
@@ -93,8 +93,8 @@ class LiveAnswer:
         """Behind the discarded text; on stderr, too, unless both are the same terminal."""
         output.answer("" if self._at_line_start() else "\n")
         if not (sys.stdout.isatty() and sys.stderr.isatty()):
-            output.answer(f"[{output.tame(line)}]\n")
-        output.words(f"… {line}")
+            output.answer(f"[{output.sanitized(line)}]\n")
+        output.message(f"… {line}")
         self._written = TextBuffer()
 
     def _write(self, text: str) -> None:
@@ -126,7 +126,7 @@ class WaitingLine:
     def print(self, line: str) -> None:
         """A line for the person; the count continues below it."""
         self._wipe()
-        output.words(line)
+        output.message(line)
 
     def stop(self) -> None:
         if self._task:
@@ -140,7 +140,7 @@ class WaitingLine:
             await asyncio.sleep(1)
             seconds += 1
             self._shown = True
-            sys.stderr.write(f"\r\x1b[2Kwaiting for {output.tame(model)} … {seconds} s")
+            sys.stderr.write(f"\r\x1b[2Kwaiting for {output.sanitized(model)} … {seconds} s")
             sys.stderr.flush()
 
     def _wipe(self) -> None:

@@ -41,11 +41,11 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
     if rows:
         _show(rows, everything=everything or provider is not None)
     else:
-        output.words(
+        output.message(
             f"No models are listed. `--discover` asks {provider} for its models; any id works as {provider}/ID."
         )
     for problem in problems:
-        output.words(f"problem: {problem}")
+        output.message(f"problem: {problem}")
 
 
 def _rows(catalog: Catalog, provider: str | None) -> list[ModelRow]:
@@ -101,11 +101,11 @@ def _show(rows: Sequence[ModelRow], *, everything: bool) -> None:
         [_COLUMNS[number] for number in columns], [[row[number] for number in columns] for row in cells]
     )
     if narrow:
-        output.words("A wider terminal, or --json, also shows each model's abilities.")
+        output.message("A wider terminal, or --json, also shows each model's abilities.")
     if hidden := len(rows) - len(shown):
-        output.words(f"{hidden} more are not available: `counsel models --all` shows what they need.")
+        output.message(f"{hidden} more are not available: `counsel models --all` shows what they need.")
     for need in dict.fromkeys(f"{row.model.provider}: {row.reason}" for row in shown if row.reason):
-        output.words(need)
+        output.message(need)
 
 
 def _cells(row: ModelRow) -> tuple[str, ...]:

@@ -16,28 +16,28 @@ def known(
     """`a,b` and `c` become a, b and c: known names, without duplicates."""
 
     def split(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-        given = [part.strip() for item in value for part in item.split(",") if part.strip()]
-        if unknown := [name for name in given if name not in names]:
+        listed = [part.strip() for item in value for part in item.split(",") if part.strip()]
+        if unknown := [name for name in listed if name not in names]:
             raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(names)}.")
-        if value and not given:  # a script's empty variable must not mean all of them
+        if value and not listed:  # a script's empty variable must not mean all of them
             raise click.BadParameter(f"it is empty; use one of {', '.join(names)}.")
-        return tuple(dict.fromkeys(given))
+        return tuple(dict.fromkeys(listed))
 
     return split
 
 
 def completed(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """For the shell: what the name after the last comma can become."""
+    """For shell completion: completes the name after the last comma."""
 
     def candidates(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-        before, comma, begun = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+        before, comma, prefix = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names if name.startswith(prefix)]
 
     return candidates
 
 
 def agents(names: Collection[str]) -> Callable[[Decorated], Decorated]:
-    """`--agent`, for the clients with one capability."""
+    """`--agent`, for the agents that support the command."""
     return click.option(
         "--agent",
         "-a",

@@ -25,7 +25,7 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
     """
     settings = load()
     for problem in settings.problems:
-        output.words(f"warning: {problem}")
+        output.message(f"warning: {problem}")
     if (transport or settings.transport) == "stdio":
         from counsel.mcp.standalone import serve as standalone  # noqa: PLC0415
 
@@ -43,7 +43,9 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
 
     def announce(at: str, number: int) -> None:
         where = "COUNSEL_TOKEN" if settings.token else settings.home / "token"
-        output.words(f"counsel listens on {http.address(at, number)}/mcp (token: {where}). Ctrl-C stops it.")
+        output.message(
+            f"counsel listens on {http.address(at, number)}/mcp (token: {where}). Ctrl-C stops it."
+        )
 
     async def open_engine(home: Path) -> LocalEngine:
         from counsel.daemon.server import GARBAGE, default_engine  # noqa: PLC0415 - when it listens

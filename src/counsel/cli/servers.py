@@ -325,7 +325,7 @@ def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  #
         return
     words.print_diffs(plan, dry_run=dry_run)
     if not any(one.changes for one in plan.writes):
-        output.words("nothing is left of it in the files")
+        output.message("nothing is left of it in the files")
     output.line(f"{'Would undo' if dry_run else 'Undone'}: {operation.what} ({operation.id})")
 
 

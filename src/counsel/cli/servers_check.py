@@ -29,7 +29,7 @@ def run(
     """Whether every server that is switched on answered."""
     rows, skipped = chosen(here, name, agents, scope, trust_folder=trust_folder)
     if rows and sys.stderr.isatty() and not as_json:
-        output.words(f"Connecting to {len(rows)} servers …")
+        output.message(f"Connecting to {len(rows)} servers …")
     try:
         said = None if as_json else _print
         work = check(rows, here.workspace, timeout, said, trust_folder=trust_folder)
@@ -42,7 +42,7 @@ def run(
     for left in skipped:
         _print(left)
     if not rows and not skipped:
-        output.words("No agent has an MCP server here.")
+        output.message("No agent has an MCP server here.")
     return _fine(results)
 
 

@@ -24,7 +24,7 @@ def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> 
     for one in found.servers:
         groups[one.scope].append(one)
     if not found.servers:
-        output.words("No agent has an MCP server here.")
+        output.message("No agent has an MCP server here.")
     for scope in EVERY_SCOPE:
         if groups[scope]:
             output.line(f"{scope.capitalize()}")
@@ -60,7 +60,7 @@ def _cell(one: ListedServer) -> str:
 
 def _print_problems(found: Listing) -> None:
     for problem in found.problems:
-        output.words(f"problem: {problem_text(problem)}")
+        output.message(f"problem: {problem_text(problem)}")
 
 
 def print_applied(done: Applied, *, as_json: bool) -> None:
@@ -72,12 +72,12 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
         words = f"would be {result.action}" if done.dry_run else result.action
         output.line(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
         for warning in result.warnings:
-            output.words(f"  note: {warning}")
+            output.message(f"  note: {warning}")
     if done.left_out:
         absent = ", ".join(AGENTS[name].label for name in done.left_out)
-        output.words(f"left out, not found here: {absent} (name one with --agent to add it all the same)")
+        output.message(f"left out, not found here: {absent} (name one with --agent to add it all the same)")
     if done.id:
-        output.words(f"counsel servers undo {done.id} takes this back")
+        output.message(f"counsel servers undo {done.id} takes this back")
 
 
 def print_diffs(plan: Plan, *, dry_run: bool) -> None:

@@ -67,7 +67,7 @@ def setup(
     else:
         _tell(steps, dry_run=dry_run)
         if not agents and all(step.action == "not installed" for step in steps):
-            output.words("No agent is installed; any other MCP client can start `counsel stdio`.")
+            output.message("No agent is installed; any other MCP client can start `counsel stdio`.")
     nobody = not remove and all(step.action == "not installed" for step in steps)
     ctx.exit(1 if nobody or any(step.failed for step in steps) else 0)
 
@@ -82,10 +82,12 @@ def _warn(steps: list[Step]) -> None:
     from counsel.cli.setup_plan import passing
 
     if passing(sys.executable) and any(step.changes for step in steps):
-        output.words(
+        output.message(
             f"warning: {sys.executable} lies in a cache: once that is cleared, the agents cannot start it."
         )
-        output.words("  Install counsel first (uv tool install, pipx install), then run its `counsel setup`.")
+        output.message(
+            "  Install counsel first (uv tool install, pipx install), then run its `counsel setup`."
+        )
 
 
 def _ask(count: int, *, as_json: bool) -> None:
@@ -102,13 +104,13 @@ def _check(steps: list[Step], *, as_json: bool) -> None:
     from counsel.cli import setup_verify
 
     if not as_json and any(setup_verify.has_entry(step) for step in steps):
-        output.words("Asking the agents whether they connect …")
+        output.message("Asking the agents whether they connect …")
     asyncio.run(setup_verify.check(steps, os.environ))
 
 
 def _tell(steps: list[Step], *, dry_run: bool) -> None:
     for step in steps:
-        output.words(f"{step.agent.label}: {_outcome(step, dry_run=dry_run)}")
+        output.message(f"{step.agent.label}: {_outcome(step, dry_run=dry_run)}")
 
 
 def _outcome(step: Step, *, dry_run: bool) -> str:

@@ -83,7 +83,7 @@ def list_(
         )
     _remarks(found)
     if not found.skills:
-        output.words("No skill matches." if text or agents or scopes else "No skill found here.")
+        output.message("No skill matches." if text or agents or scopes else "No skill found here.")
 
 
 def _document(found: Listing) -> None:
@@ -111,7 +111,7 @@ def _state(skill: Skill) -> str:
 
 
 def _short(text: str, most: int = 72) -> str:
-    line = output.tame(" ".join(text.split()))
+    line = output.sanitized(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -119,9 +119,9 @@ def _remarks(found: Listing) -> None:
     """Why some are not loaded, one line each, for people."""
     for skill in found.skills:
         for note in skill.notes:
-            output.words(output.tame(f"{skill.agent} {skill.path}: {note.words}"))
+            output.message(output.sanitized(f"{skill.agent} {skill.path}: {note.words}"))
     for problem in found.problems:
-        output.words(output.tame(problem))
+        output.message(output.sanitized(problem))
 
 
 @skills.command(short_help="Skill by agent: who has it, who lacks it, which copies differ.")
@@ -141,7 +141,7 @@ def matrix(*, agents: tuple[str, ...], project: str | None, as_json: bool) -> No
     elif rows:
         output.table(("skill", *names, "content"), [_matrix_line(row, names) for row in rows])
     else:
-        output.words("No skill found here.")
+        output.message("No skill found here.")
 
 
 def _matrix_line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def _render(shown: Shown) -> None:
     console = output.console()
     console.print(Text(_page(shown)))
     console.print(Rule(style="dim"))
-    console.print(Markdown(output.tame(shown.header.body)))
+    console.print(Markdown(output.sanitized(shown.header.body)))
 
 
 def _page(shown: Shown) -> str:
@@ -209,7 +209,7 @@ def _page(shown: Shown) -> str:
     lines += [f"mend:      {finding.words}. {finding.mend}" for finding in wrong]
     if not wrong:
         lines.append("check:     keeps the agentskills.io rules")
-    return output.tame("\n".join(lines))
+    return output.sanitized("\n".join(lines))
 
 
 @skills.command(short_help="Let other agents see a skill, or take that back.")
@@ -270,7 +270,7 @@ def _agreed(steps: Sequence[Step], *, ask: bool) -> bool:
     if not blocked or not (ask and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     for step in blocked:
-        output.words(step.words)
+        output.message(step.words)
     kept = " What is replaced is kept in the backups." if any(s.fate == "replace" for s in blocked) else ""
     if click.confirm(f"Go on?{kept}", default=False, err=True):
         return True
@@ -311,11 +311,11 @@ def _report(done: Sharing, *, dry_run: bool, as_json: bool) -> None:
     output.table(("for", "what", "where", "remark"), rows)
     for step in done.steps:
         if step.backup:
-            output.words(f"{step.path}: what was there is in {step.backup}")
+            output.message(f"{step.path}: what was there is in {step.backup}")
     for warning in done.warnings:
-        output.words(warning)
+        output.message(warning)
     if done.id and any(step.fate in {"shared", "replaced"} for step in done.steps):
-        output.words(f"Undo with: counsel skills undo {done.id}")
+        output.message(f"Undo with: counsel skills undo {done.id}")
 
 
 def _fate(step: Step, *, dry_run: bool) -> str:

@@ -1,4 +1,4 @@
-"""Tables that fit a terminal: the widest columns fold first, the first one, which is there to be copied, never does."""
+"""Tables that fit a terminal. The widest columns wrap first; the first column, which people copy, never wraps."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 _GAP = "  "
-_NARROWEST = 12  # characters of a folded column that can still be read
+_MIN_WIDTH = 12  # characters of a wrapped column that is still readable
 
 
 def lines(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
-    """Aligned columns. Without a width (a pipe) nothing is folded: a row is a line."""
+    """Aligned columns. Without a width (in a pipe) nothing wraps: a row is a line."""
     table = [[column.upper() for column in columns], *map(list, rows)]
     natural = [max(map(cells, column)) for column in zip(*table, strict=True)]
     if width is None:
         return [_joined(row, natural) for row in table]
     if fitted := _fitted(natural, width):
         return [line for row in table for line in _folded(row, fitted)]
-    # no room beside the first column: the others go below it
+    # no space beside the first column: the others are below it
     below = width - len(_GAP)
     rest = _fitted(natural[1:], below, first=0) or natural[1:]
     return [
-        line for first, *others in table for line in (first, *(_GAP + one for one in _folded(others, rest)))
+        line for first, *others in table for line in (first, *(_GAP + text for text in _folded(others, rest)))
     ]
 
 
 def _fitted(natural: Sequence[int], width: int, first: int = 1) -> list[int] | None:
-    """Widths that fit, taken from the widest columns; None when that leaves nothing readable."""
+    """Widths that fit, taken from the widest columns; None if they would be too narrow to read."""
     widths = list(natural)
     over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0:
-        foldable = [size for size in widths[first:] if size > _NARROWEST]
+        foldable = [size for size in widths[first:] if size > _MIN_WIDTH]
         if not foldable:
             return None
         widest = max(foldable)
         at = widths.index(widest, first)
-        second = max((size for size in foldable if size < widest), default=_NARROWEST)
+        second = max((size for size in foldable if size < widest), default=_MIN_WIDTH)
         cut = max(1, min(over, widest - second))
         widths[at] -= cut
         over -= cut
@@ -54,7 +54,7 @@ def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` cells, broken between words, and inside a word only when it is longer."""
+    """The text in lines of at most `width` cells, broken between words; a longer word is broken inside."""
     if cells(text) <= width:
         return [text]
     folded = [""]
@@ -72,7 +72,7 @@ def fold(text: str, width: int) -> list[str]:
 
 
 def cells(text: str) -> int:
-    """How many places a text takes in a terminal."""
+    """How many cells a text takes in a terminal."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 

@@ -16,10 +16,10 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
-    found = re.fullmatch(r"(\d{1,6})([mhdw])", value.strip().lower())
-    if not found:
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", value.strip().lower())
+    if not match:
         raise click.BadParameter("use a number and m, h, d or w, such as 12h or 7d.")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @click.command()
@@ -38,23 +38,23 @@ def usage(since: int, by: Any, as_json: bool) -> None:
 
     archive = Archive(connect.caller().settings.home)
     try:
-        found = connect.run(archive.usage(time.time() - since, by))
+        report = connect.run(archive.usage(time.time() - since, by))
     finally:
         archive.close()
     if as_json:
-        output.document(found)
+        output.document(report)
     else:
-        _print(found)
+        _print(report)
 
 
-def _print(found: Json) -> None:
-    if not found["groups"]:
-        output.words("No calls in this period.")
+def _print(report: Json) -> None:
+    if not report["groups"]:
+        output.message("No calls in this period.")
         return
-    rows = [_row(group[found["by"]], group) for group in found["groups"]]
+    rows = [_row(group[report["by"]], group) for group in report["groups"]]
     output.table(
-        [found["by"], "calls", "errors", "in", "out", "cost", "p50", "p95"],
-        [*rows, _row("total", found["total"])],
+        [report["by"], "calls", "errors", "in", "out", "cost", "p50", "p95"],
+        [*rows, _row("total", report["total"])],
     )
 
 
