@@ -1,0 +1,133 @@
+"""What a request may hold, and names that are ours or a caller's: at the limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.engine.jobs import ids, process_identity, tags
+from counsel.engine.jobs.arguments import check, without_blanks
+from counsel.errors import InvalidArgument
+from counsel.requests import ChatRequest, ConsensusRequest
+
+CHAT = ChatRequest(prompt="p")
+CONSENSUS = ConsensusRequest(prompt="p", models=("a", "b"))
+
+
+def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
+    blank: dict[str, Any] = dict.fromkeys(("model", "files", "images", "tools", "use_websearch", "export"))
+    asked = replace(CHAT, **blank, continuation_id="", reasoning_effort="", temperature=None)  # type: ignore[arg-type]
+    assert without_blanks(asked) == CHAT
+    check(without_blanks(asked))
+    assert without_blanks(CHAT) is CHAT
+    given = replace(CHAT, model="m", files=("f",), temperature=0, use_websearch=False)
+    assert without_blanks(given) is given
+    assert without_blanks(replace(CHAT, prompt="")).prompt == ""  # it must be given: refused elsewhere
+    assert without_blanks(replace(CONSENSUS, cross_feedback_prompt="")) == CONSENSUS
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("prompt", ["p"], [5, None, ["p"]]),
+        ("files", [(), ("f",)], [["f"], "f", (5,)]),
+        ("temperature", [0, 1, 0.5], [-0.1, 1.1, True, "1"]),
+        ("reasoning_effort", ["low", "max"], ["lots", 5]),
+        ("verbosity", ["low"], ["loud"]),
+        ("use_websearch", [True, False], [1, "yes"]),
+        ("export", [True, False, "/folder"], [5, ("x",)]),
+        ("model", ["m"], [("m",), 5]),
+    ],
+)
+def test_each_argument_is_of_its_kind(name: str, good: list[Any], bad: list[Any]) -> None:
+    for value in good:
+        check(replace(CHAT, **{name: value}))
+    for value in bad:
+        with pytest.raises(InvalidArgument, match=f"^{name} must be "):
+            check(replace(CHAT, **{name: value}))
+
+
+def test_every_wrong_argument_is_named_and_none_is_repeated_at_length() -> None:
+    wrong: dict[str, Any] = {"temperature": 5, "model": 7, "verbosity": "v" * 500}
+    with pytest.raises(InvalidArgument) as caught:
+        check(replace(CHAT, **wrong))
+    words = str(caught.value)
+    assert "model must be" in words
+    assert "temperature must be a number from 0 to 1, not '5'" in words
+    assert "v" * 80 in words
+    assert "v" * 81 not in words
+    with pytest.raises(InvalidArgument, match="models must be"):
+        check(replace(CONSENSUS, models="a"))  # type: ignore[arg-type]
+
+
+UUID = "123e4567-e89b-42d3-a456-426614174000"
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        (f"conv_{UUID}", True),
+        (f"job_{UUID}", True),
+        (f"other_{UUID}", False),
+        (UUID, False),
+        (f"conv_{UUID[:8]}", True),
+        (f"conv_{UUID[:7]}", False),
+        ("conv_20241231", False),  # a date
+        ("conv_12345678901234567890", True),
+        ("conv_1234567890123456789", False),
+        ("conv_deadbeef-cafe", True),
+        ("conv_deadbeef-caf", False),  # a word
+        ("conv_123e4567-e89b-42d3-a456-42661417xxxx", True),  # mistyped
+        ("conv_xxxxxxxx-xxxx-42d3-a456-426614174000", False),
+        ("conv_abcdefxyz1", False),
+        ("consensus_1703123456789_xyz789", False),
+        ("conv_12-34-56-78-90-12-34-56-78-90", True),
+        ("conv_12-34-56-78", False),
+    ],
+)
+def test_names_that_only_we_hand_out(name: str, ours: bool) -> None:
+    assert ids.is_ours(name) is ours
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [("a", True), ("a.b-c_9", True), ("x" * 64, True), ("x" * 65, False), ("", False), (".", False), ("..", False), ("a/b", False), ("a b", False), ("é", False)],
+)  # fmt: skip
+def test_safe_names(name: str, safe: bool) -> None:
+    assert ids.is_safe(name) is safe
+    if safe:
+        assert ids.check_name(name) == tags.check(name) == name
+        return
+    for refuse, what in ((ids.check_name, "a conversation"), (tags.check, "a session tag")):
+        with pytest.raises(InvalidArgument, match=f"cannot name {what}"):
+            refuse(name)
+
+
+def test_the_same_call_has_the_same_id_and_another_a_new_one() -> None:
+    assert ids.of_call("key") == ids.of_call("key") != ids.of_call("other")
+    assert ids.of_call(None) != ids.of_call(None)
+    assert ids.of_call(None).startswith("job_")
+    assert ids.new("ask").startswith("ask_")
+
+
+def test_a_project_is_the_repository_around_the_folder(tmp_path: Path) -> None:
+    inner = tmp_path / "repository" / "src" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "repository" / ".git").mkdir()
+    assert tags.project(inner) == str((tmp_path / "repository").resolve())
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    assert tags.project(alone) == str(alone.resolve())
+    assert tags.shown("session:tag") == "tag"
+    assert tags.shown("tag") == "tag"
+
+
+def test_where_there_is_no_proc_there_is_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: Path) -> Path:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "readlink", missing)
+    assert process_identity._namespace() == ""
