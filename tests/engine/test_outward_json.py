@@ -153,7 +153,7 @@ class Interfaces:
         self._mcp.line(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
 
     async def rows(self) -> None:
-        await self.engine.database.write(lambda _: None)
+        await self.engine.store.flush()
         with sqlite3.connect(self.engine.home / "counsel.db") as db:
             for title, query in _ROWS.items():
                 for row in db.execute(query):

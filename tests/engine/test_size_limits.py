@@ -19,6 +19,7 @@ from counsel.errors import CounselError, InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 from fake.raw import RawServer, bomb, event
+from support.database import database
 from support.rows import first
 
 pytestmark = pytest.mark.slow  # left out of `make check`
@@ -27,7 +28,7 @@ WORKER = Path(__file__).with_name("size_limits_worker.py")
 
 
 def rows(engine: Engine, table: str) -> int:
-    return int(first(engine.database, f"SELECT COUNT(*) FROM {table}"))
+    return int(first(database(engine), f"SELECT COUNT(*) FROM {table}"))
 
 
 async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
@@ -75,9 +76,9 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
     assert "incomplete" in about["notices"][0]["text"]
     assert about["usage"]["output_tokens"] >= 2500  # the provider never came to count them
     assert about["cost_usd"] > 0
-    kept = first(engine.database, "SELECT text FROM messages WHERE role = 'assistant'")
+    kept = first(database(engine), "SELECT text FROM messages WHERE role = 'assistant'")
     assert len(kept) == 10_000
-    spent = first(engine.database, "SELECT output FROM ledger")
+    spent = first(database(engine), "SELECT output FROM ledger")
     assert spent == about["usage"]["output_tokens"]
 
 
@@ -89,15 +90,15 @@ async def test_partial_text_is_journalled_once(
     job = await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=900)
     async with asyncio.timeout(20):
-        while not first(engine.database, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
+        while not first(database(engine), "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     fake_api.open_gate("end")
     with pytest.raises(CounselError) as caught:
         await engine.wait(job)
     assert len(caught.value.fields["partial"]) > 800_000
-    events = first(engine.database, "SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)
+    events = first(database(engine), "SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)
     assert events < 10_000
-    assert first(engine.database, "SELECT LENGTH(error) FROM jobs WHERE id = ?", job) < 1_100_000
+    assert first(database(engine), "SELECT LENGTH(error) FROM jobs WHERE id = ?", job) < 1_100_000
 
 
 async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(

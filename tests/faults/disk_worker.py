@@ -11,18 +11,19 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.sqlite import backups, upkeep
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
+from support.database import database
 
 
 async def do(engine: Engine, what: str) -> object:
     if what == "sweep":
-        return await upkeep.sweep(engine.database)
+        return await upkeep.sweep(database(engine))
     if what == "backup":
-        return str(await asyncio.to_thread(backups.attempt, engine.database.path))
+        return str(await asyncio.to_thread(backups.attempt, database(engine).path))
     if what == "check":
-        return await asyncio.to_thread(engine.database.check)
+        return await asyncio.to_thread(database(engine).check)
     if what == "look":
-        await asyncio.wrap_future(engine.database.examine())
-        return engine.database.problem
+        await asyncio.wrap_future(database(engine).examine())
+        return database(engine).problem
     job = await engine.submit(ChatRequest(prompt=what, model="gpt-5"), here("worker"))
     result = await engine.wait(job)
     return {"content": result["content"], "warnings": result.get("metadata", {}).get("warnings", [])}
@@ -30,7 +31,7 @@ async def do(engine: Engine, what: str) -> object:
 
 async def main() -> None:
     engine = await open_engine(here("worker").settings.home)
-    print(json.dumps({"problem": engine.database.problem}), flush=True)  # noqa: T201
+    print(json.dumps({"problem": database(engine).problem}), flush=True)  # noqa: T201
     while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
         try:
             said = await do(engine, line)

@@ -24,7 +24,7 @@ def _archive() -> Iterator[Any]:
             output.message(f"warning: {archive.problem}")
         yield archive
     finally:
-        archive.close()
+        connect.run(archive.close())
 
 
 @click.group()
@@ -84,7 +84,7 @@ def _print(listing: Json, *, as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
     with _archive() as archive:
-        conversation = archive.show(name)
+        conversation = connect.run(archive.show(name))
     if as_json:
         output.document(conversation)
         return
@@ -111,7 +111,7 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
     caller = connect.caller(roots=ask_options.export_roots({"export": folder}))
     with _archive() as archive:
-        written = archive.export(name, str(Path(folder).absolute()) if folder else None, caller)
+        written = connect.run(archive.export(name, str(Path(folder).absolute()) if folder else None, caller))
     if as_json:
         output.document({"id": name, "folder": str(written)})
     else:

@@ -40,7 +40,7 @@ def usage(since: int, by: Any, as_json: bool) -> None:
     try:
         report = connect.run(archive.usage(time.time() - since, by))
     finally:
-        archive.close()
+        connect.run(archive.close())
     if as_json:
         output.document(report)
     else:

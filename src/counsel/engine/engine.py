@@ -7,9 +7,7 @@ that runs them and are written down as they go, so that another engine can go on
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,20 +15,19 @@ from pathlib import Path
 from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine import results
-from counsel.engine.consult import packing
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.limiter import Gate
 from counsel.engine.consult.routes import Router
-from counsel.engine.history import usage_report
+from counsel.engine.history import usage as usage_records
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
-from counsel.engine.jobs import intake, interrupted, replay
+from counsel.engine.jobs import intake, recovery, replay
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.jobs.runner import Runner
 from counsel.engine.jobs.running import Running
-from counsel.engine.store.sqlite import conversations, jobs
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store import open_store
+from counsel.engine.store.records import JobDetail, JobRecord
 from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.job_events import LAST_EVENTS, JobEvent
 from counsel.models.transport import Transport
@@ -39,7 +36,7 @@ from counsel.settings import load as load_settings
 from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
-_POLL = 0.1  # seconds between looks at a job that another process runs
+_POLL = 0.1  # seconds between looks at a job that another process runs, and at whether that lives
 _KEYLESS = 10.0  # seconds that an interrupted job may wait for somebody to go on with it
 _SUMMARY_WAIT = 2.0  # seconds that a synchronous call waits for its summary
 _SUMMARY_PAUSE = 60.0  # seconds in which nobody waits for a summariser that was late
@@ -55,14 +52,15 @@ async def open_engine(home: Path | None = None) -> Engine:
 class Engine:
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.database = Database(home / "counsel.db")
+        self.store = open_store(home)
         self.router = Router(Transport())
-        self.summariser = Summariser(self.router, self.database)
+        self.summariser = Summariser(self.router, self.store)
         self.runner = Runner(
-            self.database,
+            self.store,
+            home,
             self.router,
             gate=Gate(),
-            cache=AnswerCache(self.database),
+            cache=AnswerCache(self.store),
             summariser=self.summariser,
             ownership=Ownership(home / "run" / "owners"),
             secret=Secret(home),
@@ -80,12 +78,12 @@ class Engine:
     ) -> str:
         """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
         self.runner.meet(caller)
-        if key and (known := self.runner.keys.get(key) or jobs.id_of_key(self.database, key)):
+        if key and (known := self.runner.keys.get(key) or await self.store.job_with_key(key)):
             await self.runner.look_for_orphans(only=known)
             return known
         try:
             arrival = await intake.receive(
-                request, caller, self.router, self.database, background=background, key=key
+                request, caller, self.router, self.store, background=background, key=key
             )
             return await self.runner.begin(arrival)
         except (OSError, MemoryError, RuntimeError) as error:  # RuntimeError: "can't start new thread"
@@ -103,20 +101,21 @@ class Engine:
                 raise from_dict(running.failure)
         patience = time.monotonic() + _KEYLESS
         while True:
-            row = self._job(job_id)
-            if row["result"]:
-                return packing.load(row["result"])
-            if row["error"]:
-                raise from_dict(json.loads(row["error"]))
-            if row["status"] == "cancelled":
+            mark = self.store.mark(job_id)
+            job = await self._job(job_id)
+            if job.result is not None:
+                return job.result
+            if job.error is not None:
+                raise from_dict(job.error)
+            if job.status == "cancelled":
                 raise Cancelled(f"Job {job_id} was cancelled.")
-            if self.runner.recovery.has_owner(row):
+            if self.runner.recovery.has_owner(job):
                 patience = time.monotonic() + _KEYLESS
             elif time.monotonic() > patience:
-                raise interrupted.waits(row, self.runner.recovery.lacks_keys(row))
+                raise recovery.waits(job, self.runner.recovery.lacks_keys(job))
             else:  # its process may have died only after the call came back here (seen on a loaded machine)
                 await self.runner.look_for_orphans(only=job_id)
-            await asyncio.sleep(_POLL)
+            await self.store.wait_for_change(job_id, mark, _POLL)
 
     async def _with_summary(self, running: Running) -> Json:
         result = running.result or {}
@@ -137,7 +136,7 @@ class Engine:
                 if isinstance(event, LAST_EVENTS):
                     return
             after = 0  # another process has taken the job, and tells it from its start
-        async for event in replay.follow(self.database, lambda: self._job(job_id), job_id, after):
+        async for event in replay.follow(self.store, lambda: self._job(job_id), job_id, after):
             yield event
 
     async def accepted(self, job_id: str) -> Json:
@@ -145,10 +144,10 @@ class Engine:
         if running := self.runner.running.get(job_id):
             job = running.job
             return results.accepted(job, self._shown_models(job))
-        row = self._job(job_id)
+        stored = await self._job(job_id)
         return {
-            "content": results.line_of(row),
-            "continuation": {"id": row["conversation"], "status": row["status"]},
+            "content": results.line_of(stored),
+            "continuation": {"id": stored.conversation, "status": stored.status},
             "async_execution": True,
             "job_id": job_id,
         }
@@ -157,7 +156,7 @@ class Engine:
         """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
         if running := self.runner.running.get(job_id):
             running.job.background = True
-        await self.database.write(jobs.detach(job_id))
+        await self.store.detach(job_id)
 
     def _shown_models(self, job: Job) -> list[str]:
         """`openai/gpt-5` for one; plain names for several, as in the seed."""
@@ -173,99 +172,98 @@ class Engine:
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
     async def status(self, any_id: str, *, full_history: bool = False) -> Json:
-        row = await self._find(any_id)
-        running = self.runner.running.get(row["id"])
-        history = conversations.messages(self.database, row["conversation"]) if full_history else None
-        if running and row["status"] == "processing":
+        job = await self._find(any_id)
+        running = self.runner.running.get(job.id)
+        history = await self.store.messages(job.conversation) if full_history else None
+        if running and job.is_open:
             slots = results.slots(running.live)
         else:
-            slots = replay.slots(self.database, row) if not row["result"] else []
-        shown = results.status(row, slots, history) | self._waiting(row)
+            slots = await replay.slots(self.store, job) if job.result is None else []
+        shown = results.status(job, slots, history) | await self._waiting(job)
         if running and running.job.caller.settings.summaries:
             shown["summary"] = self.runner.describer.so_far(running)
-        return {"content": {**shown, "status_line": results.line_of(row)}}
+        return {"content": {**shown, "status_line": results.line_of(job)}}
 
-    def _waiting(self, row: sqlite3.Row) -> Json:
+    async def _waiting(self, job: JobRecord) -> Json:
         """What an unfinished job waits for: keys, its client, its turn, a free slot, a retry."""
-        if row["status"] != "processing":
+        if not job.is_open:
             return {}
-        running = self.runner.running.get(row["id"])
+        running = self.runner.running.get(job.id)
         if running:
             waits = running.live.waits_for()
         else:
-            waits = self.runner.recovery.lacks(row) or jobs.last_waiting(self.database, row["id"])
+            waits = self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
         return {"waiting_for": waits.to_json()} if waits else {}
 
     async def recent(self, limit: int = 10) -> Json:
-        rows = jobs.newest(self.database, limit)
-        return {"content": {"jobs": [results.listed(row) | self._waiting(row) for row in rows]}}
+        jobs = await self.store.recent_jobs(limit)
+        return {"content": {"jobs": [results.listed(job) | await self._waiting(job) for job in jobs]}}
 
     async def busy(self) -> bool:
-        """A job runs here, or one of a process that has died can go on or be ended here.
+        """A job runs here, or one of a process that has died can continue or be ended here.
 
         Not one that waits for keys: whoever brings them starts a daemon that finds it.
         """
-        return self.runner.busy()
+        return await self.runner.busy()
 
-    async def usage(self, since: float, by: usage_report.By) -> Json:
-        return {"since": results.iso(since), **await usage_report.usage(self.database, since, by)}
+    async def usage(self, since: float, by: usage_records.By) -> Json:
+        return {"since": results.iso(since), **await usage_records.summary(self.store, since, by)}
 
     async def metrics_text(self) -> str:
         """For Prometheus."""
-        return await usage_report.prometheus(self.database, self.runner.gate.calls)
+        return await usage_records.prometheus(self.store, self.runner.gate.calls)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, any_id: str) -> Json:
         """Stop exactly this job and its upstream calls."""
-        row = await self._find(any_id, running_only=True)
-        if row["status"] != "processing":
-            return {"content": results.over_already(row)}
-        await self.runner.cancel(row["id"])
-        now = self._job(row["id"])
-        if now["status"] != "cancelled":
+        job = await self._find(any_id, running_only=True)
+        if not job.is_open:
+            return {"content": results.over_already(job)}
+        await self.runner.cancel(job.id)
+        now = await self._job(job.id)
+        if now.status != "cancelled":
             return {"content": results.over_already(now)}
-        return {"content": results.cancelled(row)}
+        return {"content": results.cancelled(job)}
 
     def home_is_ours(self) -> bool:
         """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
-        return self.runner.home_is_ours()
+        return self.store.is_home()
 
     async def close(self, *, keep: bool = False) -> None:
-        """Stop what runs here, leaving the journal so that it goes on elsewhere.
+        """Stop what runs here, leaving the database so that it continues elsewhere.
 
-        `keep`: synchronous calls go on, too, as soon as an engine runs again, whether or not their callers come back.
+        `keep`: synchronous calls continue, too, as soon as an engine runs again, whether or not their callers come back.
         """
         await self.runner.close(keep=keep)
         await self.router.transport.close()
-        self.database.close()
+        await self.store.close()
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _job(self, job_id: str) -> sqlite3.Row:
-        row = jobs.by_id(self.database, job_id)
-        if row is None:
+    async def _job(self, job_id: str) -> JobDetail:
+        job = await self.store.job(job_id)
+        if job is None:
             raise _unknown(job_id)
-        return row
+        return job
 
-    async def _find(self, any_id: str, *, running_only: bool = False) -> sqlite3.Row:
-        if any_id in self.runner.running:  # it may have begun a moment ago and be on its way to the disk
-            await self.database.write(lambda _: None)
-        return self._resolve(any_id, running_only=running_only)
-
-    def _resolve(self, any_id: str, *, running_only: bool) -> sqlite3.Row:
+    async def _find(self, any_id: str, *, running_only: bool = False) -> JobDetail:
         """A job by its own id, or by its conversation's: the one that runs there, else the newest."""
-        if row := jobs.by_id(self.database, any_id):
-            return row
-        running = jobs.running_of(self.database, any_id)
+        if any_id in self.runner.running:  # it may have begun a moment ago and be on its way to the disk
+            await self.store.flush()
+        if job := await self.store.job(any_id):
+            return job
+        running = await self.store.open_jobs(any_id)
         if running_only and len(running) > 1:
-            names = ", ".join(row["id"] for row in running)
+            names = ", ".join(job.id for job in running)
             raise Conflict(
                 f"{len(running)} jobs run on {any_id}: {names}.",
                 hint="Name the one that you mean by its job_id.",
             )
-        if found := running[-1] if running else jobs.newest_of(self.database, any_id):
-            return found
+        if running:
+            return await self._job(running[-1].id)
+        if newest := await self.store.newest_job(any_id):
+            return newest
         raise _unknown(any_id)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from counsel.engine.consult import packing
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.model import Job, Reply
-from counsel.engine.store.sqlite.conversations import Message
+from counsel.engine.store.records import JobDetail, JobRecord, Message
 from counsel.types import Json, Usage
 
 ICONS = {
@@ -108,15 +105,15 @@ def accepted(job: Job, models: Iterable[str]) -> Json:
     return shown
 
 
-def line_of(row: sqlite3.Row) -> str:
-    done = f"{row['completed']}/{row['total']}" if row["tool"] == "consensus" else "1/1"
+def line_of(row: JobRecord) -> str:
+    done = f"{row.completed}/{row.total}" if row.tool == "consensus" else "1/1"
     return status_line(
-        status=row["status"],
-        tool=row["tool"],
-        conversation=row["conversation"],
+        status=row.status,
+        tool=row.tool,
+        conversation=row.conversation,
         done=done,
-        created=row["created"],
-        models=",".join(json.loads(row["models"])),
+        created=row.created,
+        models=",".join(row.models),
     )
 
 
@@ -128,40 +125,40 @@ def progress(completed: int, total: int) -> Json:
     }
 
 
-def listed(row: sqlite3.Row) -> Json:
+def listed(row: JobRecord) -> Json:
     """One line of the list of jobs."""
-    ended = row["finished"]
+    ended = row.finished
     shown: Json = {
-        "id": row["conversation"],
-        "job_id": row["id"],
-        "status": row["status"],
-        "tool": row["tool"],
-        "models": json.loads(row["models"]),
-        "progress": progress(row["completed"], row["total"]),
-        "elapsed_seconds": round((ended or time.time()) - row["created"], 1),
-        "started_at": iso(row["created"]),
+        "id": row.conversation,
+        "job_id": row.id,
+        "status": row.status,
+        "tool": row.tool,
+        "models": list(row.models),
+        "progress": progress(row.completed, row.total),
+        "elapsed_seconds": round((ended or time.time()) - row.created, 1),
+        "started_at": iso(row.created),
     }
     if ended:
         shown["completed_at"] = iso(ended)
-    return shown | {name: row[name] for name in ("title", "summary") if row[name]}
+    return shown | {name: text for name, text in (("title", row.title), ("summary", row.summary)) if text}
 
 
-def status(row: sqlite3.Row, models: list[Json], history: list[Message] | None) -> Json:
+def status(row: JobDetail, models: list[Json], history: list[Message] | None) -> Json:
     """The whole of one job: progress, what each model has said so far, and when done the result."""
     shown = listed(row)
-    if row["status"] == "processing":
+    if row.status == "processing":
         shown["models_status"] = models
         shown["partial"] = "\n\n".join(part["text"] for part in models if part.get("text"))
     elif models:  # it did not complete: who had answered, and what the others had said by then
         shown["models_status"] = models
         if unfinished := "\n\n".join(part["partial"] for part in models if part.get("partial")):
             shown["partial"] = unfinished
-    if row["result"]:
-        shown["result"] = packing.load(row["result"])
-    if row["error"]:
-        shown["error"] = json.loads(row["error"])
-    if row["summary"] and row["status"] != "processing":
-        shown["final_summary"] = row["summary"]
+    if row.result is not None:
+        shown["result"] = row.result
+    if row.error is not None:
+        shown["error"] = row.error
+    if row.summary and row.status != "processing":
+        shown["final_summary"] = row.summary
     if history is not None:
         shown["history"] = [message(held) for held in history]
     return shown
@@ -189,13 +186,13 @@ def message(held: Message) -> Json:
     return shown | ({"metadata": held.about} if held.about else {})
 
 
-def cancelled(row: Mapping[str, Any] | sqlite3.Row) -> Json:
+def cancelled(row: JobRecord) -> Json:
     now = time.time()
     return {
         "status": "cancelled",
-        "message": f"Job {row['conversation']} cancelled successfully",
-        "job_id": row["id"],
-        "elapsed_seconds": round(now - row["created"], 1),
+        "message": f"Job {row.conversation} cancelled successfully",
+        "job_id": row.id,
+        "elapsed_seconds": round(now - row.created, 1),
         "cancelled_at": iso(now),
     }
 
@@ -209,6 +206,6 @@ _OVER = {
 }
 
 
-def over_already(row: sqlite3.Row) -> Json:
-    words = f"Job {row['conversation']} {_OVER[row['status']]}"
-    return {"status": row["status"], "message": words, "job_id": row["id"]}
+def over_already(row: JobRecord) -> Json:
+    words = f"Job {row.conversation} {_OVER[row.status]}"
+    return {"status": row.status, "message": words, "job_id": row.id}

@@ -17,7 +17,6 @@ from PIL import Image
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store.sqlite import conversations
 from counsel.errors import (
     AuthenticationFailed,
     Cancelled,
@@ -31,6 +30,7 @@ from counsel.errors import (
 )
 from counsel.requests import ChatRequest
 from fake import FakeAPI
+from support.database import database
 
 
 async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
@@ -384,10 +384,10 @@ async def test_titles_and_summaries_by_a_model(
     result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
     assert result["title"] == "A fine title"
     assert result["final_summary"] == "It says hello."
-    await engine.database.write(lambda _: None)
-    kept = conversations.by_id(engine.database, result["continuation"]["id"])
+    await engine.store.flush()
+    kept = await engine.store.conversation(result["continuation"]["id"])
     assert kept is not None
-    assert kept["title"] == "A fine title"
+    assert kept.title == "A fine title"
     spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
     assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
     assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
@@ -406,7 +406,7 @@ async def test_a_failing_summary_falls_back_to_a_snippet(
 async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
-    await engine.database.write(lambda db: db.execute("PRAGMA max_page_count=1"))
+    await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
     result = await ask(engine, caller(), "x" * 200_000)
     assert result["content"].startswith("gpt-5 says: xxx")
     assert "could not be kept" in result["metadata"]["warnings"][0]
@@ -427,7 +427,7 @@ async def test_who_waits_after_the_end_is_told_all_that_the_disk_does_not_hold(
     who = caller()
     exported = await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))
     assert exported["export"].startswith(str(who.cwd / "out"))
-    await engine.database.write(lambda db: db.execute("PRAGMA max_page_count=1"))
+    await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
     unkept = await engine.wait(await ended(engine, who, prompt="x" * 200_000))
     assert "could not be kept" in unkept["metadata"]["warnings"][0]
     fake_api.script(status=401)
@@ -440,9 +440,9 @@ async def test_expired_conversations_and_old_jobs_are_swept(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
     result = await ask(engine, caller())
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET finished = 1"))
-    await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
-    await engine.runner._sweep()
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = 1"))
+    await database(engine).write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
+    await engine.runner.periodic.sweep()
     with pytest.raises(NotFound):
         await engine.status(result["job_id"])
     with closing(sqlite3.connect(home / "counsel.db")) as db:
@@ -459,8 +459,8 @@ async def test_each_job_is_kept_as_long_as_its_caller_said(
     for job in (gone, kept):
         (texts / f"{job}.txt").write_text("the whole text")
         os.utime(texts / f"{job}.txt", (0, 0))
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
-    await engine.runner._sweep()
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
+    await engine.runner.periodic.sweep()
     assert [job["job_id"] for job in (await engine.recent())["content"]["jobs"]] == [kept]
     assert [path.stem for path in texts.iterdir()] == [kept]
 
@@ -477,7 +477,7 @@ async def test_a_name_whose_conversation_has_expired_starts_afresh(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     await ask(engine, caller(), "old", continuation_id="mine")
-    await engine.database.write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
+    await database(engine).write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
     again = await ask(engine, caller(), "new", continuation_id="mine")
     assert again["continuation"]["messageCount"] == 2
 
@@ -503,7 +503,7 @@ async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
     request = ChatRequest(prompt="x", model="gpt-5")
     first = await engine.submit(request, caller(), key="a-key")
     await engine.wait(first)
-    await engine.database.write(lambda db: db.execute("DELETE FROM jobs"))
+    await database(engine).write(lambda db: db.execute("DELETE FROM jobs"))
     again = await open_engine(home)
     assert await again.submit(request, caller(), key="a-key") == first
     assert (await again.wait(first))["content"] == "gpt-5 says: x"

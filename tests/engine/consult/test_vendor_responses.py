@@ -15,6 +15,7 @@ from counsel.requests import ChatRequest, ConsensusRequest
 from counsel.types import Json
 from fake import FakeAPI, marked
 from models.vendor_responses import EXPECTED, SHAPES, Shape
+from support.database import database
 
 ASKED = [shape for shape in SHAPES if shape.expected.get("code") != "" and "model" not in shape.expected]
 
@@ -25,7 +26,7 @@ async def ask(engine: Engine, caller: Any, model: str = "auto", **fields: Any) -
 
 
 def ledger(engine: Engine) -> list[Mapping[str, Any]]:
-    rows = engine.database.rows("SELECT * FROM ledger ORDER BY at")
+    rows = database(engine).rows("SELECT * FROM ledger ORDER BY at")
     return [dict(row) for row in rows]
 
 
@@ -123,7 +124,7 @@ async def test_an_empty_answer_of_an_older_release_is_never_sent_back(
 ) -> None:
     first = await ask(engine, caller(), model)
     kept = first["continuation"]["id"]
-    with closing(sqlite3.connect(engine.database.path)) as db, db:
+    with closing(sqlite3.connect(database(engine).path)) as db, db:
         db.execute("UPDATE messages SET text = ' ' WHERE role = 'assistant'")
     await ask(engine, caller(), model, continuation_id=kept)
     body = fake_api.last.body
@@ -205,7 +206,7 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
     await engine.cancel(job)
     with pytest.raises(CounselError):
         await engine.wait(job)
-    await engine.database.write(lambda _: None)  # behind what was queued before it
+    await engine.store.flush()  # behind what was queued before it
     (row,) = ledger(engine)
     assert row["code"] == "CANCELLED"
     assert row["input"] > 400

@@ -1,4 +1,4 @@
-"""What calls took and cost, from the ledger."""
+"""What calls took and cost, from the usage records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
-from counsel.engine.history import usage_report
+from counsel.engine.history import usage
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
 from fake import FakeAPI
@@ -33,8 +33,8 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
     fake_api.script(status=401, vendor="anthropic")
     with pytest.raises(CounselError):
         await asked(engine, caller(), model="sonnet")
-    await engine.database.write(lambda _: None)
-    found = await usage_report.usage(engine.database, time.time() - 60, "provider")
+    await engine.store.flush()
+    found = await usage.summary(engine.store, time.time() - 60, "provider")
     by_name = {group["provider"]: group for group in found["groups"]}
     assert by_name["openai"]["calls"] == 3
     assert by_name["openai"]["peak_concurrency"] == 3
@@ -46,8 +46,8 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
 
 async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]) -> None:
     await asked(engine, caller(), model="gpt-5")
-    await engine.database.write(lambda _: None)
-    text = await usage_report.prometheus(engine.database, {("openai", "gpt-5"): 2})
+    await engine.store.flush()
+    text = await usage.prometheus(engine.store, {("openai", "gpt-5"): 2})
     assert 'counsel_calls_total{provider="openai",model="gpt-5"} 1' in text
     assert 'counsel_running_calls{provider="openai",model="gpt-5"} 2' in text
     assert "# TYPE counsel_response_seconds summary" in text

@@ -20,10 +20,10 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs import process_identity
 from counsel.engine.jobs.model import Reply
 from counsel.engine.jobs.ownership import Ownership
-from counsel.engine.store.sqlite import jobs
-from counsel.engine.store.sqlite.database import StoreError
+from counsel.engine.store.records import Fence, StoreError, UsageRecord
 from counsel.requests import ChatRequest
 from fake import FakeAPI
+from support.database import database
 from support.provider_keys import keys
 
 pytestmark = pytest.mark.slow  # left out of `make check`
@@ -212,7 +212,7 @@ async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_
 
 async def lose(engine: Engine, job: str) -> None:
     """Another process takes the job, as if this one had been dead."""
-    taken = await engine.database.write(jobs.adopt(job, engine.runner._ownership.name, ""))
+    taken = await engine.store.adopt(job, engine.runner.ownership.name, "")
     assert taken
 
 
@@ -222,7 +222,7 @@ async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_
     fake_api.script(hang_after=1, times=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    engine.runner._wanted = asyncio.Event()
+    engine.runner.wanted = asyncio.Event()
     waiting = asyncio.create_task(engine.wait(job))
     following = asyncio.create_task(_last(engine, job))
     other = await open_engine(home)
@@ -246,7 +246,7 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
     engine = await open_engine(home)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    for loop in engine.runner._loops:  # between two looks at whose it is
+    for loop in engine.runner.periodic.tasks:  # between two looks at whose it is
         loop.cancel()
     await lose(engine, job)
     fake_api.open_gate("g")
@@ -265,13 +265,13 @@ async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    entry = (1.0, job, "chat", "openai", "gpt-5", "test", 5, "", 1, 2, 0, 0, 0, 0.5)
-    stale = jobs.Fence(job, "somebody else", 1)
+    used = UsageRecord(1.0, job, "chat", "openai", "gpt-5", "test", 5, "", 1, 2, 0, 0, 0, 0.5)
+    stale = Fence(job, "somebody else", 1)
     for text in ("first", "second"):
         reply = Reply(text=text, provider="openai", model="gpt-5")
-        await engine.database.write(jobs.remember(stale, "answer:gpt-5", "0", reply, entry))
-    assert jobs.replies(engine.database, job)["answer:gpt-5"].text == "first"
-    assert len(engine.database.rows("SELECT 1 FROM ledger WHERE job = ?", job)) == 2
+        await engine.store.remember(stale, "answer:gpt-5", "0", reply, used)
+    assert (await engine.store.replies(job))["answer:gpt-5"].text == "first"
+    assert len(database(engine).rows("SELECT 1 FROM ledger WHERE job = ?", job)) == 2
 
 
 async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
@@ -287,8 +287,8 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
     with monkeypatch.context() as disk:
-        disk.setattr(engine.database, "write", full)
-        disk.setattr(engine.database, "quickly", full)
+        disk.setattr(database(engine), "write", full)
+        disk.setattr(database(engine), "quickly", full)
         fake_api.open_gate("g")
         answer = await engine.wait(job)
     assert "could not be kept" in repr(answer["metadata"]["warnings"])

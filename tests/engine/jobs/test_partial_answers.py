@@ -13,14 +13,14 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.history.archive import Archive
-from counsel.engine.jobs.model import Reply, Task, caller_load
-from counsel.engine.store.sqlite import jobs
+from counsel.engine.jobs.model import Origin, Reply, Task
 from counsel.errors import Cancelled
 from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest
 from counsel.settings import Settings
 from counsel.types import Usage
 from fake import FakeAPI
+from support.database import database
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
@@ -28,7 +28,7 @@ ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
 
 async def answered(engine: Engine, job: str, count: int) -> None:
     async with asyncio.timeout(20):
-        while len(jobs.replies(engine.database, job)) < count:  # noqa: ASYNC110 - the writer's thread
+        while len(await engine.store.replies(job)) < count:  # noqa: ASYNC110 - the writer's thread
             await asyncio.sleep(0.02)
 
 
@@ -82,9 +82,9 @@ async def test_the_conversation_goes_on_from_the_answers_that_had_come(
     assert (about["partial"], about["status"]) == (True, "cancelled")
     assert (about["answered"], about["unanswered"]) == (["gpt-5", "sonnet"], ["gemini-2.5-flash"])
     archive = Archive(home)
-    held = archive.show("mine")
-    folder = archive.export("mine", str(tmp_path / "project"), caller())
-    archive.close()
+    held = await archive.show("mine")
+    folder = await archive.export("mine", str(tmp_path / "project"), caller())
+    await archive.close()
     assert held["history"][1]["metadata"]["partial"]
     assert "gpt-5 says: which?" in (folder / "1_response.txt").read_text()
     assert json.loads((folder / "metadata.json").read_text())["turns"][0]["partial"]
@@ -94,7 +94,7 @@ async def test_what_a_cancelled_job_has_used_is_counted(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await cancelled_consensus(engine, caller(), fake_api)
-    await engine.database.write(lambda _: None)
+    await engine.store.flush()
     total = (await engine.usage(0, "model"))["total"]
     assert total["calls"] == 3
     assert total["errors"] == {"CANCELLED": 1}
@@ -139,8 +139,8 @@ async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
         assert shown["models_status"][0]["status"] == "cancelled"
     await other.close()
     archive = Archive(home)
-    assert [held["job_id"] for held in archive.show("mine")["unfinished"]] == [job]
-    archive.close()
+    assert [held["job_id"] for held in (await archive.show("mine"))["unfinished"]] == [job]
+    await archive.close()
 
 
 async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(
@@ -178,13 +178,13 @@ def test_what_a_newer_release_has_written_can_be_read() -> None:
         "chain": [],
         "team": "blue",
     }
-    assert caller_load(json.dumps(caller), Settings()).client == "c"
+    assert Origin.load(json.dumps(caller)).caller(Settings()).client == "c"
 
 
 def test_what_an_older_release_has_written_can_be_read() -> None:
     assert Reply.load('{"text": "said"}').text == "said"
     assert Task.load('{"tool": "chat", "prompt": "p", "models": ["gpt-5"]}').text == "p"
-    assert caller_load("{}", Settings()).agent is None
+    assert Origin.load("{}").caller(Settings()).agent is None
 
 
 async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
@@ -196,10 +196,10 @@ async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
     await fake_api.wait_for(deltas=1)
     await ended.close()
     engine = await open_engine(home)
-    await engine.database.write(
+    await database(engine).write(
         lambda db: db.execute("UPDATE jobs SET tool = 'debate', status = 'processing'")
     )
-    await engine.database.write(
+    await database(engine).write(
         lambda db: db.execute("INSERT INTO events VALUES (?, 99, 1.0, 'applause', '7', '{}')", (job,))
     )
     engine.meet(caller())

@@ -15,10 +15,10 @@ import pytest
 from counsel import settings
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store.sqlite import jobs
 from counsel.errors import Cancelled, ProviderUnavailable
 from counsel.requests import ChatRequest
 from fake import FakeAPI
+from support.database import database
 from support.provider_keys import keys
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
@@ -32,7 +32,7 @@ async def status(engine: Engine, job: str) -> str:
 def slow_disk(engine: Engine) -> Iterator[None]:
     """Nothing is written until the block ends."""
     go_on = threading.Event()
-    engine.database.soon(lambda _: go_on.wait())
+    database(engine).soon(lambda _: go_on.wait())
     try:
         yield
     finally:
@@ -99,7 +99,7 @@ async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead
         await settle()
         submitting.cancel()
         await asyncio.wait({submitting})
-    await engine.database.write(lambda _: None)
+    await engine.store.flush()
     job = await engine.submit(request, caller(), key="k")
     assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
 
@@ -135,7 +135,7 @@ async def test_a_long_call_whose_process_died_waits_for_its_caller(
     """However long it ran before: its client needs a moment to reach the next process."""
     job = await interrupted(home, caller, fake_api, key="k")
     engine = await open_engine(home)
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET created = created - 3600"))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET created = created - 3600"))
     await engine.runner.look_for_orphans()
     assert await engine.submit(HELLO, caller(), key="k") == job
     assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
@@ -161,7 +161,7 @@ async def test_a_job_whose_keys_never_come_back_fails_in_the_end(
     engine = await open_engine(home)
     await engine.runner.look_for_orphans()
     assert await status(engine, job) == "processing"
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET created = created - 3 * 86400"))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET created = created - 3 * 86400"))
     await engine.runner.look_for_orphans()
     with pytest.raises(ProviderUnavailable, match="nobody came back with its keys"):
         await engine.wait(job)
@@ -174,7 +174,7 @@ async def test_a_stop_that_the_other_process_does_not_hear_says_so(
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    engine.runner._loops[0].cancel()  # as if the process were suspended
+    engine.runner.periodic.tasks[0].cancel()  # as if the process were suspended
     other = await open_engine(home)
     found = (await other.cancel(job))["content"]
     assert (found["status"], "has not answered yet" in found["message"]) == ("processing", True)
@@ -201,10 +201,10 @@ async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
     fake_api.script(gate="g", contains="first")
     await engine.submit(request, caller())
     await fake_api.wait_for(contains="first")
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET created = created + 60"))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET created = created + 60"))
     second = await engine.submit(replace(request, prompt="second"), caller())
-    await engine.database.write(lambda _: None)
-    assert [row["id"] for row in jobs.running_of(engine.database, "mine")][1] == second
+    await engine.store.flush()
+    assert [job.id for job in await engine.store.open_jobs("mine")][1] == second
     fake_api.open_gate("g")
     assert (await engine.wait(second))["continuation"]["messageCount"] == 4
 

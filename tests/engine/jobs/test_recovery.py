@@ -14,7 +14,6 @@ import pytest
 from counsel import pending_calls
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store.sqlite import jobs
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 
@@ -68,8 +67,8 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     ended = await open_engine(home)
     job = await ended.submit(TWO, caller())
     await fake_api.wait_for(model="claude", deltas=1)
-    while not jobs.has_answers(ended.database, job):
-        await ended.database.write(lambda _: None)
+    while not await ended.store.has_replies(job):
+        await ended.store.flush()
     await ended.close()
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
@@ -96,7 +95,7 @@ async def test_a_home_that_was_replaced_is_left_alone(
     os.utime(text, (0, 0))
     owners = set((home / "run" / "owners").iterdir())
     await engine.runner.look_for_orphans()
-    await engine.runner._sweep()
+    await engine.runner.periodic.sweep()
     await engine.close()
     assert text.exists()
     assert set((home / "run" / "owners").iterdir()) == owners

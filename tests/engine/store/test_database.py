@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from counsel.engine.store.sqlite.database import Database, StoreError
+from counsel.engine.store.records import StoreError
+from counsel.engine.store.sqlite.database import Database
 from counsel.errors import ConfigInvalid
 from support.rows import first
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from counsel.engine.store.sqlite import backups, conversations, files, upkeep
+from counsel.engine.store.sqlite import backups, files, upkeep
 from counsel.engine.store.sqlite.connections import WAL_BYTES
 from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.sqlite.store import SqliteStore
 from counsel.settings import load
 from support.rows import first
 
@@ -188,8 +189,9 @@ async def test_a_deleted_conversation_is_gone_from_the_backups(database: Databas
     await database.write(lambda db: add_jobs(db, 2, age=0))
     made = backups.make(database.path)
     assert made is not None
-    await database.write(conversations.delete("talk-old-0"))
-    backups.forget(database.path, "talk-old-0")
+    store = SqliteStore(database.path)
+    assert await store.delete_conversation("talk-old-0")
+    await store.close()
     with closing(sqlite3.connect(made)) as db:
         assert db.execute("SELECT id FROM conversations").fetchall() == [("talk-old-1",)]
         assert db.execute("SELECT id FROM jobs").fetchall() == [("old-1",)]

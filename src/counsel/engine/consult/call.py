@@ -15,11 +15,11 @@ from counsel.engine.consult import empty_answers
 from counsel.engine.consult.limiter import Gate
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
-from counsel.engine.history import call_log, ledger
+from counsel.engine.history import call_log, usage
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.model import Job, Reply
-from counsel.engine.store.sqlite import jobs
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Fence, UsageRecord
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
@@ -60,11 +60,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished call that the job's end writes down, with its line of the ledger."""
+    """A finished call that the job's end writes down, with its usage record."""
 
     step: Step
     reply: Reply
-    entry: ledger.Entry
+    usage: UsageRecord
 
 
 @dataclass(slots=True)
@@ -104,11 +104,11 @@ class Fold:
 class Consultation:
     """Bound to one job and its fence; `ask` is the only way from the engine to a model."""
 
-    def __init__(self, job: Job, fence: jobs.Fence, database: Database, live: Live, gate: Gate) -> None:
+    def __init__(self, job: Job, fence: Fence, store: Store, live: Live, gate: Gate) -> None:
         self.job = job
         self.fence = fence
         self.live = live
-        self._database = database
+        self._store = store
         self._gate = gate
         self._marked = False
         self.spent: dict[
@@ -120,7 +120,7 @@ class Consultation:
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
         """Ask a model, or recall what it said before a crash."""
         slot, limit = step.slot, step.limit
-        if reply := self.remembered(step.key):
+        if self.job.attempt > 1 and (reply := await self.remembered(step.key)):
             return self.recall(step, reply)
         fold = Fold(self.live.begin(slot, step.phase))
         call_log.asked(self.job, route, call)
@@ -139,23 +139,23 @@ class Consultation:
             raise self._failed(error, route, call, step, fold) from error
         reply = self._reply(route, call, fold)
         call_log.answered(self.job, route, reply)
-        entry = ledger.entry(self.job, route, fold.began, reply.usage)
+        used = usage.record(self.job, route, fold.began, reply.usage)
         if step.last:
-            self.unrecorded.append(Answer(step, reply, entry))
+            self.unrecorded.append(Answer(step, reply, used))
         else:
-            self._database.soon(jobs.remember(self.fence, step.key, slot, reply, entry))
+            self._store.remember(self.fence, step.key, slot, reply, used)
         self.live.finish(slot, reply.provider, reply.ms, len(reply.text))
         return reply
 
-    def remembered(self, key: str) -> Reply | None:
+    async def remembered(self, key: str) -> Reply | None:
         """What an earlier attempt was answered. Read each time: the process that lost the job may have written it just now."""
-        return jobs.reply(self._database, self.job.id, key) if self.job.attempt > 1 else None
+        return await self._store.reply(self.job.id, key)
 
     def hand_on(self) -> None:
         """The job was lost in its last moment: what was answered is there for whoever has it now."""
         for answer in self.unrecorded:
             step = answer.step
-            self._database.soon(jobs.remember(self.fence, step.key, step.slot, answer.reply, answer.entry))
+            self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
 
     def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
         if not self.job.task.tools:
@@ -166,13 +166,13 @@ class Consultation:
 
     def progress(self, completed: int) -> None:
         """How many models of the round are done, for whoever asks meanwhile."""
-        self._database.soon(jobs.progress(self.fence, completed))
+        self._store.progress(self.fence, completed)
 
     def _mark_attempt(self) -> None:
         """Once per attempt after the first: a job that kills its process every time is given up some day."""
         if self.job.attempt > 1 and not self._marked:
             self._marked = True
-            self._database.soon(jobs.trying(self.fence))
+            self._store.mark_attempt(self.fence)
 
     def recall(self, step: Step, reply: Reply) -> Reply:
         """An answer that was there already: shown like any other, asked for by nobody."""
@@ -260,8 +260,7 @@ class Consultation:
         if spent.total:
             self.spent[step.slot] = {"usage": results.usage(spent), "cost_usd": spent.cost_usd}
             failure.fields |= self.spent[step.slot]
-        lost = ledger.entry(self.job, route, fold.began, spent, code=failure.code)
-        self._database.soon(jobs.record(lost))
+        self._store.record_usage(usage.record(self.job, route, fold.began, spent, code=failure.code))
         self.live.fail(step.slot, failure)
         call_log.failed(self.job, route, failure)
         return failure

@@ -12,10 +12,9 @@ from counsel.engine.context import conversation, tokens, unchanged_files
 from counsel.engine.context.conversation import History
 from counsel.engine.jobs import tags
 from counsel.engine.jobs.model import Job, Reply
-from counsel.engine.jobs.outcome import Outcome
-from counsel.engine.store.sqlite import conversations
-from counsel.engine.store.sqlite.conversations import Message
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Message
 from counsel.errors import (
     AuthenticationFailed,
     CounselError,
@@ -32,12 +31,12 @@ from counsel.types import Json
 SLOT = "0"
 
 
-async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
+async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
     job = talk.job
-    history = conversation.load(database, job)
+    history = await conversation.load(store, job)
     job.task = unchanged_files.without_known(job.task, history.messages)
     reply, passed_over = await _first_answer(
-        talk, routes(job, router, history, database), history, database, cache
+        talk, await routes(job, router, history, store), history, store, cache
     )
     about = results.metadata(reply)
     if job.task.models[0].lower() == "auto" and reply.model in members(history):
@@ -57,13 +56,13 @@ async def run(talk: Consultation, router: Router, database: Database, cache: Ans
     )
 
 
-def routes(job: Job, router: Router, history: History, database: Database) -> list[Route]:
+async def routes(job: Job, router: Router, history: History, store: Store) -> list[Route]:
     """Whom to try: the one that was named; else the conversation's own, then who else can."""
     name = job.task.models[0]
     if name.lower() != "auto":
         return [router.route(name, job.caller)]
-    kept = conversations.by_id(database, job.conversation)
-    names = [kept["model"]] if kept and kept["model"] else members(history)
+    kept = await store.conversation(job.conversation)
+    names = [kept.model] if kept and kept.model else members(history)
     own = [route for route in (_kept(name, job, router) for name in names) if route]
     try:
         others = router.auto(job.caller, needs(job, history))
@@ -106,14 +105,16 @@ def needs(job: Job, history: History) -> Needs:
 
 
 async def _first_answer(
-    talk: Consultation, candidates: list[Route], history: History, database: Database, cache: AnswerCache
+    talk: Consultation, candidates: list[Route], history: History, store: Store, cache: AnswerCache
 ) -> tuple[Reply, list[Json]]:
     passed_over: list[Json] = []
     # whoever has answered in an earlier attempt is not asked behind others again
-    candidates = sorted(candidates, key=lambda route: talk.remembered(_step(talk.job, route).key) is None)
+    if talk.job.attempt > 1:
+        answered = {route.name: await talk.remembered(_step(talk.job, route).key) for route in candidates}
+        candidates = sorted(candidates, key=lambda route: answered[route.name] is None)
     for number, route in enumerate(candidates, 1):
         try:
-            call = await conversation.compose_async(talk.job, history, route, database)
+            call = await conversation.compose_async(talk.job, history, route, store)
             if number < len(candidates):
                 call = replace(call, hurry=True)
             step = _step(talk.job, route)

@@ -21,8 +21,8 @@ from counsel.engine.consult.routes import Route, Router
 from counsel.engine.context import conversation, tokens, unchanged_files
 from counsel.engine.context.conversation import History
 from counsel.engine.jobs.model import Job, Reply
-from counsel.engine.jobs.outcome import Outcome
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Json, Turn
@@ -63,11 +63,11 @@ def labels(models: tuple[str, ...]) -> list[str]:
     return named
 
 
-async def run(talk: Consultation, router: Router, database: Database, cache: AnswerCache) -> Outcome:
+async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
     job = talk.job
-    history = conversation.load(database, job)
+    history = await conversation.load(store, job)
     job.task = unchanged_files.without_known(job.task, history.messages)
-    round_ = Round(talk, cache, database, history)
+    round_ = Round(talk, cache, store, history)
     voices = [_voice(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))]
     for voice in voices:
         talk.live.slots[voice.slot].model = voice.label
@@ -98,10 +98,10 @@ def _voice(slot: int, label: str, model: str, router: Router, job: Job) -> Voice
 
 
 class Round:
-    def __init__(self, talk: Consultation, cache: AnswerCache, database: Database, history: History) -> None:
+    def __init__(self, talk: Consultation, cache: AnswerCache, store: Store, history: History) -> None:
         self._talk = talk
         self._cache = cache
-        self._database = database
+        self._store = store
         self._history = history
         self._done = 0
         self._limit = float(talk.job.caller.settings.model_limit_seconds)
@@ -167,7 +167,7 @@ class Round:
         return await self._ask(voice, "refined", call)
 
     async def _compose(self, voice: Voice) -> Call:
-        return await conversation.compose_async(self._talk.job, self._history, _route(voice), self._database)
+        return await conversation.compose_async(self._talk.job, self._history, _route(voice), self._store)
 
     async def _ask(self, voice: Voice, phase: str, call: Call) -> Reply:
         step = Step(f"{phase}:{voice.slot}", voice.slot, phase, self._limit)

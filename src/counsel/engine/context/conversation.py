@@ -12,9 +12,8 @@ from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
 from counsel.engine.context.images import fit
 from counsel.engine.jobs.model import Job
-from counsel.engine.store.sqlite import conversations, jobs
-from counsel.engine.store.sqlite.conversations import Message
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import AgentSession, Message
 from counsel.errors import Internal, Refused
 from counsel.lazy_dataclass import dataclass
 from counsel.text import is_blank
@@ -36,22 +35,23 @@ class History:
         return any(message.images for message in self.messages)
 
 
-def load(database: Database, job: Job) -> History:
-    held = tuple(conversations.messages(database, job.conversation)) if job.continues else ()
-    wanted = {sha for message in held for sha in message.images} | set(job.task.images)
-    found = jobs.blobs(database, wanted)
-    pictures = {sha: Image(media_type, data, name=sha[:12]) for sha, (media_type, data) in found.items()}
-    return History(held, pictures)
+async def load(store: Store, job: Job) -> History:
+    messages = tuple(await store.messages(job.conversation)) if job.continues else ()
+    wanted = {sha for message in messages for sha in message.images} | set(job.task.images)
+    blobs = await store.blobs(wanted) if wanted else {}
+    pictures = {sha: Image(blob.media_type, blob.data, name=sha[:12]) for sha, blob in blobs.items()}
+    return History(messages, pictures)
 
 
-async def compose_async(job: Job, history: History, route: Route, database: Database) -> Call:
+async def compose_async(job: Job, history: History, route: Route, store: Store) -> Call:
     """Scaling pictures takes time: it is done off the event loop."""
+    session = None if route.model else await store.agent_session(job.conversation, route.provider)
     if history.pictures:
-        return await asyncio.to_thread(compose, job, history, route, database)
-    return compose(job, history, route, database)
+        return await asyncio.to_thread(compose, job, history, route, session)
+    return compose(job, history, route, session)
 
 
-def compose(job: Job, history: History, route: Route, database: Database) -> Call:
+def compose(job: Job, history: History, route: Route, session: AgentSession | None) -> Call:
     """The call for one model. Raises `ContextLengthExceeded` or `InvalidArgument` before anything is sent."""
     task = job.task
     call = Call(
@@ -61,7 +61,7 @@ def compose(job: Job, history: History, route: Route, database: Database) -> Cal
     )
     if route.model is not None:
         return replace(call, tokens=tokens.check_window(call, route.model))
-    return _for_agent(call, job, history, route, database)
+    return _for_agent(call, job, history, session)
 
 
 def _question(job: Job, history: History, route: Route) -> Turn:
@@ -99,13 +99,12 @@ def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tupl
     return tuple(fit(picture, model) if model else picture for picture in pictures)
 
 
-def _for_agent(call: Call, job: Job, history: History, route: Route, database: Database) -> Call:
+def _for_agent(call: Call, job: Job, history: History, session: AgentSession | None) -> Call:
     """An agent reads files itself and goes on with its own session, told what that session missed."""
-    kept = conversations.session(database, job.conversation, route.provider)
     turns = list(call.turns)
     turns[-1] = replace(turns[-1], text=job.task.prompt)
-    if kept and kept[1] < history.count:
-        unheard = [(message.role, message.text) for message in history.messages[kept[1] :]]
+    if session and session.messages < history.count:
+        unheard = [(message.role, message.text) for message in history.messages[session.messages :]]
         turns[-1] = replace(turns[-1], text=prompts.missed(unheard) + turns[-1].text)
     return replace(
         call,
@@ -114,5 +113,5 @@ def _for_agent(call: Call, job: Job, history: History, route: Route, database: D
         cwd=job.caller.cwd,
         files=tuple(Path(path) for path in job.task.files),
         ranges=job.task.ranges,
-        session=kept[0] if kept else None,
+        session=session.id if session else None,
     )

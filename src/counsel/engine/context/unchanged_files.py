@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from counsel.engine.context import files
 from counsel.engine.jobs.model import Part, Task
-from counsel.engine.store.sqlite.conversations import Message
+from counsel.engine.store.records import Message
 
 SENT = "files_sent"  # of a question in the conversation: what stands in it, by name and range, with its hash
 

@@ -1,103 +1,102 @@
-"""What is kept, looked at from outside a running engine: conversations and the ledger."""
+"""What is kept, read without a running engine: conversations and usage."""
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from pathlib import Path
 
 from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.history import export as exporting
-from counsel.engine.history import usage_report
+from counsel.engine.history import usage
 from counsel.engine.history.export_files import where
-from counsel.engine.store.sqlite import backups, conversations, jobs
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store import open_store
+from counsel.engine.store.records import Conversation
 from counsel.errors import Conflict, NotFound
 from counsel.types import Json
 
 
 class Archive:
-    """Opens the database itself: several processes may."""
+    """Opens the store itself: several processes may."""
 
     def __init__(self, home: Path) -> None:
-        self._database = Database(home / "counsel.db")
+        self._store = open_store(home)
 
-    def close(self) -> None:
-        self._database.close()
+    async def close(self) -> None:
+        await self._store.close()
 
     @property
     def problem(self) -> str | None:
-        return self._database.problem
+        return self._store.problem
 
     async def listed(self, limit: int, offset: int = 0) -> Json:
-        rows = await conversations.listed(self._database, limit, offset=offset)
-        return {"conversations": [_shown(row) for row in rows]}
+        listed = await self._store.conversations(limit, offset=offset)
+        return {"conversations": [_shown(conversation) for conversation in listed]}
 
     async def search(self, words: str, limit: int) -> Json:
-        rows = await conversations.search(self._database, words, limit)
-        return {"conversations": [{**_shown(row), "found": _around(row["hit"], words)} for row in rows]}
-
-    def show(self, name: str) -> Json:
-        row = self._row(name)
-        held = conversations.messages(self._database, name)
+        hits = await self._store.search(words, limit)
         return {
-            **_shown(row),
-            "history": [results.message(message) for message in held],
+            "conversations": [{**_shown(hit.conversation), "found": _around(hit.text, words)} for hit in hits]
+        }
+
+    async def show(self, name: str) -> Json:
+        conversation = await self._conversation(name)
+        return {
+            **_shown(conversation),
+            "history": [results.message(message) for message in await self._store.messages(name)],
             "unfinished": [
-                {"job_id": job["id"], "status": job["status"], "title": job["title"]}
-                for job in jobs.without_turn(self._database, name)
+                {"job_id": job.id, "status": job.status, "title": job.title}
+                for job in await self._store.jobs_without_turn(name)
             ],
         }
 
-    def export(self, name: str, folder: str | None, caller: Caller) -> Path:
-        self._row(name)
+    async def export(self, name: str, folder: str | None, caller: Caller) -> Path:
+        await self._conversation(name)
         target, root = where(folder or True, caller)
-        return exporting.write(self._database, name, target, root)
+        return await exporting.write(self._store, name, target, root)
 
     async def delete(self, *names: str) -> None:
-        """All of them, or none when one is not there or at work."""
+        """All of them, or none when one does not exist or has a running job."""
         for name in names:
-            self._row(name)
-            if jobs.running_of(self._database, name):
+            await self._conversation(name)
+            if await self._store.open_jobs(name):
                 raise Conflict(
                     f"A job runs on {name}.", hint=f"Wait for it, or stop it with `counsel cancel {name}`."
                 )
         for name in names:
-            await self._database.write(conversations.delete(name))
-            backups.forget(self._database.path, name)
+            await self._store.delete_conversation(name)
 
-    async def usage(self, since: float, by: usage_report.By) -> Json:
-        return {"since": results.iso(since), **await usage_report.usage(self._database, since, by)}
+    async def usage(self, since: float, by: usage.By) -> Json:
+        return {"since": results.iso(since), **await usage.summary(self._store, since, by)}
 
-    def _row(self, name: str) -> sqlite3.Row:
-        row = conversations.by_id(self._database, name)
-        if row is None:
+    async def _conversation(self, name: str) -> Conversation:
+        conversation = await self._store.conversation(name)
+        if conversation is None:
             raise NotFound(
                 f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
             )
-        return row
+        return conversation
 
 
-def _shown(row: sqlite3.Row) -> Json:
+def _shown(conversation: Conversation) -> Json:
     return {
-        "id": row["id"],
-        "title": row["title"],
-        "tool": row["tool"],
-        "model": row["model"],
-        "provider": row["provider"],
-        "messages": row["messages"],
-        "project": row["project"],
-        "client": row["client"],
-        "tag": row["tag"],
-        "created_at": results.iso(row["created"]),
-        "updated_at": results.iso(row["updated"]),
-        "expires_in_days": round((row["expires"] - time.time()) / 86400, 1),
+        "id": conversation.id,
+        "title": conversation.title,
+        "tool": conversation.tool,
+        "model": conversation.model,
+        "provider": conversation.provider,
+        "messages": conversation.messages,
+        "project": conversation.project,
+        "client": conversation.client,
+        "tag": conversation.tag,
+        "created_at": results.iso(conversation.created),
+        "updated_at": results.iso(conversation.updated),
+        "expires_in_days": round((conversation.expires - time.time()) / 86400, 1),
     }
 
 
 def _around(text: str | None, words: str) -> str | None:
-    """The line in which the first word stands."""
+    """The line with the first word."""
     first = words.split(maxsplit=1)[0].lower() if words.split() else ""
     lines = [line.strip() for line in (text or "").splitlines() if first in line.lower()]
     return lines[0][:200] if lines else None

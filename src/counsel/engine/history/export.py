@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from counsel.engine import results
 from counsel.engine.consult import prompts
 from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, export
 from counsel.engine.jobs.model import SETTINGS
-from counsel.engine.store.sqlite import conversations
-from counsel.engine.store.sqlite.conversations import Message
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Message
 from counsel.errors import NotFound
 from counsel.types import Json
 
 
-def write(database: Database, conversation: str, target: Path, root: Path) -> Path:
-    return export(gather(database, conversation), target, root)
+async def write(store: Store, conversation: str, target: Path, root: Path) -> Path:
+    return await asyncio.to_thread(export, await gather(store, conversation), target, root)
 
 
-def gather(database: Database, conversation: str) -> ExportedConversation:
-    row = conversations.by_id(database, conversation)
-    if row is None:
+async def gather(store: Store, conversation: str) -> ExportedConversation:
+    kept = await store.conversation(conversation)
+    if kept is None:
         raise NotFound(
             f"There is no conversation {conversation}.", hint="`counsel conversations list` shows them."
         )
-    messages = conversations.messages(database, conversation)
-    turns = _turns(messages)
+    turns = _turns(await store.messages(conversation))
     about = {
-        "tool": row["tool"],
-        "title": row["title"],
-        "provider": row["provider"],
-        "model": row["model"],
-        "created_at": results.iso(row["created"]),
-        "updated_at": results.iso(row["updated"]),
+        "tool": kept.tool,
+        "title": kept.title,
+        "provider": kept.provider,
+        "model": kept.model,
+        "created_at": results.iso(kept.created),
+        "updated_at": results.iso(kept.updated),
         "system_prompt": prompts.CONSULTED,  # agents have their own
         **_totals(turns),
     }

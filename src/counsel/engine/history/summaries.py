@@ -6,13 +6,12 @@ import asyncio
 
 from counsel.engine.history.titles import Summariser, title_of
 from counsel.engine.jobs.running import Running
-from counsel.engine.store.sqlite import conversations, jobs
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
 
 
 class Describer:
-    def __init__(self, database: Database, summariser: Summariser) -> None:
-        self._database = database
+    def __init__(self, store: Store, summariser: Summariser) -> None:
+        self._store = store
         self._summariser = summariser
 
     def entitle(self, running: Running) -> asyncio.Task[str] | None:
@@ -28,10 +27,8 @@ class Describer:
         if done.cancelled() or done.exception():
             return
         plain, running.title = running.title, done.result()
-        self._database.soon(jobs.describe(running.job.id, title=running.title))
-        self._database.soon(
-            conversations.set_title(running.job.conversation, running.title, instead_of=plain)
-        )
+        self._store.describe(running.job.id, title=running.title)
+        self._store.set_title(running.job.conversation, running.title, instead_of=plain)
 
     def sum_up(self, running: Running, text: str) -> None:
         """Begin the final summary; the job does not wait for it."""
@@ -41,7 +38,7 @@ class Describer:
 
         async def summarise() -> str:
             said = await self._summariser.summary(text, job)
-            self._database.soon(jobs.describe(job.id, summary=said))
+            self._store.describe(job.id, summary=said)
             return said
 
         running.summary = asyncio.create_task(summarise())

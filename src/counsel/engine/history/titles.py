@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from counsel.engine.consult import empty_answers, prompts
 from counsel.engine.consult.routes import Router
-from counsel.engine.history import ledger
+from counsel.engine.history import usage as usage_records
 from counsel.engine.jobs.model import Job
-from counsel.engine.store.sqlite import jobs
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
 from counsel.types import Call, Finished, Knobs, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
@@ -36,9 +35,9 @@ def title_of(prompt: str) -> str:
 
 
 class Summariser:
-    def __init__(self, router: Router, database: Database) -> None:
+    def __init__(self, router: Router, store: Store) -> None:
         self._router = router
-        self._database = database
+        self._store = store
 
     async def title(self, prompt: str, job: Job) -> str:
         said = await self._say(prompts.TITLE, prompt, job)
@@ -70,6 +69,6 @@ class Summariser:
             elif isinstance(event, Finished):
                 finished = event
         spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
-        self._database.soon(jobs.record(ledger.entry(job, route, began, spent, tool="summary")))
+        self._store.record_usage(usage_records.record(job, route, began, spent, tool="summary"))
         text = "".join(pieces)
         return "" if empty_answers.failure(route, finished, text) else " ".join(text.split())

@@ -68,7 +68,7 @@ class Live:
         self.events: list[JobEvent] = []
         self.seq = seq
         self.waits: Wait | None = None  # what the job waits for before its first call
-        self.journalled = seq > 0  # something of this job stands in the journal's events
+        self.is_stored = seq > 0  # something of this job is in the stored events
         self._unwritten: list[JobEvent] = []
         self._asides = 0
         self._listeners: set[EventQueue] = set()
@@ -210,12 +210,12 @@ class Live:
     # ── writing down ─────────────────────────────────────────────────────────────────────────────────
 
     def unwritten(self) -> list[JobEvent]:
-        """Events for the journal since the last call; text of each slot as one piece."""
+        """Events for the store since the last call; text of each slot as one piece."""
         for name, state in self.slots.items():
             if state.status == "processing":
                 self._write_text(name, state)
-        written, self._unwritten = [_for_journal(event) for event in self._unwritten], []
-        self.journalled |= bool(written)
+        written, self._unwritten = [_for_store(event) for event in self._unwritten], []
+        self.is_stored |= bool(written)
         return written
 
     def _write_text(self, name: str, state: Slot) -> None:
@@ -269,7 +269,7 @@ class Live:
         return [TextAdded(self.seq, time.time(), slot, state.text(), 0, state.phase)]
 
 
-def _for_journal(event: JobEvent) -> JobEvent:
+def _for_store(event: JobEvent) -> JobEvent:
     if isinstance(event, JobFailed):
         return replace(event, error=event.error.copy(partial=False))
     return event

@@ -17,8 +17,8 @@ from counsel.engine.context import build
 from counsel.engine.history.export_files import where
 from counsel.engine.jobs import arguments, ids, tags
 from counsel.engine.jobs.model import Job, Task
-from counsel.engine.store.sqlite import conversations
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Blob
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ChatRequest, ConsensusRequest, Request
@@ -31,12 +31,12 @@ _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
 @dataclass(frozen=True, slots=True)
 class Arrival:
     job: Job
-    pictures: tuple[tuple[str, str, bytes], ...]  # sha, media type, bytes
+    pictures: tuple[Blob, ...]
     continues: bool  # the conversation may hold turns or running jobs
 
 
 async def receive(
-    request: Request, caller: Caller, router: Router, database: Database, *, background: bool, key: str | None
+    request: Request, caller: Caller, router: Router, store: Store, *, background: bool, key: str | None
 ) -> Arrival:
     request = arguments.without_blanks(request)
     arguments.check(request)
@@ -46,19 +46,19 @@ async def receive(
     models = _models(request, router, caller)
     await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
-    name, continues = _conversation(request, database, caller)
+    name, continues = await _conversation(request, store, caller)
     if continues:
-        size_limits.check_history(conversations.size(database, name), caller.settings)
+        size_limits.check_history(await store.conversation_size(name), caller.settings)
     project = tags.project(caller.cwd)
-    tag = tags.resolve(request, caller, project, database)
+    tag = await tags.resolve(request, caller, project, store)
     built = await build.build_async(request, caller)
-    pictures = tuple((_sha(image), image.media_type, image.data) for image in built.images)
+    pictures = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
     task = Task(
         tool=_tool(request),
         prompt=request.prompt,
         text=built.prompt,
         models=models,
-        images=tuple(sha for sha, _, _ in pictures),
+        images=tuple(picture.sha for picture in pictures),
         files=tuple(str(path) for path in built.files),
         ranges=built.ranges,
         sources=tuple(source.as_dict() for source in built.sources),
@@ -105,13 +105,13 @@ async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller
         await asyncio.to_thread(choose.choose, request.tools, caller)
 
 
-def _conversation(request: Request, database: Database, caller: Caller) -> tuple[str, bool]:
+async def _conversation(request: Request, store: Store, caller: Caller) -> tuple[str, bool]:
     """The conversation's name, and whether it may exist already."""
     given = request.continuation_id
     if given is None:
         return ids.new(_KINDS[_tool(request)]), False
     name = ids.check_name(given)
-    if conversations.by_id(database, name) is None and ids.is_ours(name):
+    if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(
             f"There is no conversation {name}.",
             hint=f"It may be mistyped, deleted, or older than {caller.settings.conversation_days} days. "

@@ -156,26 +156,38 @@ _REPLY_FIELDS = tuple(field.name for field in fields(Reply))
 _USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 
 
-def caller_dump(caller: Caller) -> str:
+@dataclass(frozen=True, slots=True)
+class Origin:
     """Who asked, without keys or environment: those stay in memory."""
-    return json.dumps(
-        {
-            "client": caller.client,
-            "agent": caller.agent,
-            "cwd": str(caller.cwd),
-            "roots": [str(root) for root in caller.roots],
-            "chain": list(caller.chain),
-        }
-    )
+
+    client: str = ""
+    agent: str | None = None
+    cwd: str = ""
+    roots: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, caller: Caller) -> Origin:
+        roots = tuple(str(root) for root in caller.roots)
+        return cls(caller.client, caller.agent, str(caller.cwd), roots, tuple(caller.chain))
+
+    def caller(self, settings: Settings) -> Caller:
+        return Caller(
+            client=self.client,
+            agent=self.agent,
+            cwd=Path(self.cwd),
+            roots=tuple(Path(root) for root in self.roots),
+            chain=self.chain,
+            settings=settings,
+        )
+
+    def dump(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in _ORIGIN_FIELDS})
+
+    @classmethod
+    def load(cls, text: str) -> Origin:
+        held = json.loads(text)
+        return cls(**{name: _frozen(held[name]) for name in _ORIGIN_FIELDS if name in held})
 
 
-def caller_load(text: str, settings: Settings) -> Caller:
-    held = json.loads(text)
-    return Caller(
-        client=held.get("client", ""),
-        agent=held.get("agent"),
-        cwd=Path(held.get("cwd", "")),
-        roots=tuple(Path(root) for root in held.get("roots", ())),
-        chain=tuple(held.get("chain", ())),
-        settings=settings,
-    )
+_ORIGIN_FIELDS = tuple(field.name for field in fields(Origin))

@@ -6,41 +6,38 @@ that had not finished is no answer: the job shows it, the conversation does not.
 
 from __future__ import annotations
 
-import json
-import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from counsel.engine import results
 from counsel.engine.consult import chat, consensus
 from counsel.engine.jobs.model import Job, Reply
-from counsel.engine.store.sqlite import conversations, jobs
+from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
 from counsel.types import Json
 
 _WHAT = {"cancelled": "was cancelled", "failed": "failed"}
 
 
-def turn(job: Job, status: str) -> Callable[[sqlite3.Connection], None]:
-    """Write the turn, in the transaction that ends the job: nothing where no answer had finished."""
+def turn(job: Job, status: str) -> PartialTurn:
+    """Makes a turn of the answers that had finished; none where there was none."""
     expires = time.time() + job.caller.settings.conversation_days * 86400
 
-    def write(db: sqlite3.Connection) -> None:
-        replies = jobs.replies_in(db, job.id)
+    def make(replies: Mapping[str, Reply]) -> NewTurn | None:
         answers = last_answers(replies)
         if not answers:
-            return
+            return None
         text, about = _told(job, status, answers)
         about |= results.totals(list(replies.values()))
         only = next(iter(answers.values())) if job.tool != "consensus" else None
-        conversations.add_turn(
-            job.conversation,
-            chat.turn(job, text, about),
+        return NewTurn(
+            conversation=job.conversation,
+            messages=chat.turn(job, text, about),
             provider=only.provider if only else None,
             model=only.model if only else None,
             expires=expires,
-        )(db)
+        )
 
-    return write
+    return make
 
 
 def last_answers(replies: Mapping[str, Reply]) -> dict[str, Reply]:
@@ -69,16 +66,16 @@ def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, Jso
     return "\n\n".join([head + lacking, *sections]), {**about, "answered": answered, "unanswered": missing}
 
 
-def states(row: sqlite3.Row, slots: list[Json], replies: Mapping[str, Reply]) -> list[Json]:
+def states(job: JobDetail, slots: list[Json], replies: Mapping[str, Reply]) -> list[Json]:
     """Each model of a job that did not complete: `text` is an answer that had finished, `partial` one that had not."""
-    error: Json = json.loads(row["error"] or "{}")
+    error: Json = job.error or {}
     said = {entry["model"]: entry.get("partial") for entry in error.get("failed", [])}
     if len(slots) == 1:
         said = {slots[0]["model"]: error.get("partial")}
     answers = last_answers(replies)
     if not answers and all(slot["status"] == "waiting" for slot in slots):
         return []  # nobody was asked
-    return [_state(row["status"], slot, answers.get(slot["slot"]), said.get(slot["model"])) for slot in slots]
+    return [_state(job.status, slot, answers.get(slot["slot"]), said.get(slot["model"])) for slot in slots]
 
 
 def _state(job_status: str, slot: Json, answer: Reply | None, said: str | None) -> Json:

@@ -1,26 +1,25 @@
-"""Jobs whose process has died: going on with them, giving them up, or saying what they wait for."""
+"""Jobs whose process has died: continuing them, giving them up, or saying what they wait for."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
-import sqlite3
 import time
-from collections.abc import Callable, Container
-from typing import Any
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
 
 from counsel import pending_calls
-from counsel.engine.jobs import interrupted, partial
+from counsel.engine.jobs import partial
 from counsel.engine.jobs.callers import Keyring
-from counsel.engine.jobs.model import TOOLS, Job, Task, caller_load
+from counsel.engine.jobs.model import TOOLS, Job
 from counsel.engine.jobs.ownership import Ownership
-from counsel.engine.store.sqlite import jobs
-from counsel.engine.store.sqlite.database import Database
-from counsel.errors import Cancelled, CounselError
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import AdoptedJob, Fence, JobRecord, JobStopped, LostJob
+from counsel.errors import Cancelled, Conflict, CounselError, Internal, ProviderUnavailable
 from counsel.job_events import Wait
+from counsel.requests import Status
 from counsel.settings import Settings
 
 log = logging.getLogger("counsel.recovery")
@@ -31,152 +30,148 @@ _CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is gi
 class Recovery:
     def __init__(
         self,
-        database: Database,
+        store: Store,
+        home: Path,
         ownership: Ownership,
         keyring: Keyring,
         *,
         running: Container[str],
-        start: Callable[[Job], None],
+        start: Callable[[Job, int], object],
         wanted: asyncio.Event,
     ) -> None:
-        self._database = database
+        self._store = store
+        self._home = home
         self._ownership = ownership
         self._keyring = keyring
         self._running = running
         self._start = start
         self._wanted = wanted
-        self._found: dict[str, float] = {}  # interrupted calls whose client may come back, and since when
+        self._since: dict[str, float] = {}  # interrupted calls whose client may come back, and since when
 
     async def look(self, only: str | None = None) -> None:
-        """Go on with jobs whose process died, when the keys that they were asked with are at hand.
+        """Continue jobs whose process died, when the keys that they were asked with are here.
 
-        Not while no file can be opened: whoever cannot open a connection had better leave the job to others.
+        Not while no file can be opened: a process that cannot open a connection leaves the job to others.
 
-        Whoever sends its call again, and names the job with `only`, is the client that an interrupted call waits for.
+        A client that sends its call again, and names the job with `only`, is the one that an interrupted call waits for.
         """
         if not _can_open():
             return
-        for row in self._orphans(only):
-            if row["cancel"]:
-                await self.give_up(row, "cancelled", Cancelled(f"Job {row['id']} was cancelled."))
-            elif row["stuck"] >= _STUCK:
-                await self.give_up(row, "failed", interrupted.gave_up(row))
-            elif self._waits_for_client(row) and not only:
-                await self._decide(row)
-            elif settings := self._settings(row):
-                await self._take_over(row, settings)
-            elif _too_old(row):
-                await self.give_up(row, "failed", interrupted.keyless(row))
+        for job in await self._orphans(only):
+            if job.cancel:
+                await self.give_up(job, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
+            elif job.stuck >= _STUCK:
+                await self.give_up(job, "failed", _stuck(job))
+            elif self._waits_for_client(job) and not only:
+                await self._decide(job)
+            elif settings := self._settings(job):
+                await self._take_over(job, settings)
+            elif _too_old(job):
+                await self.give_up(job, "failed", _keyless(job))
 
-    def actionable(self) -> bool:
+    async def actionable(self) -> bool:
         """More can be done here for some job of a dead process than wait for its keys."""
         return any(
-            row["cancel"]
-            or row["stuck"] >= _STUCK
-            or not row["background"]
-            or self._settings(row)
-            or _too_old(row)
-            for row in self._orphans()
+            job.cancel or job.stuck >= _STUCK or not job.background or self._settings(job) or _too_old(job)
+            for job in await self._orphans()
         )
 
-    def _orphans(self, only: str | None = None) -> list[sqlite3.Row]:
+    async def _orphans(self, only: str | None = None) -> list[JobRecord]:
         dead: dict[str, bool] = {}
-        found = []
-        for row in jobs.unfinished(self._database):
-            owner = row["owner"]
-            if row["id"] in self._running or (only and row["id"] != only):
+        orphans = []
+        for job in await self._store.open_jobs():
+            if job.id in self._running or (only and job.id != only):
                 continue
-            if owner not in dead:
-                dead[owner] = self._ownership.dead(owner)
-            if dead[owner]:
-                found.append(row)
-        return found
+            if job.owner not in dead:
+                dead[job.owner] = self._ownership.dead(job.owner)
+            if dead[job.owner]:
+                orphans.append(job)
+        return orphans
 
-    def _settings(self, row: sqlite3.Row) -> Settings | None:
+    def _settings(self, job: JobRecord) -> Settings | None:
         """The keys that the job was asked with, if they are here. A newer release's kind of job is left to it."""
-        return self._keyring.find(row["fingerprint"]) if row["tool"] in TOOLS else None
+        return self._keyring.find(job.fingerprint) if job.tool in TOOLS else None
 
-    def _waits_for_client(self, row: sqlite3.Row) -> bool:
-        if row["background"]:
+    def _waits_for_client(self, job: JobRecord) -> bool:
+        if job.background:
             return False
-        settings = self._keyring.find(row["fingerprint"])
+        settings = self._keyring.find(job.fingerprint)
         return not (settings and settings.keep_abandoned)
 
-    async def _decide(self, row: sqlite3.Row) -> None:
+    async def _decide(self, job: JobRecord) -> None:
         """An interrupted call whose client has not come back: it is kept, given up, or left for a while longer."""
-        if pending_calls.take(self._database.path.parent, row["id"]):
-            await self._detach(row)
-        elif self._nobody_came(row):
-            if jobs.has_answers(self._database, row["id"]):  # they were paid for
-                await self._detach(row)
+        if pending_calls.take(self._home, job.id):
+            await self._detach(job)
+        elif self._client_is_gone(job):
+            if await self._store.has_replies(job.id):  # they were paid for
+                await self._detach(job)
             else:
-                await self.give_up(row, "cancelled", interrupted.abandoned(row))
+                await self.give_up(job, "cancelled", _abandoned(job))
 
-    async def _detach(self, row: sqlite3.Row) -> None:
-        await self._database.write(jobs.detach(row["id"]))
+    async def _detach(self, job: JobRecord) -> None:
+        await self._store.detach(job.id)
         self._wanted.set()  # the next look takes it over
 
-    def _nobody_came(self, row: sqlite3.Row) -> bool:
-        """An interrupted call's client has had its time to come back, counted from when this engine found the call."""
-        found = self._found.setdefault(row["id"], time.monotonic())
-        return time.monotonic() - found >= _CLIENT_GONE
+    def _client_is_gone(self, job: JobRecord) -> bool:
+        """The client has had its time to come back, counted from when this engine found the call."""
+        since = self._since.setdefault(job.id, time.monotonic())
+        return time.monotonic() - since >= _CLIENT_GONE
 
-    async def _take_over(self, row: sqlite3.Row, settings: Settings) -> None:
-        self._found.pop(row["id"], None)
-        promised = pending_calls.take(
-            self._database.path.parent, row["id"]
-        )  # by its front: it goes on whoever waits
+    async def _take_over(self, job: JobRecord, settings: Settings) -> None:
+        self._since.pop(job.id, None)
+        promised = pending_calls.take(self._home, job.id)  # by its front: it continues whoever waits
         if promised:
-            await self._database.write(jobs.detach(row["id"]))
-        if await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
-            job = job_of(row, settings)
-            job.background = job.background or promised
-            log.info("going on with %s (attempt %s)", job.id, job.attempt)
-            self._start(job)
+            await self._store.detach(job.id)
+        adopted = await self._store.adopt(job.id, job.owner, self._ownership.name)
+        if adopted:
+            log.info("going on with %s (attempt %s)", job.id, adopted.record.attempt)
+            self._start(job_of(adopted, settings), await self._store.last_seq(job.id))
 
-    async def give_up(self, row: sqlite3.Row, status: Any, error: CounselError) -> None:
-        """End a job that nobody runs. What had been answered is kept."""
-        self._found.pop(row["id"], None)
-        if not await self._database.write(jobs.adopt(row["id"], row["owner"], self._ownership.name)):
+    async def give_up(self, job: JobRecord, status: Status, error: CounselError) -> None:
+        """End a job that no process runs. What had been answered is kept."""
+        self._since.pop(job.id, None)
+        adopted = await self._store.adopt(job.id, job.owner, self._ownership.name)
+        if adopted is None:
             return
-        fence = jobs.Fence(row["id"], self._ownership.name, row["attempt"] + 1)
-        turn = partial.turn(job_of(row, Settings()), status)
-        with contextlib.suppress(jobs.LostJob):
-            await self._database.write(jobs.finish(fence, status, error=error.as_dict(), also=turn))
+        fence = Fence(job.id, self._ownership.name, adopted.record.attempt)
+        turn = partial.turn(job_of(adopted, Settings()), status)
+        with contextlib.suppress(LostJob):
+            await self._store.finish(fence, JobStopped(status=status, error=error.as_dict(), turn=turn))
 
     # ── what a job waits for ─────────────────────────────────────────────────────────────────────────
 
-    def has_owner(self, row: sqlite3.Row) -> bool:
-        return row["id"] in self._running or not self._ownership.dead(row["owner"])
+    def has_owner(self, job: JobRecord) -> bool:
+        return job.id in self._running or not self._ownership.dead(job.owner)
 
-    def lacks(self, row: sqlite3.Row) -> Wait | None:
-        """What the job of a dead process waits for: None where it has an owner, or goes on in a moment."""
-        if row["status"] != "processing" or self.has_owner(row):
+    def lacks(self, job: JobRecord) -> Wait | None:
+        """What the job of a dead process waits for: None where it has an owner, or continues in a moment."""
+        if not job.is_open or self.has_owner(job):
             return None
-        if self._waits_for_client(row):
-            return Wait("client", interrupted.CLIENT)
-        return None if self._settings(row) else self._keys(row)
+        if self._waits_for_client(job):
+            return Wait("client", _CLIENT)
+        return None if self._settings(job) else self._keys(job)
 
-    def lacks_keys(self, row: sqlite3.Row) -> Wait | None:
-        found = self.lacks(row)
-        return found if found and found.reason == "keys" else None
+    def lacks_keys(self, job: JobRecord) -> Wait | None:
+        lacks = self.lacks(job)
+        return lacks if lacks and lacks.reason == "keys" else None
 
-    def _keys(self, row: sqlite3.Row) -> Wait:
-        names = self._keyring.names(json.loads(row["models"]))
-        return Wait("keys", interrupted.keys(names), names=tuple(names))
+    def _keys(self, job: JobRecord) -> Wait:
+        names = self._keyring.names(job.models)
+        return Wait("keys", _needed_keys(names), names=tuple(names))
 
 
-def job_of(row: sqlite3.Row, settings: Settings) -> Job:
-    """A job as its next owner holds it."""
+def job_of(adopted: AdoptedJob, settings: Settings) -> Job:
+    """An adopted job as its new owner runs it."""
+    record = adopted.record
     return Job(
-        id=row["id"],
-        conversation=row["conversation"],
-        task=Task.load(row["task"]),
-        caller=caller_load(row["caller"], settings),
-        background=bool(row["background"]),
-        created=row["created"],
-        key=row["key"],
-        attempt=row["attempt"] + 1,
+        id=record.id,
+        conversation=record.conversation,
+        task=adopted.task,
+        caller=adopted.origin.caller(settings),
+        background=record.background,
+        created=record.created,
+        key=record.key,
+        attempt=record.attempt,
     )
 
 
@@ -188,5 +183,56 @@ def _can_open() -> bool:
     return True
 
 
-def _too_old(row: sqlite3.Row) -> bool:
-    return bool(time.time() - row["created"] > row["keep_days"] * 86400)
+def _too_old(job: JobRecord) -> bool:
+    return time.time() - job.created > job.keep_days * 86400
+
+
+# ── what is said about it ────────────────────────────────────────────────────────────────────────────
+
+_CLIENT = "its client, which was interrupted, to come back; it is given up after a minute"
+
+
+def _needed_keys(names: Sequence[str]) -> str:
+    """What a job waits for whose process died, as a person can bring it. `names`: variables that hold its keys."""
+    where = (
+        f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} set" if names else "it came from"
+    )
+    return f"a window with the same keys: run counsel in the shell {where} as it was"
+
+
+def waits(job: JobRecord, lacks: Wait | None = None) -> ProviderUnavailable:
+    waits_for = lacks.text if lacks else "the keys that it was asked with"
+    return ProviderUnavailable(
+        f"Job {job.id} was interrupted and waits for {waits_for}.",
+        hint="It goes on when a window with the same environment is here, or when COUNSEL_HOME/.env has the keys.",
+        job_id=job.id,
+    )
+
+
+def blocked(job: JobRecord, lacks: Wait | None) -> Conflict:
+    return Conflict(
+        f"Job {job.id} of this conversation comes first. It was interrupted and waits for {lacks.text if lacks else 'its keys'}.",
+        hint=f"`counsel cancel {job.id}` (or cancel_job) lets the conversation go on without it. Nothing was sent.",
+        waits_for=job.id,
+    )
+
+
+def _keyless(job: JobRecord) -> ProviderUnavailable:
+    return ProviderUnavailable(
+        f"Job {job.id} was interrupted, and for {job.keep_days} days nobody came back with its keys.",
+        hint="Ask again; keys in COUNSEL_HOME/.env let interrupted jobs go on by themselves.",
+    )
+
+
+def _stuck(job: JobRecord) -> Internal:
+    return Internal(
+        f"Job {job.id} was interrupted {job.stuck} times without getting further.",
+        hint="Ask again; `counsel doctor` and the logs may say why the process ended.",
+    )
+
+
+def _abandoned(job: JobRecord) -> Cancelled:
+    return Cancelled(
+        f"Job {job.id} was interrupted and its client has gone.",
+        hint="Ask again, or set COUNSEL_KEEP_ABANDONED to let such calls go on.",
+    )

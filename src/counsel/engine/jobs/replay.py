@@ -7,15 +7,12 @@ ends with the job's end.
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-from counsel.engine.consult import consensus, packing
+from counsel.engine.consult import consensus
 from counsel.engine.jobs import partial
-from counsel.engine.store.sqlite import jobs
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import JobDetail
 from counsel.errors import from_dict
 from counsel.job_events import (
     LAST_EVENTS,
@@ -31,81 +28,88 @@ from counsel.job_events import (
 )
 from counsel.types import Json
 
-_POLL = 0.1  # seconds between looks at a job that another process runs
+_POLL = 0.5  # seconds between looks at a job that another process runs, if no change is noticed earlier
 
 
 async def follow(
-    database: Database, row: Callable[[], sqlite3.Row], job_id: str, after: int
+    store: Store, look: Callable[[], Awaitable[JobDetail]], job_id: str, after: int
 ) -> AsyncIterator[JobEvent]:
     told = TextFold()
     seen, last = after, None
     while True:
-        now = row()  # before the events: when it is over, they are all there
-        for event in jobs.events(database, job_id, seen):
+        mark = store.mark(job_id)
+        now = await look()  # before the events: when it is over, they are all there
+        for event in await store.events(job_id, seen):
             seen = event.seq
             if isinstance(event, LAST_EVENTS):
                 last = event.seq
             else:
                 told.add(event)
                 yield event
-        if now["status"] != "processing":
+        if not now.is_open:
             break
-        await asyncio.sleep(_POLL)
+        await store.wait_for_change(job_id, mark, _POLL)
     end = last or max(seen + 1, 2)
     if after < end - 1:  # else whoever asks has heard them
-        for event in _untold(database, now, told, end - 1):
+        for event in _untold(now, await _answers(store, now), told, end - 1):
             yield event
     yield _ending(now, end)
 
 
-def _untold(database: Database, row: sqlite3.Row, told: TextFold, seq: int) -> Iterator[JobEvent]:
-    for slot, (phase, text) in _said(database, row).items():
+def _untold(
+    job: JobDetail, answers: Mapping[str, tuple[str, str]], told: TextFold, seq: int
+) -> Iterator[JobEvent]:
+    for slot, (phase, text) in answers.items():
         known = told.of(slot).text()
         offset = len(known) if text.startswith(known) else 0
         if len(text) > offset:
-            yield TextAdded(seq, row["finished"], slot, text[offset:], offset, phase)
+            yield TextAdded(seq, _ended(job), slot, text[offset:], offset, phase)
 
 
-def _ending(row: sqlite3.Row, seq: int) -> JobEvent:
-    if row["result"]:
-        return JobDone(seq, row["finished"], "", row["status"])
-    kind = JobCancelled if row["status"] == "cancelled" else JobFailed
-    return kind(seq, row["finished"], "", from_dict(json.loads(row["error"] or "{}")))
+def _ending(job: JobDetail, seq: int) -> JobEvent:
+    if job.result is not None:
+        return JobDone(seq, _ended(job), "", job.status)
+    kind = JobCancelled if job.status == "cancelled" else JobFailed
+    return kind(seq, _ended(job), "", from_dict(job.error or {}))
 
 
-def _said(database: Database, row: sqlite3.Row) -> dict[str, tuple[str, str]]:
-    """What each model said last, and in which phase."""
-    if not row["result"]:
+def _ended(job: JobDetail) -> float:
+    return job.finished or job.created
+
+
+async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
+    """By slot: the phase of a model's last answer, and its text."""
+    if job.result is None:
         return {}
-    if row["tool"] != "consensus":
-        return {"0": ("answer", packing.load(row["result"])["content"])}
-    said: dict[str, tuple[str, str]] = {}
-    for key, reply in sorted(jobs.replies(database, row["id"]).items()):  # "initial:…" before "refined:…"
+    if job.tool != "consensus":
+        return {"0": ("answer", job.result["content"])}
+    answers: dict[str, tuple[str, str]] = {}
+    for key, reply in (await store.replies(job.id)).items():  # "initial:…" before "refined:…"
         phase, _, slot = key.rpartition(":")
-        said[slot] = phase, reply.text
-    return said
+        answers[slot] = phase, reply.text
+    return answers
 
 
-def slots(database: Database, row: sqlite3.Row) -> list[Json]:
+async def slots(store: Store, job: JobDetail) -> list[Json]:
     """Each model of a job that another process runs, or that did not complete: its state and its text."""
-    found = {
+    shown = {
         str(number): {"slot": str(number), "model": label, "status": "waiting", "text": ""}
-        for number, label in enumerate(consensus.labels(tuple(json.loads(row["models"]))))
+        for number, label in enumerate(consensus.labels(job.models))
     }
-    told = TextFold()
-    for event in jobs.events(database, row["id"], 0):
-        if event.slot in found:
-            _fold(found[event.slot], event)
-            told.add(event)
-    for name, text in told.texts.items():
-        found[name]["text"] = text.text()
-    replies = jobs.replies(database, row["id"])
-    if row["status"] != "processing":
-        return partial.states(row, list(found.values()), replies)
+    folded = TextFold()
+    for event in await store.events(job.id, 0):
+        if event.slot in shown:
+            _fold(shown[event.slot], event)
+            folded.add(event)
+    for name, text in folded.texts.items():
+        shown[name]["text"] = text.text()
+    replies = await store.replies(job.id)
+    if not job.is_open:
+        return partial.states(job, list(shown.values()), replies)
     for name, reply in partial.last_answers(replies).items():
-        if name in found and found[name]["status"] == "completed":
-            found[name]["text"] = reply.text
-    return list(found.values())
+        if name in shown and shown[name]["status"] == "completed":
+            shown[name]["text"] = reply.text
+    return list(shown.values())
 
 
 def _fold(slot: Json, event: JobEvent) -> None:

@@ -1,36 +1,52 @@
-"""A job on its way in this process."""
+"""A job that this process runs: its state, and what it came to."""
 
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 from dataclasses import field
 
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.model import Job
-from counsel.engine.store.sqlite.database import StoreError
+from counsel.engine.store.protocol import Pending, Store
+from counsel.engine.store.records import Fence, Message, StoreError, Submitted
 from counsel.lazy_dataclass import dataclass
+from counsel.requests import Status
 from counsel.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a job came to, before it is written down."""
+
+    status: Status
+    result: Json
+    messages: tuple[Message, ...]  # the turn that the conversation gains
+    completed: int
+    provider: str | None = None
+    model: str | None = None
+    session: tuple[str, str] | None = None  # agent, and its own session
+    text: str = ""  # what a summary is made of
 
 
 @dataclass(slots=True, eq=False)
 class Running:
     job: Job
     live: Live
+    fence: Fence
+    title: str = ""
     task: asyncio.Task[None] = field(init=False)
     result: Json | None = None
-    failure: Json | None = None  # the error as it is told: its frames would hold the job, and the job it
-    title: str = ""
+    failure: Json | None = None  # as JSON: an error's frames would hold the job, and the job the error
     titling: asyncio.Task[str] | None = None
     summary: asyncio.Task[str] | None = None  # the final one
     running_summary: str = ""
     summing_up: asyncio.Task[None] | None = None
     cancelled: bool = False
-    doubted: bool = False  # the journal said at the last look that the job is another's
+    doubted: bool = False  # at the last look the store said that the job is another's
     lost: bool = False  # another process has the job now, or has ended it
-    ending: bool = False  # how it ended is being written down: too late to stop it
-    written: Future[bool] | None = None  # the job's way to the disk
-    more: bool = False  # there is more to say than the disk holds: a warning, an export, or all of it
+    ending: bool = False  # its end is being written: too late to stop it
+    written: Pending[Submitted] | None = None  # the job's way to the disk
+    more: bool = False  # the disk does not hold everything: a warning, an export, or all of it
 
     def stop(self) -> None:
         """Once: a second cancellation would interrupt the first one's writing."""
@@ -39,10 +55,15 @@ class Running:
             self.task.cancel()
 
     def lose(self) -> None:
-        """Stop asking for a job that is no longer ours; what is being written proves ownership itself."""
+        """Stop asking for a job that is no longer ours; writes in progress prove ownership themselves."""
         if not (self.cancelled or self.ending or self.lost):
             self.lost = True
             self.task.cancel()
+
+    def flush(self, store: Store) -> None:
+        """Write new events, text included."""
+        if events := self.live.unwritten():
+            store.append(self.fence, events)
 
     def unkept(self, error: Exception) -> BaseException | None:
         """Why the job is not on disk, if that is what the error comes from."""

@@ -14,8 +14,7 @@ from pathlib import Path
 from counsel import paths
 from counsel.caller import Caller
 from counsel.engine.jobs import ids
-from counsel.engine.store.sqlite import conversations
-from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.protocol import Store
 from counsel.errors import InvalidArgument
 from counsel.requests import ChatRequest, Request
 
@@ -34,24 +33,24 @@ def _project(folder: Path, _moment: int) -> str:
     return str(next((each for each in (real, *real.parents) if paths.exists(each / ".git")), real))
 
 
-def resolve(request: Request, caller: Caller, within: str, database: Database) -> str | None:
+async def resolve(request: Request, caller: Caller, within: str, store: Store) -> str | None:
     """The tag under which this call's thread is kept; None: a thread without one."""
     if not isinstance(request, ChatRequest) or request.tool != "askModel" or request.continuation_id:
         return None
     asked = (request.session_tag or "").strip()
     if request.session is not None:
-        return _in_session(check(request.session, "a session"), asked, within, database)
+        return await _in_session(check(request.session, "a session"), asked, within, store)
     if not asked:
         asked = caller.settings.session_id.strip()
     if asked and asked != NEWEST:
         return check(asked)
-    return conversations.newest_tag(database, within)
+    return await store.newest_tag(within)
 
 
-def _in_session(session: str, asked: str, within: str, database: Database) -> str:
+async def _in_session(session: str, asked: str, within: str, store: Store) -> str:
     if asked and asked != NEWEST:
         return f"{session}:{check(asked)}"
-    newest = conversations.newest_tag(database, within, session) if asked else None
+    newest = await store.newest_tag(within, session) if asked else None
     return newest or f"{session}:{session}"
 
 

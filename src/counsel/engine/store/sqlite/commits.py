@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,6 +16,13 @@ Work = Callable[[sqlite3.Connection], T]
 Waiting: TypeAlias = asyncio.Future[Any] | Future[Any]
 Queued: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Waiting]
 Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
+
+
+class Write(Future[T]):
+    """A write that wakes the event loop only if somebody awaits it. Cancelling who awaits does not stop it."""
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return asyncio.shield(asyncio.wrap_future(self)).__await__()
 
 
 def commit(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:

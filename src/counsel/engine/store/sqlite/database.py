@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from counsel import locks
+from counsel.engine.store.records import StoreError
 from counsel.engine.store.sqlite import backups, copying, files, opening, recovery
-from counsel.engine.store.sqlite.commits import Queued, Settled, Work, commit, tell, together
+from counsel.engine.store.sqlite.commits import Queued, Settled, Work, Write, commit, tell, together
 from counsel.engine.store.sqlite.connections import WAL_BYTES, connect
 from counsel.engine.store.sqlite.schema import migrate
-from counsel.errors import CounselError, Internal
+from counsel.errors import CounselError
 
-__all__ = ["Database", "StoreError", "Work"]
+__all__ = ["Database", "Work"]
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
 _SHORTLY = 0.005  # seconds; a call that takes longer than this has its job on disk before its answer
@@ -36,10 +37,6 @@ _TO_DISK = 0.05  # seconds after which a quick write is on disk
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
 _IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
 _RETURN = 15.0  # seconds between attempts to get back to a disk that could not be written
-
-
-class StoreError(Internal):
-    """The database cannot be written: a full disk, a read-only folder, a damaged file."""
 
 
 class Database:
@@ -117,15 +114,16 @@ class Database:
         self._put((work, done))
         return done
 
-    def soon(self, work: Work[Any]) -> None:
-        """Queue a write that nobody waits for; a failure is logged."""
-        done: Future[Any] = Future()
+    def soon(self, work: Work[T]) -> Write[T]:
+        """Queue a write that nobody needs to wait for; a failure is logged."""
+        done: Write[T] = Write()
         done.add_done_callback(_log_failure)
         self._put((work, done))
+        return done
 
-    def shortly(self, work: Work[T]) -> Future[T]:
+    def shortly(self, work: Work[T]) -> Write[T]:
         """A write that may wait a few milliseconds for the next one, to share its commit."""
-        done: Future[T] = Future()
+        done: Write[T] = Write()
         self._waiting.append((work, done))
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_later(_SHORTLY, self._put, None)

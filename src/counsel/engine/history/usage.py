@@ -1,0 +1,146 @@
+"""Usage records: one for every call to a model; their sums for `counsel usage` and for Prometheus."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+from counsel.engine.consult.routes import Route
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import UsageRecord, UsageTotal
+from counsel.types import Json, Usage
+
+By: TypeAlias = Literal["model", "provider", "day"]
+_GROUPS: dict[By, Callable[[UsageRecord], str]] = {
+    "model": lambda call: f"{call.provider}/{call.model}",
+    "provider": lambda call: call.provider,
+    "day": lambda call: datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m-%d"),
+}
+
+
+def record(
+    job: Job, route: Route, began: float, usage: Usage, *, code: str = "", tool: str = ""
+) -> UsageRecord:
+    """`began` by the monotonic clock; `code` of a failure; `tool` where it was not the job's own call."""
+    return UsageRecord(
+        time.time(),
+        job.id,
+        tool or job.tool,
+        route.provider,
+        route.name,
+        job.caller.client,
+        round((time.monotonic() - began) * 1000),
+        code,
+        usage.input,
+        usage.output,
+        usage.reasoning,
+        usage.cache_read,
+        usage.cache_write,
+        usage.cost_usd,
+    )
+
+
+async def summary(store: Store, since: float, by: By) -> Json:
+    """Calls, failures, tokens, cost and response times since a moment, grouped."""
+    calls = await store.usage(since)
+    groups: dict[str, list[UsageRecord]] = {}
+    for call in calls:
+        groups.setdefault(_GROUPS[by](call), []).append(call)
+    return {
+        "by": by,
+        "groups": [{by: name, **_summed(groups[name])} for name in sorted(groups)],
+        "total": _summed(calls),
+    }
+
+
+def _summed(calls: Sequence[UsageRecord]) -> Json:
+    failed = Counter(call.code for call in calls if call.code)
+    times = sorted(call.ms for call in calls if not call.code)
+    costs = [call.cost for call in calls if call.cost is not None]
+    unpriced = sum(1 for call in calls if call.cost is None and not call.code)
+    return {
+        "calls": len(calls),
+        "errors": dict(failed),
+        "error_rate": round(failed.total() / len(calls), 4) if calls else 0.0,
+        "input_tokens": sum(call.input for call in calls),
+        "output_tokens": sum(call.output for call in calls),
+        "reasoning_tokens": sum(call.reasoning for call in calls),
+        "cache_read_tokens": sum(call.cache_read for call in calls),
+        "cache_write_tokens": sum(call.cache_write for call in calls),
+        "cost_usd": round(sum(costs), 6),
+        "calls_without_price": unpriced,
+        "response_ms": {
+            "p50": _quantile(times, 0.5),
+            "p95": _quantile(times, 0.95),
+            "max": times[-1] if times else None,
+        },
+        "peak_concurrency": _peak(calls),
+    }
+
+
+def _peak(calls: Sequence[UsageRecord]) -> int:
+    """The most calls that were in progress at one moment."""
+    steps = sorted([(call.at - call.ms / 1000, 1) for call in calls] + [(call.at, -1) for call in calls])
+    return max(itertools.accumulate(step for _, step in steps), default=0)
+
+
+def _quantile(ordered: list[int], share: float) -> int | None:
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+# ── Prometheus ───────────────────────────────────────────────────────────────────────────────────────
+
+_SUMS: tuple[tuple[str, str, Callable[[UsageTotal], float]], ...] = (
+    ("counsel_calls_total", "Calls that were made.", lambda total: total.calls),
+    ("counsel_input_tokens_total", "Tokens that were sent.", lambda total: total.input),
+    ("counsel_output_tokens_total", "Tokens that came back.", lambda total: total.output),
+    ("counsel_cost_usd_total", "Cost of the calls whose price is known.", lambda total: total.cost),
+)
+_TIMES = "counsel_response_seconds"
+
+
+async def prometheus(store: Store, running: Mapping[tuple[str, str], int]) -> str:
+    """The text format that Prometheus reads. `running`: calls in progress, by provider and model."""
+    totals = await store.usage_totals()
+    lines: list[str] = []
+    for name, help_, value in _SUMS:
+        lines += _metric(name, help_, "counter", ((_labels(total), value(total)) for total in totals))
+    lines += [f"# HELP {_TIMES} Time that calls took.", f"# TYPE {_TIMES} summary"]
+    for total in totals:
+        labels = _labels(total)
+        lines += [f"{_TIMES}_sum{{{labels}}} {total.seconds}", f"{_TIMES}_count{{{labels}}} {total.calls}"]
+    lines += _metric(
+        "counsel_errors_total", "Calls that failed, by code.", "counter",
+        ((f'{_labels(total)},code="{_escaped(code)}"', count) for total in totals for code, count in total.errors.items()),
+    )  # fmt: skip
+    lines += _metric(
+        "counsel_running_calls", "Calls under way.", "gauge",
+        ((_names(*names), count) for names, count in running.items()),
+    )  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, help_: str, kind: str, samples: Iterable[tuple[str, float]]) -> list[str]:
+    return [
+        f"# HELP {name} {help_}",
+        f"# TYPE {name} {kind}",
+        *(f"{name}{{{labels}}} {value}" for labels, value in samples),
+    ]
+
+
+def _labels(total: UsageTotal) -> str:
+    return _names(total.provider, total.model)
+
+
+def _names(provider: str, model: str) -> str:
+    return f'provider="{_escaped(provider)}",model="{_escaped(model)}"'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,121 @@
+"""How a job's end is written down: with its turn, in one write; later where the disk does not take it now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from counsel.engine.consult.call import Consultation
+from counsel.engine.history import export
+from counsel.engine.jobs import ids, partial
+from counsel.engine.jobs.model import Job
+from counsel.engine.jobs.running import Outcome, Running
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Fence, JobCompleted, JobEnd, JobStopped, LostJob, NewTurn, StoreError
+from counsel.errors import CounselError
+from counsel.requests import Status
+from counsel.types import Json
+
+_MOST_UNSAVED = 64
+
+
+class Endings:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.unsaved: dict[str, tuple[Fence, JobEnd]] = {}  # by job: ends that could not be written yet
+
+    async def complete(
+        self, running: Running, talk: Consultation, outcome: Outcome, *, expires: float, alone: bool
+    ) -> None:
+        """Write the result and the turn. The answer was paid for: it is given even when it cannot be kept."""
+        job = running.job
+        result = dict(outcome.result)
+        if running.titling:
+            result["title"] = running.title
+        warnings = [self._store.problem] if self._store.problem else []
+        running.ending = True
+        running.live.done(outcome.status)
+        if running.live.is_stored:  # else no other process has followed it, and its row has everything
+            running.flush(self._store)
+        end = _completed(running, talk, outcome, result, expires)
+        try:
+            await self._store.finish(running.fence, end, alone=alone)
+        except (StoreError, LostJob) as error:
+            if not (unkept := running.unkept(error)):
+                talk.hand_on()
+                raise
+            self._keep_trying(running.fence, end, error)
+            warnings.append(f"This answer could not be kept: {unkept}")
+            result["continuation"].setdefault("messageCount", 0)
+        if job.task.export:
+            await self._export(job, result, warnings)
+        if warnings:
+            result["metadata"] = {**result.get("metadata", {}), "warnings": warnings}
+        running.more = bool(warnings or job.task.export)
+        job.status = outcome.status
+        running.result = result
+
+    async def stop(self, running: Running, status: Status, error: CounselError) -> None:
+        """Write an end without a result. What had been answered becomes a turn."""
+        running.ending = True
+        error.fields.setdefault("job_id", running.job.id)
+        error.fields.setdefault("continuation_id", running.job.conversation)
+        (running.live.cancelled if status == "cancelled" else running.live.failed)(error)
+        running.flush(self._store)
+        running.failure = error.as_dict()
+        running.job.status = status
+        end = JobStopped(status=status, error=error.as_dict(), turn=partial.turn(running.job, status))
+        try:
+            await asyncio.shield(asyncio.ensure_future(self._store.finish(running.fence, end)))
+        except (LostJob, StoreError) as failure:
+            self._keep_trying(running.fence, end, failure)
+            running.more = bool(running.unkept(failure))
+
+    def _keep_trying(self, fence: Fence, end: JobEnd, error: Exception) -> None:
+        """Else the next process would ask again, and pay again."""
+        if isinstance(error, StoreError) and len(self.unsaved) < _MOST_UNSAVED:
+            self.unsaved[fence.job] = fence, end
+
+    async def save(self) -> None:
+        """Once more, what could not be written."""
+        for job, (fence, end) in list(self.unsaved.items()):
+            with contextlib.suppress(LostJob):
+                await self._store.finish(fence, end)
+            self.unsaved.pop(job, None)
+
+    async def _export(self, job: Job, result: Json, warnings: list[str]) -> None:
+        try:
+            target, root = map(Path, job.task.export)
+            result["export"] = str(await export.write(self._store, job.conversation, target, root))
+        except CounselError as error:
+            warnings.append(f"The conversation was not exported: {error}")
+
+
+def _completed(
+    running: Running, talk: Consultation, outcome: Outcome, result: Json, expires: float
+) -> JobCompleted:
+    job = running.job
+
+    def complete(count: int) -> Json:
+        """With the conversation's length, which is known only where the turn is written."""
+        result["continuation"] = {**result["continuation"], "messageCount": count}
+        if count == len(outcome.messages) and not ids.is_ours(job.conversation):
+            result["continuation"]["status"] = "new"  # nothing was known under the caller's name
+        return result
+
+    return JobCompleted(
+        status=outcome.status,
+        result=complete,
+        turn=NewTurn(
+            conversation=job.conversation,
+            messages=outcome.messages,
+            provider=outcome.provider,
+            model=outcome.model,
+            expires=expires,
+            session=outcome.session,
+        ),
+        completed=outcome.completed,
+        usage=tuple(answer.usage for answer in talk.unrecorded),
+        has_events=running.live.is_stored,
+    )

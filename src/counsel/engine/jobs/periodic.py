@@ -1,0 +1,119 @@
+"""What a process does every few moments: write new text, notice cancels, find jobs of dead processes, tidy up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counsel import pending_calls
+from counsel.engine.jobs.callers import Secret
+from counsel.engine.store.protocol import Store
+from counsel.errors import CounselError
+from counsel.settings import load as load_settings
+
+if TYPE_CHECKING:
+    from counsel.engine.jobs.runner import Runner
+
+log = logging.getLogger("counsel.runner")
+_TICK = 0.2  # seconds: text to the store, cancels from other processes
+_ORPHANS = 2.0  # seconds between looks for jobs of dead processes
+_LOOK = 2.0  # seconds between looks at the database's file
+_FIRST_UPKEEP = 5.0  # seconds
+_SWEEP = 3600.0
+_FRESH = 3600.0  # seconds: a text whose job could not be kept can still be read
+
+
+class Periodic:
+    def __init__(self, runner: Runner, store: Store, home: Path, secret: Secret) -> None:
+        self._runner = runner
+        self._store = store
+        self._home = home
+        self._secret = secret
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self.tasks = [
+            asyncio.create_task(_forever(_TICK, self._tick)),
+            asyncio.create_task(_forever(_ORPHANS, self._recover, self._runner.wanted)),
+            asyncio.create_task(_forever(_LOOK, self._look)),
+            asyncio.create_task(self._upkeep()),
+        ]
+
+    async def _tick(self) -> None:
+        runner = self._runner
+        if not runner.running:
+            return
+        for running in list(runner.running.values()):
+            running.flush(self._store)
+        if self._store.is_current():
+            runner.ownership.hold()
+        for standing in await self._store.standing(list(runner.running)):
+            await runner.heed(standing)
+
+    async def _recover(self) -> None:
+        await self._runner.look_for_orphans()
+        await self._runner.endings.save()
+
+    async def _look(self) -> None:
+        self._store.look()
+        if not self._secret.kept:
+            await asyncio.to_thread(self._secret.keep)
+
+    async def _upkeep(self) -> None:
+        """Not at the expense of the first call, nor of a command that is over in a moment."""
+        await asyncio.sleep(_FIRST_UPKEEP)
+        await self._store.check()
+        await _forever(_SWEEP, self.sweep)
+
+    async def sweep(self) -> None:
+        if self._store.problem or not self._store.is_current():  # others may need what we do not know
+            return
+        await asyncio.to_thread(pending_calls.sweep, self._home)
+        limit = load_settings({**os.environ, "COUNSEL_HOME": str(self._home)}).max_database_bytes
+        await self._store.sweep(limit)
+        await asyncio.to_thread(self._runner.ownership.tidy, await self._store.owners())
+        await self._sweep_outputs()
+        await self._store.back_up()
+
+    async def _sweep_outputs(self) -> None:
+        """Full texts that were written to files for clients with small limits are deleted with their jobs."""
+        paths = await asyncio.to_thread(_old_texts, self._home / "outputs")
+        existing = await self._store.existing_jobs([path.stem for path in paths])
+        for path in paths:
+            if path.stem not in existing:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def _old_texts(folder: Path) -> list[Path]:
+    paths = []
+    for path in folder.glob("*.txt"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _FRESH:
+                paths.append(path)
+    return paths
+
+
+async def _forever(
+    seconds: float, step: Callable[[], Awaitable[None]], early: asyncio.Event | None = None
+) -> None:
+    while True:
+        try:
+            await step()
+        except CounselError as error:
+            log.warning("%s", error)
+        except Exception:
+            log.exception("a periodic step failed")
+        if early is None:
+            await asyncio.sleep(seconds)
+            continue
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):  # not wait_for: on 3.11 it can swallow a cancellation
+                await early.wait()
+        early.clear()

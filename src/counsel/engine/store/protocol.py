@@ -1,0 +1,233 @@
+"""The store as the engine sees it: operations on jobs, conversations, usage records and cached answers.
+
+`docs/store.md` has the whole contract. In short:
+
+- A write starts when its method is called, and writes take effect in the order of the calls. Awaiting what comes back
+  means waiting until it is durable, or raises `StoreError`; a write that nobody awaits logs its failure.
+- A write with a `Fence` changes nothing unless the job is open and belongs to that owner and attempt.
+- Reads see every write of this store that was awaited, and what other processes have committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from counsel.engine.jobs.model import Reply
+from counsel.engine.store.records import (
+    AdoptedJob,
+    AgentSession,
+    Blob,
+    Conversation,
+    Fence,
+    JobDetail,
+    JobEnd,
+    JobEnding,
+    JobRecord,
+    JobStanding,
+    Message,
+    NewJob,
+    SearchHit,
+    Submitted,
+    UsageRecord,
+    UsageTotal,
+)
+from counsel.job_events import JobEvent, Wait
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Pending(Protocol[T_co]):
+    """A write on its way. Awaiting it is optional; cancelling who awaits does not stop it."""
+
+    def __await__(self) -> Generator[Any, None, T_co]: ...
+
+    def done(self) -> bool: ...
+
+    def exception(self) -> BaseException | None:
+        """Why it failed; only once it is done."""
+
+
+class JobStore(Protocol):
+    # ── writes ───────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, job: NewJob, *, may_wait: bool = False) -> Pending[Submitted]:
+        """Write a new job down, and its conversation. A tag joins the conversation that the tag names.
+
+        `may_wait`: nobody waits for it, so it may share the next write's commit.
+        """
+
+    def adopt(self, job: str, dead_owner: str, owner: str) -> Pending[AdoptedJob | None]:
+        """Take an open job from an owner that is dead, as its next attempt. None: somebody else was quicker."""
+
+    def detach(self, job: str) -> Pending[None]:
+        """From now on it is a background job: it continues without its caller."""
+
+    def release(self, owner: str, *, keep: bool) -> Pending[None]:
+        """The owner ends in good order: its open jobs belong to nobody. `keep`: synchronous ones are detached, too."""
+
+    def request_cancel(self, job: str) -> Pending[bool]:
+        """Ask the owner to stop an open job. False: it is over, or unknown."""
+
+    def progress(self, fence: Fence, completed: int) -> Pending[None]: ...
+
+    def describe(
+        self, job: str, *, title: str | None = None, summary: str | None = None
+    ) -> Pending[None]: ...
+
+    def finish(self, fence: Fence, end: JobEnd, *, alone: bool = False) -> Pending[None]:
+        """End a job together with the turn that it adds to its conversation; raises `LostJob` without a change.
+
+        `alone`: no other job of this process is about to end, so there is no commit to share.
+        """
+
+    # ── reads ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def job(self, job: str) -> JobDetail | None: ...
+
+    async def job_with_key(self, key: str) -> str | None: ...
+
+    async def existing_jobs(self, jobs: Collection[str]) -> set[str]:
+        """Those of the ids that are jobs."""
+
+    async def recent_jobs(self, limit: int) -> list[JobRecord]:
+        """Newest first."""
+
+    async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
+        """All that have not ended. Of one conversation: in the order of its turns."""
+
+    async def earlier_jobs(self, job: str) -> list[JobRecord]:
+        """Open jobs of the same conversation that come before this one, whoever owns them, in the order of turns."""
+
+    async def newest_job(self, conversation: str) -> JobDetail | None: ...
+
+    async def jobs_without_turn(self, conversation: str) -> list[JobEnding]:
+        """Jobs that ended without a result, and of which the conversation has nothing."""
+
+    async def standing(self, jobs: Sequence[str]) -> list[JobStanding]: ...
+
+    async def owners(self) -> set[str]:
+        """Of all open jobs."""
+
+
+class CallStore(Protocol):
+    """A job's calls to models: their replies, their events and the pictures that they send."""
+
+    def mark_attempt(self, fence: Fence) -> Pending[None]:
+        """A call of this attempt goes out: `stuck` grows, until a reply is remembered."""
+
+    def remember(self, fence: Fence, key: str, slot: str, reply: Reply, usage: UsageRecord) -> Pending[None]:
+        """Keep a finished call under its key, with its usage; drop the partial text that it replaces.
+
+        A reply was paid for, so it is kept even when the job was lost. The first one under a key stays.
+        """
+
+    async def reply(self, job: str, key: str) -> Reply | None: ...
+
+    async def replies(self, job: str) -> dict[str, Reply]:
+        """By key, sorted: of one model, `initial:…` comes before `refined:…`."""
+
+    async def has_replies(self, job: str) -> bool: ...
+
+    def append(self, fence: Fence, events: Iterable[JobEvent]) -> Pending[None]:
+        """Add events of the job. Nothing when the job was lost."""
+
+    async def events(self, job: str, after: int) -> list[JobEvent]:
+        """In order of `seq`, behind `after`."""
+
+    async def last_seq(self, job: str) -> int: ...
+
+    async def slots_with_text(self, job: str) -> list[str]:
+        """Models that had begun to answer, and had not finished."""
+
+    async def waiting(self, job: str) -> Wait | None:
+        """What a job, or a model of it, waits for by its events."""
+
+    def mark(self, job: str) -> int:
+        """Before reading a job that another process runs: what `wait_for_change` needs."""
+
+    async def wait_for_change(self, job: str, mark: int, seconds: float) -> None:
+        """Until the job may have changed since the mark, in whatever process, at most so long.
+
+        A hint: read again in any case.
+        """
+
+    def put_blobs(self, blobs: Sequence[Blob]) -> Pending[None]: ...
+
+    async def blobs(self, shas: Iterable[str]) -> dict[str, Blob]: ...
+
+
+class ConversationStore(Protocol):
+    async def conversation(self, conversation: str) -> Conversation | None:
+        """None when it has expired."""
+
+    async def conversations(self, limit: int, *, offset: int = 0) -> list[Conversation]:
+        """Those with messages, the last used first."""
+
+    async def search(self, words: str, limit: int) -> list[SearchHit]:
+        """Conversations in which every word occurs, the last used first."""
+
+    async def messages(self, conversation: str) -> list[Message]: ...
+
+    async def conversation_size(self, conversation: str) -> int:
+        """Characters of all its messages."""
+
+    async def agent_session(self, conversation: str, agent: str) -> AgentSession | None: ...
+
+    async def newest_tag(self, project: str, session: str | None = None) -> str | None:
+        """The tag that was used last: among a session's own, or among those that belong to no session."""
+
+    def set_title(self, conversation: str, title: str, *, instead_of: str) -> Pending[None]:
+        """Unless somebody has changed the title meanwhile."""
+
+    async def delete_conversation(self, conversation: str) -> bool:
+        """With its finished jobs, from the backups, too. False: there was none."""
+
+
+class UsageStore(Protocol):
+    def record_usage(self, usage: UsageRecord) -> Pending[None]:
+        """Of a call that no job remembers: it failed, or was about a job."""
+
+    async def usage(self, since: float) -> list[UsageRecord]: ...
+
+    async def usage_totals(self) -> list[UsageTotal]: ...
+
+    async def cached_answer(self, key: str) -> Reply | None:
+        """None when it has expired."""
+
+    def cache_answer(self, key: str, reply: Reply, *, expires: float) -> Pending[None]: ...
+
+
+class Upkeep(Protocol):
+    running: Callable[[], Sequence[NewJob]]  # the jobs of this process, for a database that is made anew
+
+    @property
+    def problem(self) -> str | None:
+        """What everybody who gets an answer should know, e.g. that nothing is kept."""
+
+    def is_home(self) -> bool:
+        """False when the home folder was deleted, moved or replaced while it was open."""
+
+    def is_current(self) -> bool:
+        """False for a moment when the database itself was deleted or replaced: nothing may be tidied up by it."""
+
+    async def flush(self) -> None:
+        """Until every write that was called before is durable, or has failed."""
+
+    def look(self) -> None:
+        """Notice damage, and return to a disk that works again. Costs microseconds; called every two seconds."""
+
+    async def check(self) -> None:
+        """After an unclean end: read everything once, and repair what is damaged."""
+
+    async def sweep(self, max_bytes: int = 0) -> int:
+        """Delete what has expired, keep within the limit (0: none), free space; how many jobs were deleted."""
+
+    async def back_up(self) -> None:
+        """If a backup is due."""
+
+    async def close(self) -> None: ...
+
+
+class Store(JobStore, CallStore, ConversationStore, UsageStore, Upkeep, Protocol):
+    """Everything that is kept."""

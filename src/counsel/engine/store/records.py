@@ -1,0 +1,255 @@
+"""What goes into the store and comes out of it. Frozen: a record says what was true when it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from counsel.engine.jobs.model import Origin, Reply, Task
+from counsel.errors import Internal
+from counsel.lazy_dataclass import dataclass
+from counsel.requests import Status
+from counsel.types import Json
+
+
+class StoreError(Internal):
+    """The database cannot be written: a full disk, a read-only folder, a damaged file."""
+
+
+class LostJob(Exception):
+    """Another process owns the job now, or it has ended: stop, write nothing."""
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Proof that a job is ours: no write is accepted from any other owner or attempt."""
+
+    job: str
+    owner: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to be written down, with the conversation that it begins or continues."""
+
+    id: str
+    key: str | None  # the call's own: the same key gives the same job
+    conversation: str
+    task: Task
+    origin: Origin
+    background: bool
+    created: float
+    owner: str
+    attempt: int
+    fingerprint: str  # of the keys that it needs
+    expires: float  # when the conversation does
+    keep_days: int  # after the job's end
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    is_new: bool  # False: the same call was written down before
+    conversation: str  # a tag may name another one than the job asked for
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job without its question and its result."""
+
+    id: str
+    key: str | None
+    tool: str
+    conversation: str
+    status: Status
+    background: bool
+    created: float
+    finished: float | None
+    owner: str
+    attempt: int
+    stuck: int  # attempts in a row in which calls went out and none finished
+    cancel: bool  # somebody wants it stopped
+    fingerprint: str
+    models: tuple[str, ...]
+    total: int
+    completed: int
+    title: str | None
+    summary: str | None
+    keep_days: int
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == "processing"
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail(JobRecord):
+    """A job with what it ended with."""
+
+    result: Json | None
+    error: Json | None
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedJob:
+    """A job of a dead owner, as its new owner needs it."""
+
+    record: JobRecord
+    task: Task
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class JobStanding:
+    """Whose a job is now, and whether somebody wants it stopped."""
+
+    id: str
+    owner: str
+    attempt: int
+    status: Status
+    cancel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnding:
+    """How a job of a conversation ended."""
+
+    id: str
+    status: Status
+    title: str | None
+
+
+# ── conversations ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    role: Literal["user", "assistant"]
+    text: str
+    asked: str | None = None  # a user's words without the files' contents
+    images: tuple[str, ...] = ()  # blobs
+    about: Json = field(default_factory=dict)
+    at: float = 0.0
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTurn:
+    """Messages that a job adds to its conversation."""
+
+    conversation: str
+    messages: tuple[Message, ...]
+    provider: str | None
+    model: str | None
+    expires: float
+    session: tuple[str, str] | None = None  # agent, and its own session
+
+    @property
+    def size(self) -> int:
+        return sum(len(message.text) for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    id: str
+    created: float
+    updated: float
+    expires: float
+    tool: str
+    title: str | None
+    provider: str | None
+    model: str | None
+    project: str
+    client: str
+    tag: str | None
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    conversation: Conversation
+    text: str | None  # the newest message with the first word
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    id: str
+    messages: int  # of the conversation, that it has seen
+
+
+# ── the end of a job ─────────────────────────────────────────────────────────────────────────────────
+
+PartialTurn: TypeAlias = Callable[[Mapping[str, Reply]], "NewTurn | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCompleted:
+    """An end with a result. `result` is told how many messages the conversation has now; it may be called again."""
+
+    status: Status
+    result: Callable[[int], Json]
+    turn: NewTurn
+    completed: int
+    usage: tuple[UsageRecord, ...] = ()
+    has_events: bool = True  # False: nothing of this job was ever appended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStopped:
+    """An end without a result. `turn` makes a turn of the answers that had been remembered; it may be called again."""
+
+    status: Status
+    error: Json
+    turn: PartialTurn
+
+
+JobEnd: TypeAlias = JobCompleted | JobStopped
+
+
+# ── usage, pictures ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """One call to a model, whatever it was for."""
+
+    at: float
+    job: str
+    tool: str
+    provider: str
+    model: str
+    client: str
+    ms: int
+    code: str  # of a failure
+    input: int
+    output: int
+    reasoning: int
+    cache_read: int
+    cache_write: int
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """All calls to one model."""
+
+    provider: str
+    model: str
+    calls: int
+    input: int
+    output: int
+    cost: float  # of the calls whose price is known
+    seconds: float
+    errors: Mapping[str, int]  # by code
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    sha: str
+    media_type: str
+    data: bytes

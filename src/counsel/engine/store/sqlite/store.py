@@ -1,0 +1,62 @@
+"""The store on SQLite: one file for all processes of a home, or memory where no file can be written."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from counsel.engine.store.records import NewJob
+from counsel.engine.store.sqlite import backups, upkeep
+from counsel.engine.store.sqlite.conversations import Conversations
+from counsel.engine.store.sqlite.database import Database, Work
+from counsel.engine.store.sqlite.jobs import Jobs, reinstate
+from counsel.engine.store.sqlite.replies import Replies
+from counsel.engine.store.sqlite.usage import Usage
+
+
+class SqliteStore(Jobs, Replies, Conversations, Usage):
+    def __init__(self, path: Path) -> None:
+        self.database = Database(path)
+        self.database.reinstate = self._reinstate
+        self.database.busy = lambda: bool(self.running())
+        self.running: Callable[[], Sequence[NewJob]] = tuple
+
+    def _reinstate(self) -> list[Work[None]]:
+        """On the writer's thread."""
+        return [reinstate(job) for job in self.running()]
+
+    @property
+    def problem(self) -> str | None:
+        return self.database.problem
+
+    def is_home(self) -> bool:
+        return self.database.home.is_there()
+
+    def is_current(self) -> bool:
+        return self.database.home.is_there() and self.database.is_at_path()
+
+    async def flush(self) -> None:
+        await self.database.write(_nothing)
+
+    def look(self) -> None:
+        self.database.examine()
+
+    async def check(self) -> None:
+        if self.database.unclean:
+            await asyncio.to_thread(self.database.check)
+
+    async def sweep(self, max_bytes: int = 0) -> int:
+        return await upkeep.sweep(self.database, max_bytes)
+
+    async def back_up(self) -> None:
+        if not self.database.in_memory and backups.due(self.database.path):
+            await asyncio.to_thread(backups.attempt, self.database.path)
+
+    async def close(self) -> None:
+        self.database.close()
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """The writer is first in, first out: what was queued before is written."""
