@@ -61,7 +61,18 @@ class Conversations:
             "SELECT role, text, asked, images, about, at, job FROM messages WHERE conversation = ? ORDER BY n",
             conversation,
         )
-        return [_message(row) for row in rows]
+        return [
+            Message(
+                role=row[0],
+                text=row[1],
+                asked=row[2],
+                images=tuple(json.loads(row[3])),
+                about=json.loads(row[4]),
+                at=row[5],
+                job=row[6],
+            )
+            for row in rows
+        ]
 
     async def conversation_size(self, conversation: str) -> int:
         row = self.database.row("SELECT SUM(LENGTH(text)) FROM messages WHERE conversation = ?", conversation)
@@ -101,18 +112,6 @@ class Conversations:
         was_there = await self.database.write(work)
         await asyncio.to_thread(backups.forget, self.database.path, conversation)
         return was_there
-
-
-def _message(row: sqlite3.Row) -> Message:
-    return Message(
-        role=row[0],
-        text=row[1],
-        asked=row[2],
-        images=tuple(json.loads(row[3])),
-        about=json.loads(row[4]),
-        at=row[5],
-        job=row[6],
-    )
 
 
 def add_turn(db: sqlite3.Connection, turn: NewTurn) -> int:
