@@ -15,6 +15,7 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Cancelled, Conflict, CounselError, NotFound
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
+from support.database import database
 
 FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
 
@@ -106,7 +107,7 @@ async def test_a_cancelled_consensus_ends_every_call_as_cancelled(
     )
     await fake_api.wait_for(deltas=1, count=2)
     await engine.cancel(job)
-    await engine.database.write(lambda _: None)
+    await engine.store.flush()
     report = await engine.usage(0, "provider")
     assert [group["errors"] for group in report["groups"]] == [{"CANCELLED": 1}, {"CANCELLED": 1}]
 
@@ -135,7 +136,7 @@ async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(
     job = await orphan(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     assert await status(engine, job) == "processing"
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
     await over(engine, job)
     assert await status(engine, job) == "cancelled"
     error = (await engine.status(job))["content"]["error"]
@@ -160,10 +161,10 @@ async def test_a_job_that_never_gets_further_is_given_up(
 ) -> None:
     job = await orphan(home, caller, fake_api, background=True)
     engine = await open_engine(home)
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET stuck = 24 WHERE id = ?", (job,)))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET stuck = 24 WHERE id = ?", (job,)))
     await engine.runner.look_for_orphans()
     assert await status(engine, job) == "processing"
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET stuck = 25 WHERE id = ?", (job,)))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET stuck = 25 WHERE id = ?", (job,)))
     await over(engine, job)
     error = (await engine.status(job))["content"]["error"]
     assert error["error"] == f"Job {job} was interrupted 25 times without getting further."
@@ -175,19 +176,19 @@ async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     """A journal that is being rebuilt may show an older state: only the second look in a row counts."""
-    for loop in engine.runner._loops:
+    for loop in engine.runner.periodic.tasks:
         loop.cancel()
     fake_api.script(gate="g", gate_after=1)
     job = await engine.submit(FIRST, caller(), background=True)
     await fake_api.wait_for(deltas=1)
 
     async def owner(name: str) -> None:
-        await engine.database.write(
+        await database(engine).write(
             lambda db: db.execute("UPDATE jobs SET owner = ? WHERE id = ?", (name, job))
         )
-        await engine.runner._tick()
+        await engine.runner.periodic.tick()
 
-    ours = engine.runner._ownership.name
+    ours = engine.runner.ownership.name
     for name in ("other", ours, "other", ours):
         await owner(name)
         assert not engine.runner.running[job].task.done()
@@ -198,14 +199,14 @@ async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
 async def test_a_job_that_is_lost_at_two_looks_is_stopped(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    for loop in engine.runner._loops:
+    for loop in engine.runner.periodic.tasks:
         loop.cancel()
     fake_api.script(hang_after=1)
     job = await engine.submit(FIRST, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET attempt = 2 WHERE id = ?", (job,)))
-    await engine.runner._tick()
-    await engine.runner._tick()
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET attempt = 2 WHERE id = ?", (job,)))
+    await engine.runner.periodic.tick()
+    await engine.runner.periodic.tick()
     await fake_api.wait_for(state="disconnected")
     assert await status(engine, job) == "processing"  # it is somebody else's to end
 
@@ -213,13 +214,13 @@ async def test_a_job_that_is_lost_at_two_looks_is_stopped(
 async def test_what_another_process_wants_stopped_stops(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    for loop in engine.runner._loops:
+    for loop in engine.runner.periodic.tasks:
         loop.cancel()
     fake_api.script(hang_after=1)
     job = await engine.submit(FIRST, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    await engine.runner._tick()
+    await engine.runner.periodic.tick()
     assert await status(engine, job) == "processing"
-    await engine.database.write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
-    await engine.runner._tick()
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
+    await engine.runner.periodic.tick()
     assert await status(engine, job) == "cancelled"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine.jobs.model import Part, Reply, Task, caller_dump, caller_load
+from counsel.engine.jobs.model import Origin, Part, Reply, Task
 from counsel.settings import Settings
 from counsel.types import Usage
 
@@ -88,7 +88,7 @@ def test_a_caller_is_kept_without_its_environment() -> None:
         "codex", agent="codex", cwd=Path("/work"), roots=(Path("/work"), Path("/more")), chain=("claude",)
     )
     settings = Settings()
-    loaded = caller_load(caller_dump(caller), settings)
+    loaded = Origin.load(Origin.of(caller).dump()).caller(settings)
     assert (loaded.client, loaded.agent, loaded.cwd, loaded.roots, loaded.chain) == (
         "codex",
         "codex",
@@ -97,7 +97,7 @@ def test_a_caller_is_kept_without_its_environment() -> None:
         ("claude",),
     )
     assert loaded.settings is settings
-    assert json.loads(caller_dump(caller)).keys() == {"client", "agent", "cwd", "roots", "chain"}
-    assert caller_load("{}", settings) == Caller(
+    assert json.loads(Origin.of(caller).dump()).keys() == {"client", "agent", "cwd", "roots", "chain"}
+    assert Origin.load("{}").caller(settings) == Caller(
         "", agent=None, cwd=Path(), roots=(), chain=(), settings=settings
     )

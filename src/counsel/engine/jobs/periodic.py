@@ -39,13 +39,13 @@ class Periodic:
 
     def start(self) -> None:
         self.tasks = [
-            asyncio.create_task(_forever(_TICK, self._tick)),
+            asyncio.create_task(_forever(_TICK, self.tick)),
             asyncio.create_task(_forever(_ORPHANS, self._recover, self._runner.wanted)),
             asyncio.create_task(_forever(_LOOK, self._look)),
             asyncio.create_task(self._upkeep()),
         ]
 
-    async def _tick(self) -> None:
+    async def tick(self) -> None:
         runner = self._runner
         if not runner.running:
             return
