@@ -29,7 +29,8 @@ PACKAGES = {
         Package("agents", ("agents",), ("agents",)),
         Package("skills", ("skills",), ("skills",)),
         Package("interfaces", INTERFACES, INTERFACES),
-        Package("cli", ("cli",), ("cli",)),
+        # Tests of commands lie with what they command.
+        Package("cli", ("cli",), ("cli", "servers", "skills")),
         # The words that all packages share: whoever uses them tests them.
         Package("root", ("*.py",), ("test_*.py", "cli", "engine", *INTERFACES)),
     )
