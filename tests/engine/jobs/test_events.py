@@ -1,0 +1,182 @@
+"""What a running job reports: to listeners, to those who come late, and to the database."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from counsel.engine.jobs import events
+from counsel.engine.jobs.events import Live
+from counsel.errors import Cancelled, UpstreamError
+from counsel.job_events import JobEvent, Wait
+
+
+def live(*models: str) -> Live:
+    return Live("job_1", models or ("gpt-5",))
+
+
+def kinds(seen: list[JobEvent]) -> list[str]:
+    return [event.kind for event in seen]
+
+
+def texts(seen: list[JobEvent]) -> list[tuple[str, Any, Any]]:
+    return [(event.slot, event.data["offset"], event.data["text"]) for event in seen if event.kind == "text"]
+
+
+async def heard(job: Live) -> list[JobEvent]:
+    return [event async for event in job.follow()]
+
+
+async def test_who_comes_late_hears_the_text_in_its_place_and_the_end_last() -> None:
+    job = live("gpt-5", "sonnet")
+    job.begin("0", "initial")
+    job.begin("1", "initial")
+    for piece in ("Hel", "lo"):
+        job.text("0", piece)
+    job.finish("0", "openai", 5, 5)
+    job.text("1", "Half")
+    job.fail("1", UpstreamError("broken", partial="Half"))
+    job.done("completed")
+    seen = await heard(job)
+    assert kinds(seen) == [
+        "model_started", "model_started", "text", "model_finished", "text", "model_failed", "done",
+    ]  # fmt: skip
+    assert texts(seen) == [("0", 0, "Hello"), ("1", 0, "Half")]
+    assert "partial" not in seen[5].data["error"]
+
+
+async def test_who_listens_while_a_model_speaks_hears_what_was_said_and_every_piece_after_it() -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.text("0", "One ")
+    listening = asyncio.create_task(heard(job))
+    await asyncio.sleep(0)
+    job.text("0", "two")
+    job.thinking("0", "hm")
+    job.finish("0", "openai", 5, 7)
+    job.done("completed")
+    seen = await listening
+    assert kinds(seen) == ["model_started", "text", "text", "thinking", "model_finished", "done"]
+    assert texts(seen) == [("0", 0, "One "), ("0", 4, "two")]
+    assert not job._listeners
+
+
+async def test_a_job_that_was_lost_ends_without_an_end() -> None:
+    job = live()
+    listening = asyncio.create_task(heard(job))
+    await asyncio.sleep(0)
+    job.leave()
+    assert await listening == []
+
+
+def test_the_database_gets_each_text_once_in_pieces() -> None:
+    job = live()
+    assert not job.journalled
+    assert job.unwritten() == []
+    assert not job.journalled
+    job.begin("0", "answer")
+    job.text("0", "One ")
+    job.text("0", "two ")
+    assert texts(job.unwritten()) == [("0", 0, "One two ")]
+    assert job.journalled
+    assert job.unwritten() == []
+    job.text("0", "three")
+    assert texts(job.unwritten()) == [("0", 8, "three")]
+    job.text("0", " four")
+    job.finish("0", "openai", 5, 18)
+    assert texts(job.unwritten()) == []  # a finished answer is stored as a whole
+    assert Live("job_1", ("m",), seq=3).journalled
+
+
+def test_of_a_model_that_failed_all_text_is_written() -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.text("0", "Half")
+    job.fail("0", UpstreamError("broken"))
+    written = job.unwritten()
+    assert kinds(written) == ["model_started", "text", "model_failed"]
+    assert [event.seq for event in written] == [1, 2, 3]
+
+
+def test_a_jobs_error_is_written_without_the_text_that_the_events_have() -> None:
+    for end in (UpstreamError("broken", partial="Half"), Cancelled("stopped", partial="Half")):
+        job = live()
+        (job.cancelled if isinstance(end, Cancelled) else job.failed)(end)
+        assert job.events[0].data["error"]["partial"] == "Half"
+        assert "partial" not in job.unwritten()[0].data["error"]
+
+
+def test_what_is_discarded_is_reported_and_written_anew() -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.text("0", "Keep this, ")
+    job.text("0", "not this")
+    job.unwritten()
+    job.restart("0", "retried", "it broke", model="gpt-5", after="gpt-5", keep=11)
+    (event,) = job.unwritten()
+    assert (event.kind, event.data["offset"], event.data["next"]) == ("restarted", 11, "gpt-5")
+    job.text("0", "but that")
+    assert texts(job.unwritten()) == [("0", 11, "but that")]
+    assert job.slots["0"].text() == "Keep this, but that"
+    job.restart("0", "retried", "it broke", model="gpt-5", after="gpt-5", keep=19)  # nothing behind it
+    assert job.unwritten() == []
+
+
+def test_models_that_had_spoken_in_a_process_that_ended_start_again() -> None:
+    job = live("a", "b")
+    job.resume(["1"])
+    (event,) = job.events
+    assert (event.kind, event.slot, event.data["reason"], event.data["offset"]) == (
+        "restarted",
+        "1",
+        "interrupted",
+        0,
+    )
+    assert (event.data["model"], event.data["next"]) == ("b", "b")
+
+
+def test_notices_and_tool_calls_are_bounded_and_the_last_says_so() -> None:
+    job = live()
+    for number in range(events.MOST_ASIDES + 10):
+        if number % 2:
+            job.notice("0", "warning", "w")
+        else:
+            job.tool("0", "t")
+    assert len(job.events) == events.MOST_ASIDES
+    assert str(job.events[-1].data["text"]).startswith("Too many notices and tool calls")
+
+
+def test_a_failure_is_reported_once_per_phase() -> None:
+    job = live()
+    job.begin("0", "initial")
+    job.fail("0", UpstreamError("broken"))
+    job.refuse("0", "initial", UpstreamError("broken"))
+    assert kinds(job.events) == ["model_started", "model_failed"]
+    job.refuse("0", "refined", UpstreamError("refused"))
+    assert kinds(job.events)[2:] == ["model_started", "model_failed"]
+    assert job.slots["0"].status == "failed"
+    job.begin("0", "refined")
+    assert job.slots["0"].error is None
+    assert job.slots["0"].text() == ""
+
+
+def test_what_a_job_waits_for() -> None:
+    job = live("a", "b")
+    turn, slot = Wait("turn", "its turn"), Wait("slot", "a free slot")
+    assert job.waits_for() is None
+    job.wait("", turn)
+    assert job.waits_for() == turn
+    job.waits = None
+    job.begin("0", "initial")
+    job.begin("1", "initial")
+    job.wait("0", slot)
+    assert job.waits_for() is None  # the other one speaks
+    job.wait("1", turn)
+    assert job.waits_for() == slot
+    job.go_on("0")
+    assert job.waits_for() is None
+    before = len(job.events)
+    job.go_on("0")  # nothing was waited for
+    assert len(job.events) == before
+    job.text("1", "x")
+    assert job.slots["1"].waits is None
