@@ -71,21 +71,19 @@ async def test_a_job_that_was_lost_ends_without_an_end() -> None:
 
 def test_the_database_gets_each_text_once_in_pieces() -> None:
     job = live()
-    assert not job.journalled
     assert job.unwritten() == []
-    assert not job.journalled
+    assert not job.is_stored
     job.begin("0", "answer")
     job.text("0", "One ")
     job.text("0", "two ")
     assert texts(job.unwritten()) == [("0", 0, "One two ")]
-    assert job.journalled
     assert job.unwritten() == []
     job.text("0", "three")
     assert texts(job.unwritten()) == [("0", 8, "three")]
     job.text("0", " four")
     job.finish("0", "openai", 5, 18)
     assert texts(job.unwritten()) == []  # a finished answer is stored as a whole
-    assert Live("job_1", ("m",), seq=3).journalled
+    assert Live("job_1", ("m",), seq=3).is_stored
 
 
 def test_of_a_model_that_failed_all_text_is_written() -> None:
