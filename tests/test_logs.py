@@ -148,8 +148,8 @@ def test_plain_words_stay(text: str) -> None:
 
 
 def test_words_of_people_are_shown_only_when_asked_for() -> None:
-    assert logs.shown("my prompt", settings.Settings()) == "(9 characters)"
-    assert logs.shown("my prompt", settings.Settings(log_content=True)) == "my prompt"
+    assert logs.content("my prompt", settings.Settings()) == "(9 characters)"
+    assert logs.content("my prompt", settings.Settings(log_content=True)) == "my prompt"
 
 
 def test_libraries_cannot_log_what_was_sent(start: Callable[..., io.StringIO]) -> None:

@@ -73,7 +73,7 @@ def test_every_setting_is_read_from_every_source(home: Path, row: Any) -> None:
     values = [getattr(loaded, row.name) for loaded in (from_env, from_dotenv, from_config)]
     assert values[0] == values[1] == values[2] != row.default
     assert [loaded.problems for loaded in (from_env, from_dotenv, from_config)] == [(), (), ()]
-    assert row.metadata["words"].endswith(".")
+    assert row.metadata["description"].endswith(".")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Logs on stderr and in COUNSEL_HOME/logs, with no key in them and, unless asked for, no prompt or answer.
+"""Logs on stderr and in COUNSEL_HOME/logs, without keys and, unless COUNSEL_LOG_CONTENT is set, without prompts and answers.
 
-A room writes `log = logging.getLogger("counsel.<room>")` and shows what people and models said through `shown`.
-The redaction here is the last line of defence, not a licence to log secrets.
+A module has `log = logging.getLogger("counsel.<package>")` and logs prompts and answers through `content`.
+Redaction is the last line of defence, not a licence to log secrets.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from counsel.settings import Settings, rows
 
 FILE = "counsel.log"
 MAX_BYTES = 5 * 1024 * 1024
-KEPT = 3
-LOOK_EVERY = 1.0  # seconds between looks at the file: a look costs as much as a line
+BACKUPS = 3
+CHECK_SECONDS = 1.0  # between checks whether the file was rotated: a check costs as much as a line
 HIDDEN = "[hidden]"
 
-_MOST_TOLD = 1_000
+_MAX_WARNED = 1_000
 
 log = logging.getLogger("counsel.logs")
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def setup(settings: Settings, *, stderr: bool) -> None:
-    """Send all records to stderr (if asked) and to the log file. Doors call it once; again: it starts over."""
+    """Send all records to stderr (if requested) and to the log file. Each process calls it once; a second call replaces the first."""
     protect(settings)
     root = logging.getLogger()
-    for old in [handler for handler in root.handlers if isinstance(handler.formatter, _Careful)]:
+    for old in [handler for handler in root.handlers if isinstance(handler.formatter, _RedactingFormatter)]:
         root.removeHandler(old)
         old.close()
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = (
-        False  # our lines tell none of it
+        False  # our lines show none of it
     )
-    logging._srcfile = None  # noqa: SLF001 - nor where they were written (the library's own advice)
+    logging._srcfile = None  # noqa: SLF001 - nor the source line (as the library's documentation advises)
     level = settings.log_level.upper()
     logging.getLogger("counsel").setLevel(level)
     if stderr:
@@ -53,39 +53,39 @@ def setup(settings: Settings, *, stderr: bool) -> None:
         return
     try:
         _add(root, _PrivateFile(settings.home / "logs" / FILE), settings)
-    except OSError as error:  # a read-only disk never stops a start
+    except OSError as error:  # a read-only disk never prevents a start
         log.warning("no log file: %s: %s", settings.home / "logs", error.strerror)
 
 
 def leave_file() -> None:
-    """Write nothing more to COUNSEL_HOME: it is another's now."""
+    """Write nothing more to COUNSEL_HOME: another process uses it now."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _PrivateFile)]:
         root.removeHandler(handler)
         handler.close()
 
 
-def tell(problems: Iterable[str]) -> None:
-    """What is wrong in the user's files, each once: who starts counsel as a server sees no other sign of it."""
+def warn_once(problems: Iterable[str]) -> None:
+    """Log each problem in the user's files once: whoever starts counsel as a server sees no other sign of it."""
     for problem in problems:
-        if problem not in _told and len(_told) < _MOST_TOLD:
-            _told.add(problem)
+        if problem not in _warned and len(_warned) < _MAX_WARNED:
+            _warned.add(problem)
             log.warning("%s", problem)
 
 
-def shown(text: str, settings: Settings) -> str:
-    """Words of a person or a model as a log may show them: only how many, unless COUNSEL_LOG_CONTENT is on."""
+def content(text: str, settings: Settings) -> str:
+    """A prompt or an answer as the log may show it: only its length, unless COUNSEL_LOG_CONTENT is set."""
     return text if settings.log_content else f"({len(text)} characters)"
 
 
 def _add(root: logging.Logger, handler: logging.Handler, settings: Settings) -> None:
-    handler.setFormatter(_Careful(whole=settings.log_content))
-    handler.addFilter(_foreign_only_when_it_matters)
+    handler.setFormatter(_RedactingFormatter(whole=settings.log_content))
+    handler.addFilter(_ours_or_warning)
     root.addHandler(handler)
 
 
-def _foreign_only_when_it_matters(record: logging.LogRecord) -> bool:
-    """Libraries log whole messages at their lower levels."""
+def _ours_or_warning(record: logging.LogRecord) -> bool:
+    """Libraries log whole requests at their lower levels."""
     return _is_ours(record) or record.levelno >= logging.WARNING
 
 
@@ -117,7 +117,7 @@ _NAMED = re.compile(
     """
 )
 _SECRET_NAME = re.compile(r"(?:_KEY|_TOKEN|_SECRET|PASSWORD)\Z")
-_MOST_SECRETS = 1_000  # of all callers of one daemon; the oldest go first
+_MAX_SECRETS = 1_000  # of all callers of one daemon; the oldest are dropped first
 
 _secrets: OrderedDict[str, None] = OrderedDict()
 _known: re.Pattern[str] | None = None
@@ -125,21 +125,21 @@ _known: re.Pattern[str] | None = None
 
 def protect(settings: Settings) -> None:
     """Keep this caller's keys out of the logs, whatever they look like."""
-    global _known  # noqa: PLW0603 — one process, one set of things not to write
-    named = (value for name, value in settings.env.items() if _SECRET_NAME.search(name))
+    global _known  # noqa: PLW0603 — one process, one set of secrets
+    in_env = (value for name, value in settings.env.items() if _SECRET_NAME.search(name))
     own = (str(getattr(settings, row.name)) for row in rows() if row.metadata["secret"])
-    written = _secret_values(settings.tables)
-    new = {value for value in (*named, *own, *written) if len(value) >= 8} - _secrets.keys()
+    in_tables = _secret_values(settings.tables)
+    new = {value for value in (*in_env, *own, *in_tables) if len(value) >= 8} - _secrets.keys()
     if not new:
         return
     _secrets.update(dict.fromkeys(sorted(new)))
-    while len(_secrets) > _MOST_SECRETS:
+    while len(_secrets) > _MAX_SECRETS:
         _secrets.popitem(last=False)
     _known = re.compile("|".join(re.escape(value) for value in sorted(_secrets, key=len, reverse=True)))
 
 
 def _secret_values(table: Mapping[str, Any]) -> Iterator[str]:
-    """Keys and headers that the user wrote into config.toml's tables."""
+    """Keys and headers in config.toml's tables."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _secret_values(value)
@@ -149,7 +149,7 @@ def _secret_values(table: Mapping[str, Any]) -> Iterator[str]:
             yield value
 
 
-# Without one of these in a text its pattern cannot match; looking for them takes a hundredth of the pattern's time.
+# A pattern matches only text that contains one of these; searching for them takes a hundredth of the pattern's time.
 _SHAPE_SIGNS = ("k-", "AIza", "xai-", "gh", "github_pat_", "AKIA", "ASIA", "eyJ", "-----BEGIN", "://")
 _NAME_SIGNS = ("authorization", "key", "access", "_token", "_secret", "bearer")
 
@@ -165,13 +165,13 @@ def redact(text: str) -> str:
     return text
 
 
-# ── forms and places ─────────────────────────────────────────────────────────────────────────────────
+# ── formatter and handlers ─────────────────────────────────────────────────────────────────────────────────
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
-class _Careful(logging.Formatter):
-    """One record is one line with indented further lines: what a client is called cannot forge a record."""
+class _RedactingFormatter(logging.Formatter):
+    """One record is one line, with further lines indented: a client's name cannot forge a record."""
 
     def __init__(self, *, whole: bool) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
@@ -183,14 +183,14 @@ class _Careful(logging.Formatter):
         return text if text.isprintable() else text.translate(_CONTROLS).replace("\n", "\n    ")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
-        """As the library does it, but once per second."""
+        """Like the library's, but computed once per second."""
         second = int(record.created)
         if second != self._second[0]:
             self._second = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
         return f"{self._second[1]},{int(record.msecs):03d}"
 
     def _brief(self, record: logging.LogRecord) -> str:
-        """Other people's messages may quote what was sent: the first line, and an error's kind, are enough."""
+        """A library's message may quote a request: the first line, and the type of an error, are enough."""
         first = record.getMessage().partition("\n")[0][:200]
         kind = record.exc_info[0] if isinstance(record.exc_info, tuple) else None
         record.message = f"{first} ({kind.__name__})" if kind else first
@@ -200,7 +200,7 @@ class _Careful(logging.Formatter):
 
 class _Quiet:
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """A full disk or a gone reader: the default would print the record, unredacted."""
+        """Ignore a full disk or a closed stream: the default would print the record, unredacted."""
 
 
 class _Stderr(_Quiet, logging.StreamHandler[TextIO]):
@@ -209,14 +209,14 @@ class _Stderr(_Quiet, logging.StreamHandler[TextIO]):
 
 
 class _PrivateFile(_Quiet, RotatingFileHandler):
-    """A rotating file that only its owner reads, shared by several processes: each notices when another turned it."""
+    """A rotating file that only its owner can read, shared by several processes: each notices when another rotated it."""
 
     def __init__(self, path: Path) -> None:
         paths.private_folder(path.parent)
         self._size = 0
-        self._look_at = 0.0
+        self._check_at = 0.0
         super().__init__(
-            path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="backslashreplace"
+            path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="backslashreplace"
         )
 
     def _open(self) -> TextIOWrapper:
@@ -227,9 +227,9 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         return open(fd, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 — a descriptor
 
     def emit(self, record: logging.LogRecord) -> None:
-        if (now := time.monotonic()) >= self._look_at:
-            self._look_at = now + LOOK_EVERY
-            if self._turned():
+        if (now := time.monotonic()) >= self._check_at:
+            self._check_at = now + CHECK_SECONDS
+            if self._was_rotated():
                 with contextlib.suppress(OSError):
                     self._reopen()
         super().emit(record)
@@ -239,21 +239,21 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         self._size = 0
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002, N802
-        """The library's own writes the record twice to know its length, which costs more than the rest of a line."""
+        """The library's version formats the record twice to get its length, which costs more than the rest of a line."""
         return self._size >= self.maxBytes
 
-    def _turned(self) -> bool:
+    def _was_rotated(self) -> bool:
         try:
-            there = os.stat(self.baseFilename)  # noqa: PTH116 - for every line
-            here = os.fstat(self.stream.fileno() if self.stream else -1)
-        except (OSError, ValueError):  # gone, closed, never opened
+            current = os.stat(self.baseFilename)  # noqa: PTH116 - for every line
+            ours = os.fstat(self.stream.fileno() if self.stream else -1)
+        except (OSError, ValueError):  # deleted, closed or never opened
             self._size = 0
             return True
-        turned = (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
-        self._size = 0 if turned else here.st_size
-        return turned
+        rotated = (current.st_dev, current.st_ino) != (ours.st_dev, ours.st_ino)
+        self._size = 0 if rotated else ours.st_size
+        return rotated
 
     def _reopen(self) -> None:
-        before, self.stream = self.stream, self._open()  # where it cannot be opened, the old one goes on
+        before, self.stream = self.stream, self._open()  # if it cannot be opened, keep the old one
         if before:
             before.close()

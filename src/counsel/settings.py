@@ -1,8 +1,8 @@
-"""One typed object for everything a user can set, each value knowing where it came from.
+"""All settings as one typed object, with the source of each value.
 
-Environment wins over COUNSEL_HOME/.env, which wins over COUNSEL_HOME/config.toml, which wins over the default.
+The environment wins over COUNSEL_HOME/.env, which wins over COUNSEL_HOME/config.toml, which wins over the default.
 Nothing is ever read from a project's folder: a hostile repository must not redirect a key or widen what may be
-read. A bad value is named in `problems` and its default is used: one bad line never stops a start.
+read. A bad value is named in `problems` and its default is used: a bad line never prevents a start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from counsel.lazy_dataclass import dataclass
 def _setting(
     env: str,
     default: Any,
-    words: str,
+    description: str,
     *,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
@@ -34,16 +34,16 @@ def _setting(
     secret: bool = False,
     unit: str = "",
 ) -> Any:
-    about = {
+    metadata = {
         "env": env,
-        "words": words,
+        "description": description,
         "choices": choices,
         "min": minimum,
         "max": maximum,
         "secret": secret,
         "unit": unit,
     }
-    return field(default=default, metadata=about, repr=not secret)
+    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Settings:
     summary_model: str = _setting(
         "SUMMARIZATION_MODEL", "gpt-5-nano", "The model that writes titles and summaries."
     )
-    # doors
+    # interfaces
     transport: str = _setting(
         "MCP_TRANSPORT", "http", "Transport of `counsel serve`.", choices=("http", "stdio")
     )
@@ -213,7 +213,7 @@ class Settings:
         "COUNSEL_LOG_CONTENT", False, "Log prompts and answers (keys are never logged)."
     )
 
-    # what the values stand on
+    # where the values come from
     home: Path = field(default=Path(), metadata={"env": "COUNSEL_HOME"})
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # .env under the caller's environment
     tables: Mapping[str, Any] = field(
@@ -224,7 +224,7 @@ class Settings:
 
     @property
     def own_env(self) -> dict[str, str]:
-        """The caller's own environment: without what COUNSEL_HOME/.env adds to it, which is counsel's alone."""
+        """The caller's own environment, without the variables of COUNSEL_HOME/.env, which only counsel uses."""
         return {
             name: value for name, value in self.env.items() if self.source(name) in {"environment", "default"}
         }
@@ -234,22 +234,22 @@ class Settings:
         return self.sources.get(name, "default")
 
 
-TABLES = ("providers", "models", "agents")  # config.toml's tables; the rooms that read them check them
+TABLES = ("providers", "models", "agents")  # config.toml's tables; the packages that use them check them
 
 
 def rows() -> Iterator[dataclasses.Field[Any]]:
-    """The settings a user can set, in the order of the class."""
-    return (row for row in dataclasses.fields(Settings) if "words" in row.metadata)
+    """The settings, in the order of the class."""
+    return (row for row in dataclasses.fields(Settings) if "description" in row.metadata)
 
 
 def default_home(env: Mapping[str, str]) -> Path:
-    given = env.get("COUNSEL_HOME")
-    if given and not is_unexpanded("COUNSEL_HOME", given):
-        return Path(given).expanduser().absolute()
+    configured = env.get("COUNSEL_HOME")
+    if configured and not is_unexpanded("COUNSEL_HOME", configured):
+        return Path(configured).expanduser().absolute()
     user = Path(env.get("HOME") or Path.home())
     if sys.platform == "darwin":
         return user / "Library" / "Application Support" / "counsel"
-    data = Path(env.get("XDG_DATA_HOME", ""))  # a relative one would be the project's folder
+    data = Path(env.get("XDG_DATA_HOME", ""))  # a relative path would be in the project's folder
     return (data if data.is_absolute() else user / ".local" / "share") / "counsel"
 
 
@@ -260,9 +260,9 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     problems: list[str] = []
     dotenv = _read_dotenv(home / ".env", problems)
     config = _read_toml(home / "config.toml", problems)
-    given = {name: value for name, value in env.items() if value or name not in dotenv}
-    merged = {**dotenv, **given}
-    sources = {name: "environment" if name in given else str(home / ".env") for name in merged}
+    own = {name: value for name, value in env.items() if value or name not in dotenv}
+    merged = {**dotenv, **own}
+    sources = {name: "environment" if name in own else str(home / ".env") for name in merged}
     values: dict[str, Any] = {}
     known = {row.name for row in rows()}
     problems += [
@@ -346,13 +346,13 @@ _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 def _bytes(raw: Any) -> Any:
     """`500 MB`, `2GiB`, `1.5g`; anything else as it is."""
     if isinstance(raw, str) and (
-        found := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?\s*", raw, re.IGNORECASE)
+        match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?\s*", raw, re.IGNORECASE)
     ):
-        return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+        return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
     return raw
 
 
-_WORDS = {
+_BOOLEANS = {
     "true": True,
     "1": True,
     "yes": True,
@@ -367,8 +367,8 @@ _WORDS = {
 def _boolean(name: str, raw: Any) -> bool:
     if isinstance(raw, bool):
         return raw
-    if isinstance(raw, str) and raw.strip().lower() in _WORDS:
-        return _WORDS[raw.strip().lower()]
+    if isinstance(raw, str) and raw.strip().lower() in _BOOLEANS:
+        return _BOOLEANS[raw.strip().lower()]
     raise ValueError(f"{name} must be true or false")
 
 
@@ -405,37 +405,37 @@ def _read_toml(path: Path, problems: list[str]) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        kept, dropped = salvage(text)
+        values, dropped = salvage(text)
         problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored; the rest is used.")
-        return kept
+        return values
 
 
 def salvage(text: str) -> tuple[dict[str, Any], list[int]]:
-    """What can be read of a TOML file with bad lines: each is left out until the rest parses."""
+    """The readable part of a TOML file with bad lines, and their numbers: each is removed until the rest parses."""
     lines = text.splitlines()
     dropped: list[int] = []
     while True:
         try:
             return tomllib.loads("\n".join(lines)), dropped
         except tomllib.TOMLDecodeError as error:
-            found = re.search(r"at line (\d+)", str(error))
-            number = int(found[1]) if found else len(lines)
+            match = re.search(r"at line (\d+)", str(error))
+            number = int(match[1]) if match else len(lines)
             number = min(number, len(lines))
             while number > 1 and not lines[number - 1].strip():
                 number -= 1
             if number < 1 or number in dropped:
                 return {}, [*dropped, number]
-            for bad in _with_its_table(lines, number):
+            for bad in _bad_lines(lines, number):
                 lines[bad - 1] = ""
                 dropped.append(bad)
 
 
-def _with_its_table(lines: list[str], number: int) -> list[int]:
-    """A bad header takes its table along: else the keys below would go to the table above."""
+def _bad_lines(lines: list[str], number: int) -> list[int]:
+    """A bad header includes its table: otherwise the keys following it would be in the table above."""
     if not lines[number - 1].lstrip().startswith("["):
         return [number]
-    below = range(number + 1, len(lines) + 1)
-    table = itertools.takewhile(lambda other: not lines[other - 1].lstrip().startswith("["), below)
+    following = range(number + 1, len(lines) + 1)
+    table = itertools.takewhile(lambda other: not lines[other - 1].lstrip().startswith("["), following)
     return [number, *(other for other in table if lines[other - 1].strip())]
 
 
@@ -449,8 +449,8 @@ def _read_dotenv(path: Path, problems: list[str]) -> dict[str, str]:
     for number, line in enumerate((_read_text(path, problems) or "").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        if found := _LINE(line):
-            values[found[1]] = next(part for part in found.groups()[1:] if part is not None)
+        if match := _LINE(line):
+            values[match[1]] = next(part for part in match.groups()[1:] if part is not None)
         else:  # the line itself may hold a key: it is not shown
             problems.append(f"{path}: line {number} is not NAME=value; ignored.")
     return values

@@ -21,7 +21,7 @@ def _settings() -> Iterator[str]:
     yield "| config.toml | environment or .env | default | what it does |"
     yield "|---|---|---|---|"
     for row in settings_.rows():
-        yield f"| `{row.name}` | `{row.metadata['env']}` | {_default(row)} | {row.metadata['words']}{_allowed(row)} |"
+        yield f"| `{row.name}` | `{row.metadata['env']}` | {_default(row)} | {row.metadata['description']}{_allowed(row)} |"
 
 
 def _default(row: dataclasses.Field[Any]) -> str:

@@ -60,7 +60,7 @@ class Router:
         held = self._books.get(id(settings))
         if held is None or held.settings is not settings:
             held = self._books[id(settings)] = _Book(settings, Catalog.load(settings))
-            logs.tell(held.catalog.problems)
+            logs.warn_once(held.catalog.problems)
             while len(self._books) > _MOST:
                 self._books.popitem(last=False)
         return held

@@ -53,4 +53,4 @@ def _quote(job: Job, what: str, text: str) -> None:
     settings = job.caller.settings
     level = logging.INFO if settings.log_content else logging.DEBUG
     if log.isEnabledFor(level):
-        log.log(level, "%s: %s: %s", job.id, what, logs.shown(text, settings))
+        log.log(level, "%s: %s: %s", job.id, what, logs.content(text, settings))

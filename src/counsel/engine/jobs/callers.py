@@ -91,7 +91,7 @@ class Keyring:
         self._met[id(settings)] = (settings, fingerprint)
         self._known[fingerprint] = settings
         logs.protect(settings)
-        logs.tell(settings.problems)
+        logs.warn_once(settings.problems)
         while len(self._met) > _MOST:
             self._forget_oldest()
         return fingerprint, True
