@@ -52,6 +52,12 @@ class ConsensusRequest(Question):
 Request: TypeAlias = ChatRequest | ConsensusRequest
 
 
+class NewKey(str):
+    """A call's key that was never sent before: no job can have it."""
+
+    __slots__ = ()
+
+
 class Engine(Protocol):
     def meet(self, caller: Caller) -> None:
         """A caller is here with its keys: jobs that waited for them may go on."""

@@ -47,7 +47,7 @@ def consensus() -> Json:
 
 def frame(client: str) -> tool_result.Frame:
     row = of(client)
-    return tool_result.Frame(25_000, None, links=True, reads=row.reads, reads_failed=row.reads_failed)
+    return tool_result.Frame(25_000, lambda: None, links=True, reads=row.reads, reads_failed=row.reads_failed)
 
 
 def read(result: Json, client: str) -> str:

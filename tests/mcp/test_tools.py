@@ -193,7 +193,7 @@ async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -
     ],
 )
 def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:
-    frame = tool_result.Frame(1_000, tmp_path, links=True)
+    frame = tool_result.Frame(1_000, lambda: tmp_path, links=True)
     structured = {"content": {"id": "conv_1", "status": "completed", **content}}
     result = tool_result.success(structured, TOOLS["check_status"].text, frame, "conv_1")
     assert size(result) <= 1_000
@@ -202,7 +202,7 @@ def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> N
 
 def test_a_full_disk_loses_the_file_and_not_the_answer(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("in the way")
-    frame = tool_result.Frame(1_000, tmp_path, links=True)
+    frame = tool_result.Frame(1_000, lambda: tmp_path, links=True)
     result = tool_result.success({"content": "word " * 9_000}, TOOLS["chat"].text, frame, "conv_1")
     assert size(result) <= 1_000
     assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"

@@ -50,9 +50,12 @@ def resolve(name: str) -> AskableAgent | None:
 
     A model that could be read as an option is none: `gemini:--yolo` must not reach a command line.
     """
-    agent, colon, model = (part.strip() for part in name.partition(":"))
-    found = ASKABLE.get(agent.lower())
-    if found is None or (colon and not _MODEL(model)):
+    agent, colon, model = name.partition(":")
+    found = ASKABLE.get(agent.strip().lower())
+    if found is None:
+        return None
+    model = model.strip()
+    if colon and not _MODEL(model):
         return None
     return AskableAgent(found, model or None)
 

@@ -39,7 +39,17 @@ if TYPE_CHECKING:
     from counsel.models.transport import Transport
 
 Level: TypeAlias = Literal["ok", "warn", "problem"]
-DEPENDENCIES = ("aiohttp", "click", "genai-prices", "mcp", "pillow", "rich", "starlette", "uvicorn")
+DEPENDENCIES = (
+    "aiohttp",
+    "click",
+    "genai-prices",
+    "mcp",
+    "msgspec",
+    "pillow",
+    "rich",
+    "starlette",
+    "uvicorn",
+)
 OLDEST_PYTHON = (3, 11)
 DATABASE = "counsel.db"
 DATABASE_SECONDS = 10.0

@@ -5,7 +5,7 @@ Lines of JSON. A line that starts with `@` is between the front and us; all othe
     front → daemon   @{"hello": {role, version, agent, cwd, env, initialize}}   first, and once
                      @{"initialize": params}       the client shook hands (the front has answered)
                      @{"key": k, "waited": s}      names the call in the next line, also when it is sent again, and the
-                                                   seconds that its client has waited
+                                                   seconds that its client has waited; "new": true the first time
                      @{"handover": true}           a newer release is here: write everything down and end
     daemon → front   @{"hello": {version, pid}}    or @{"refused": why}
                      @{"job": id, "id": n}         request n became this job
@@ -27,12 +27,14 @@ from typing import TYPE_CHECKING, Any
 from counsel import __version__
 from counsel.daemon.rpc_server import RpcServer, caller_from_json
 from counsel.front.bounded_lines import TooLong
-from counsel.front.json_messages import LARGEST_MESSAGE, encode, parse, quoted
+from counsel.front.json_messages import LARGEST_MESSAGE, parse, quoted
 from counsel.front.protocol import RpcError, is_request
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import LinePipe, McpLines
 from counsel.mcp.session import Session
 from counsel.mcp.tool_call import LeaveReason
+from counsel.requests import NewKey
+from counsel.strict_json import encode_line
 from counsel.types import Json
 
 if TYPE_CHECKING:
@@ -136,7 +138,9 @@ class Connection:
         elif not self.role:
             self._refuse("the first line must be a hello")
         elif "key" in message:
-            self._key, self._waited = _key(message["key"]), _seconds(message.get("waited"))
+            key = _key(message["key"])
+            self._key = NewKey(key) if message.get("new") is True else key
+            self._waited = _seconds(message.get("waited"))
         elif "initialize" in message and self._mcp is not None:
             _shake(self._mcp.session, message["initialize"])
         elif "handover" in message:
@@ -191,7 +195,7 @@ class Connection:
 
 
 def _note(message: Json) -> bytes:
-    return b"@" + encode(message)
+    return b"@" + encode_line(message)
 
 
 def _key(given: Any) -> str:

@@ -17,10 +17,11 @@ from typing import Any
 from counsel.caller import Caller
 from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
 from counsel.front import environment
-from counsel.front.json_messages import encode, parse, quoted
+from counsel.front.json_messages import parse, quoted
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.tool_call import LeaveReason
 from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
+from counsel.strict_json import encode_line
 from counsel.types import Json
 
 log = logging.getLogger("counsel.daemon")
@@ -151,7 +152,7 @@ class RpcServer:
             raise ValueError("this number is being answered already")
         if len(self._tasks) >= MOST_AT_ONCE:
             busy = RateLimited(f"{MOST_AT_ONCE:,} questions are being answered.", hint="Wait for an answer.")
-            self._write(encode({"id": number, "error": busy.as_dict()}))
+            self._write(encode_line({"id": number, "error": busy.as_dict()}))
             return
         task = asyncio.ensure_future(self._answer(number, method, params))
         self._tasks[number] = task
@@ -162,13 +163,13 @@ class RpcServer:
             _check(method, params)
             result = await self._methods[method](number, params)
         except CounselError as error:
-            self._write(encode({"id": number, "error": error.as_dict()}))
+            self._write(encode_line({"id": number, "error": error.as_dict()}))
         except Exception as error:  # whoever asked waits for an answer, also for this one
             log.exception("%s failed", quoted(method))
             broken = Internal(f"The daemon failed at {quoted(method)} ({type(error).__name__}).", hint=_HINT)
-            self._write(encode({"id": number, "error": broken.as_dict()}))
+            self._write(encode_line({"id": number, "error": broken.as_dict()}))
         else:
-            self._write(encode({"id": number, "result": result}))
+            self._write(encode_line({"id": number, "result": result}))
 
     async def _submit(self, _: int, params: Json) -> str:
         try:
@@ -207,7 +208,7 @@ class RpcServer:
 
     async def _follow(self, number: int, params: Json) -> None:
         async for event in self.engine.follow(params["job_id"], params["after"]):
-            self._write(encode({"id": number, "event": event.to_json()}))
+            self._write(encode_line({"id": number, "event": event.to_json()}))
             if self._drain is not None:
                 await self._drain()
 

@@ -31,7 +31,7 @@ from counsel.engine.store.records import JobDetail, JobRecord
 from counsel.errors import Cancelled, Conflict, NotFound, from_dict
 from counsel.job_events import LAST_EVENTS, JobEvent
 from counsel.models.transport import Transport
-from counsel.requests import Request
+from counsel.requests import NewKey, Request
 from counsel.settings import load as load_settings
 from counsel.types import Json
 
@@ -78,7 +78,7 @@ class Engine:
     ) -> str:
         """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
         self.runner.meet(caller)
-        if key and (known := self.runner.keys.get(key) or await self.store.job_with_key(key)):
+        if key and (known := await self._job_of(key)):
             await self.runner.look_for_orphans(only=known)
             return known
         try:
@@ -91,10 +91,15 @@ class Engine:
                 raise lack from error
             raise
 
+    async def _job_of(self, key: str) -> str | None:
+        if known := self.runner.keys.get(key):
+            return known
+        return None if isinstance(key, NewKey) else await self.store.job_with_key(key)
+
     async def wait(self, job_id: str) -> Json:
         """The finished job's result, or its failure raised."""
         if running := self.runner.running.get(job_id) or self.runner.ended.get(job_id):
-            await asyncio.wait({running.task})
+            await running.ended()
             if running.result is not None:
                 return await self._with_summary(running)
             if running.failure is not None:

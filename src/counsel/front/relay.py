@@ -90,9 +90,9 @@ class PendingRequest:
         self.cancelled = b""  # the client's notification, for the next daemon once it has found the job
 
     def sent(self) -> bytes:
-        self.was_sent = True
+        new, self.was_sent = b"" if self.was_sent else b',"new":true', True
         waited = b"%.1f" % (time.monotonic() - self.began)  # the client's clock runs while a daemon starts
-        return b'@{"key":"%s","waited":%s}\n%s\n' % (self.key.encode(), waited, self.line)
+        return b'@{"key":"%s","waited":%s%s}\n%s\n' % (self.key.encode(), waited, new, self.line)
 
     @property
     def is_call(self) -> bool:
@@ -182,6 +182,7 @@ class Relay:
         self.client: Json | None = None  # what it said in `initialize`
         self.ready = False  # it has sent `notifications/initialized`: each daemon is told
         self.waiting: dict[str, PendingRequest] = {}  # by the JSON of their id (of a batch: of all ids)
+        self.longest = 0  # bytes of the longest line that waits
         self.queue: list[bytes] = []  # notifications and answers for a daemon that is not there yet
         self.answering: str | None = None  # the next line from the daemon answers this
         self.progress: dict[str, Progress] = {}  # by the JSON of their tokens, while calls wait
@@ -189,8 +190,7 @@ class Relay:
     # ── from the client ──
 
     def ask(self, request_id: Any, line: bytes) -> None:
-        kept = sum(len(other.line) for other in self.waiting.values())
-        if len(self.waiting) >= MOST_AT_ONCE or (self.waiting and kept + len(line) > MOST_KEPT):
+        if len(self.waiting) >= MOST_AT_ONCE or not self._has_room(len(line)):
             self.tell(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
             return
         pending = PendingRequest(request_id, line)
@@ -199,6 +199,13 @@ class Relay:
             self.up += pending.sent()
         else:
             self.need()
+
+    def _has_room(self, size: int) -> bool:
+        """Lines are counted one by one only when as many of the longest would be too much."""
+        self.longest = max(self.longest, size) if self.waiting else size
+        if len(self.waiting) * self.longest + size <= MOST_KEPT:
+            return True
+        return not self.waiting or size + sum(len(other.line) for other in self.waiting.values()) <= MOST_KEPT
 
     def forward(self, line: bytes) -> None:
         """What has no answer, or none that we could give instead."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from counsel import __version__
+from counsel import __version__, strict_json
 from counsel.errors import Internal
 from counsel.http.auth import App, Receive, Scope, Send, refuse
 from counsel.lazy_dataclass import dataclass
@@ -29,7 +29,7 @@ HEALTH = {"status": "ok", "version": __version__}
 SWITCH = (
     0.0005  # seconds for which the importing thread may keep the interpreter from an answer; usually 0.005
 )
-MODULES = ("counsel.daemon.server", "counsel.engine.engine", "counsel.http.app", "aiohttp")
+MODULES = ("counsel.daemon.server", "counsel.engine.engine", "counsel.http.app", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class LateDoor:
 
     async def _load(self, host: str, port: int) -> None:
         await imported(MODULES)
+        strict_json.accelerate()
         from counsel.http import app as http_app  # noqa: PLC0415 - they are here by now
         from counsel.http.api import routes
 

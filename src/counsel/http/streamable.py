@@ -18,13 +18,14 @@ from dataclasses import field
 from typing import Any
 
 from counsel.front import protocol
-from counsel.front.json_messages import LARGEST_MESSAGE, Unreadable, encode, parse
+from counsel.front.json_messages import LARGEST_MESSAGE, Unreadable, parse
 from counsel.front.protocol import META_VERSION, RpcError, check_message, is_request, reply_id
 from counsel.http.auth import Receive, Scope, Send
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.session import Session
 from counsel.requests import Engine
+from counsel.strict_json import encode
 from counsel.types import Json
 
 LARGEST_BODY = LARGEST_MESSAGE
@@ -439,7 +440,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _dumped(message: Any) -> bytes:
-    return encode(message)[:-1]
+    return encode(message)
 
 
 def _event(message: Any) -> bytes:

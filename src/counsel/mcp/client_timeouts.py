@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def is_timeout(reason: Any) -> bool:
     return isinstance(reason, str) and bool(_TIMED_OUT.search(reason[:1_000]))
 
 
+@lru_cache(maxsize=256)
 def of(client: str) -> Client:
     """The row of a client, or of the family that its name starts with (`gemini-cli-mcp-client-counsel`)."""
     if client in CLIENTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -32,6 +33,7 @@ class ClientIdentity:
     _settings: Settings | None = field(default=None, init=False, repr=False)
     _stamp: _Stamp = field(default=(), init=False, repr=False)
     _looked: float = field(default=0.0, init=False, repr=False)
+    _caller: Caller | None = field(default=None, init=False, repr=False)
 
     @property
     def settings(self) -> Settings:
@@ -47,8 +49,16 @@ class ClientIdentity:
         return self._settings
 
     def caller(self, client: str) -> Caller:
-        settings = self.settings
-        return Caller(
+        """The same one as long as nothing about it has changed."""
+        settings, known = self.settings, self._caller
+        if (
+            known is not None
+            and known.settings is settings
+            and known.client == client
+            and known.roots == self.roots
+        ):
+            return known
+        self._caller = Caller(
             client=client,
             agent=self.agent or agent_named(client),
             cwd=self._folder(settings),
@@ -56,6 +66,7 @@ class ClientIdentity:
             settings=settings,
             chain=chain(self.env),
         )
+        return self._caller
 
     def _folder(self, settings: Settings) -> Path:
         """CLIENT_CWD, the client's first root, CLAUDE_PROJECT_DIR, or where its front was started."""
@@ -74,6 +85,7 @@ def _mtime(path: Path) -> int:
         return 0
 
 
+@lru_cache(maxsize=256)
 def agent_named(client: str) -> str | None:
     """The agent whose MCP client introduces itself so (Gemini adds the server's name to its own)."""
     for agent in AGENTS.values():

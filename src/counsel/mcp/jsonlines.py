@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 from counsel.front import json_messages as messages_
 from counsel.front.bounded_lines import LONGEST, Lines, TooLong
-from counsel.front.json_messages import Unreadable, encode
+from counsel.front.json_messages import Unreadable
 from counsel.front.protocol import (
     RpcError,
     batch_ids,
@@ -26,6 +26,7 @@ from counsel.front.protocol import (
 )
 from counsel.mcp.session import Session
 from counsel.mcp.tool_call import LeaveReason
+from counsel.strict_json import encode_line
 from counsel.types import Json
 
 log = logging.getLogger("counsel.mcp")
@@ -327,10 +328,10 @@ class McpLines:
         if self._closing:
             return
         note = self._announce({"done": request_id, "answered": response is not None})
-        self._write(note if response is None else note + encode(response))
+        self._write(note if response is None else note + encode_line(response))
 
     def _send(self, message: Json) -> None:
-        self._write(encode(message))
+        self._write(encode_line(message))
 
     def _notify(self, message: Json) -> None:
         if not self._is_full():

@@ -25,9 +25,24 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+class Checker:
+    """A tool's schema, ready to be used."""
+
+    def __init__(self, tool: str, schema: Json) -> None:
+        self._tool, self._schema = tool, schema
+        self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
+
+    def check(self, arguments: Any) -> Json:
+        given = {} if arguments is None else _without_blanks(self._optional, arguments)
+        return _checked(self._tool, self._schema, given)
+
+
 def check(tool: str, schema: Json, arguments: Any) -> Json:
     """The arguments, or `InvalidArgument` with everything that is wrong with them."""
-    given = {} if arguments is None else _without_blanks(schema, arguments)
+    return Checker(tool, schema).check(arguments)
+
+
+def _checked(tool: str, schema: Json, given: Any) -> Json:
     problems = list(islice(_problems("", schema, given), MOST_PROBLEMS + 1))
     if problems:
         more = ["and more"] if len(problems) > MOST_PROBLEMS else []
@@ -37,11 +52,10 @@ def check(tool: str, schema: Json, arguments: Any) -> Json:
     return checked
 
 
-def _without_blanks(schema: Json, arguments: Any) -> Any:
+def _without_blanks(optional: frozenset[str], arguments: Any) -> Any:
     """`null` and `""` for an optional argument mean that it was not given: many clients fill in every field."""
     if not isinstance(arguments, dict):
         return arguments
-    optional = schema["properties"].keys() - set(schema.get("required", ()))
     return {
         name: value
         for name, value in arguments.items()

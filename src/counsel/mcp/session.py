@@ -231,9 +231,11 @@ class Session:
         settings = self.identity.settings
         row = client_timeouts.of(self.protocol_state.client)
         links = self.protocol_state.version >= STRUCTURED_SINCE
+        return tool_result.Frame(settings.max_output_tokens, self._home, links, row.reads, row.reads_failed)
+
+    def _home(self) -> Path | None:
         is_ours = getattr(self.engine, "home_is_ours", None)
-        home = settings.home if is_ours is None or is_ours() else None
-        return tool_result.Frame(settings.max_output_tokens, home, links, row.reads, row.reads_failed)
+        return self.identity.settings.home if is_ours is None or is_ours() else None
 
     # ── notifications and answers from the client ──
 
@@ -335,9 +337,12 @@ async def _ended(task: asyncio.Task[Any]) -> None:
         await asyncio.wait({task})
 
 
+_CHECKERS = {name: schema.Checker(name, tool.schema) for name, tool in TOOLS.items()}
+
+
 async def _outcome(tool: Tool, call: Call, arguments: Any, frame: tool_result.Frame) -> Json:
     try:
-        checked = schema.check(tool.name, tool.schema, arguments)
+        checked = _CHECKERS[tool.name].check(arguments)
         structured = await tool.run(call, checked)
     except CounselError as error:
         return tool_result.failure(error, frame, call.job)

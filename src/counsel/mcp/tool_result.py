@@ -7,12 +7,12 @@ away: a resource link and a file. What is sent is always whole JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from counsel import strict_json
 from counsel.errors import CounselError
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import deduplicate, overflow, render
@@ -41,7 +41,7 @@ class Frame:
     """What bounds a result, and where its full text is kept when it does not fit."""
 
     tokens: int
-    home: Path | None  # where long texts are kept; None where the home is no longer ours
+    home: Callable[[], Path | None]  # where long texts are kept; None where the home is no longer ours
     links: bool  # `resource_link` exists since 2025-06-18
     reads: Reads = "unknown"  # what of a result the client gives to its model
     reads_failed: Reads = "unknown"
@@ -68,9 +68,9 @@ def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_erro
 
     if _weight(lean) <= frame.room:
         whole = result(lean)
-        if _size(whole) <= frame.room:
+        if _fits(whole, frame.room):
             return whole
-    kept = overflow.keep(frame.home, job, text(structured))
+    kept = overflow.keep(frame.home(), job, text(structured))
     shortened = _shortened(lean, result, frame.room, kept.words)
     if frame.links and kept.uri:
         shortened["content"].append(kept.link())
@@ -93,8 +93,10 @@ def _weight(value: Any) -> int:
     return sum(_weight(held) for held in value) if isinstance(value, list) else 0
 
 
-def _size(result: Json) -> int:
-    return len(json.dumps(result, ensure_ascii=False, separators=(",", ":")))
+def _fits(result: Json, room: int) -> bool:
+    """In characters, of which there are no more than bytes."""
+    encoded = strict_json.encode(result)
+    return len(encoded) <= room or len(encoded.decode()) <= room
 
 
 def _shortened(structured: Json, result: Result, room: int, note: str) -> Json:
@@ -111,7 +113,7 @@ def _longest_that_fits(structured: Json, result: Result, room: int, least: Cut) 
     low, high, cap = least.most, room, least.most
     while best is None or high - low > max(_SHORTEST, low // 50):
         made = result(_shorten(structured, replace(least, most=cap)))
-        if _size(made) <= room:
+        if _fits(made, room):
             best, low = made, cap
         elif best is None:
             return None

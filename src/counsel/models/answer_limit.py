@@ -38,14 +38,16 @@ class Allowance:
         self.over = self.over or self._raw > RAW * self.limit
 
     def take(self, events: list[Event], data: str) -> list[Event]:
-        """The events of one SSE event, cut at the limit."""
+        """The events of one piece of data, cut where the limit is."""
         words = text = 0
-        for event in events:  # by `type`, and both sums in one pass: this runs for every delta
-            if type(event) is Text:
-                text += size(event.delta)
-            elif type(event) is Thinking:
-                words += size(event.delta)
-        words += text
+        for event in events:  # by `type`, and both sums at once: this is done for every delta
+            kind = type(event)
+            if kind is Text or kind is Thinking:
+                delta: str = event.delta  # type: ignore[union-attr] # by its kind
+                count = len(delta) if delta.isascii() else size(delta)
+                words += count
+                if kind is Text:
+                    text += count
         room = self.limit - self._words
         self._words += words
         rest = len(data) - words - OVERHEAD if words else len(data)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from counsel import strict_json
 from counsel.errors import CounselError, OutOfResources, TimedOut, UpstreamError
 from counsel.models import answer_limit, compression, http1, network_errors, prices, response_bodies
 from counsel.models.deadlines import Deadlines
@@ -293,4 +293,4 @@ def _join_text(events: list[Event]) -> list[Event]:
 
 
 def _encoded(body: Json) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    return strict_json.encode(body, "replace")

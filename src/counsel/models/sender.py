@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from counsel.lazy_import import Later
+from counsel.lazy_import import Later, imported
 from counsel.models import http1, proxies
 from counsel.types import Endpoint, Limits, Network
 
@@ -91,6 +91,8 @@ class Sender:
                     )
                 except ssl.SSLError as error:
                     raise Untrusted(str(error)) from error
+        if self._session is None:
+            await imported(("aiohttp",))
         try:
             async with asyncio.timeout_at(until):
                 response = await self._opened().request(

@@ -39,19 +39,18 @@ class EventParser:
             chunk = chunk.removeprefix(b"\xef\xbb\xbf")
         if len(self._rest) + len(chunk) + self._size > self._most:
             raise TooLarge(f"an event of more than {self._most / 2**20:.4g} MB")
-        if b"\n" not in chunk:
+        end = chunk.rfind(b"\n") + 1
+        if not end:
             self._rest += chunk
             return []
-        lines = chunk.split(b"\n")
-        if self._rest:
-            lines[0] = bytes(self._rest) + lines[0]
-        self._rest = bytearray(lines.pop())
-        return self._lines(lines)
+        whole = bytes(self._rest) + chunk[:end] if self._rest else chunk[:end]
+        self._rest = bytearray(chunk[end:])
+        return self._events(whole.decode("utf-8", "replace"))
 
     def end(self) -> list[tuple[str, str]]:
-        """The event that was incomplete when the stream ended: some servers omit the last empty line."""
-        lines, self._rest = [bytes(self._rest), b""], bytearray()
-        return self._lines(lines)
+        """What was still open when the stream ended: some servers leave out the last empty line."""
+        last, self._rest = self._rest.decode("utf-8", "replace"), bytearray()
+        return self._lines([last, ""])
 
     def _without_cr(self, chunk: bytes) -> bytes:
         """CRLF, CR and LF all end a line; a CRLF may be split."""
@@ -64,7 +63,20 @@ class EventParser:
             self._after_cr = chunk.endswith(b"\r")
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _lines(self, lines: list[bytes]) -> list[tuple[str, str]]:
+    def _events(self, text: str) -> list[tuple[str, str]]:
+        """Whole lines. As vendors send them an event is one line of data, or its name and one line of data."""
+        if self._data or self._event or not text.endswith("\n\n"):
+            return self._lines(text[:-1].split("\n"))
+        events: list[tuple[str, str]] = []
+        for block in text[:-2].split("\n\n"):
+            name, _, data = block.rpartition("\n")
+            if data.startswith("data: ") and (not name or (name.startswith("event: ") and "\n" not in name)):
+                events.append((name[7:], data[6:]))
+            else:
+                events += self._lines([*block.split("\n"), ""])
+        return events
+
+    def _lines(self, lines: list[str]) -> list[tuple[str, str]]:
         events: list[tuple[str, str]] = []
         for line in lines:
             if not line:
@@ -72,13 +84,12 @@ class EventParser:
                     events.append((self._event, "\n".join(self._data)))
                     self._data, self._size = [], 0
                 self._event = ""
-            elif line.startswith(b"data:"):
-                value = line[6:] if line.startswith(b"data: ") else line[5:]
-                self._data.append(value.decode("utf-8", "replace"))
+            elif line.startswith("data:"):
+                self._data.append(line[6:] if line.startswith("data: ") else line[5:])
                 self._size += len(line)
-            elif line.startswith(b"event:"):
-                self._event = line[6:].decode("utf-8", "replace").removeprefix(" ")
-            elif line == b"data":
+            elif line.startswith("event:"):
+                self._event = line[6:].removeprefix(" ")
+            elif line == "data":
                 self._data.append("")
                 self._size += len(line)
         return events

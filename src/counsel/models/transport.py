@@ -65,7 +65,8 @@ class Transport:
                 await exchange.open()
                 while (events := await exchange.read()) is not None:
                     for event in events:
-                        yield UsageReport(spent + event.usage) if type(event) is UsageReport else event
+                        is_sum = attempt > 1 and type(event) is UsageReport
+                        yield UsageReport(spent + event.usage) if is_sum else event  # type: ignore[union-attr]
             except Retryable as retryable:
                 failure, final = retryable, exchange.passed_on
             except CounselError as error:

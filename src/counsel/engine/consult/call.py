@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from counsel import resource_errors
@@ -127,11 +127,11 @@ class Consultation:
         try:
             if full := self._gate.full(self.job.caller, route.provider):
                 self.live.wait(slot, Wait("slot", full))
-            place = self._gate.place(self.job.caller, route.provider, route.name)
-            async with place, asyncio.timeout(limit):
+            async with self._gate.place(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                await self._listen(slot, route, self._events(route, call), fold)
+                listening = self._listen(slot, route, self._events(route, call), fold)
+                await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._failed(error, route, call, step, fold)
             raise
@@ -321,11 +321,27 @@ def _spent(route: Route, call: Call, fold: Fold) -> Usage:
     return reported + _priced(route, guessed)
 
 
+_NOTHING = Usage()
+
+
 def _priced(route: Route, usage: Usage) -> Usage:
     """With its price, also of a call that failed or was cancelled: what it had used is paid for."""
-    if usage.cost_usd is not None or usage == Usage():
+    if usage.cost_usd is not None or usage == _NOTHING:
         return usage
-    return replace(usage, cost_usd=route.cost(usage))
+    return Usage(
+        usage.input,
+        usage.output,
+        usage.reasoning,
+        usage.cache_read,
+        usage.cache_write,
+        route.cost(usage),
+        usage.estimated,
+    )
+
+
+async def _within(seconds: float, work: Awaitable[None]) -> None:
+    async with asyncio.timeout(seconds):
+        await work
 
 
 async def _close(events: AsyncIterator[Event]) -> None:

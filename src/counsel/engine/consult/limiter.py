@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import field
 
 from counsel.caller import Caller
@@ -30,15 +28,18 @@ class Gate:
         self.calls: Counter[tuple[str, str]] = Counter()  # by provider and model
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
 
-    @asynccontextmanager
-    async def place(self, caller: Caller, provider: str, model: str = "") -> AsyncIterator[None]:
+    def place(self, caller: Caller, provider: str, model: str = "") -> _Place:
+        """`async with`: inside of it a call runs."""
+        return _Place(self, caller, provider, model)
+
+    async def enter(self, caller: Caller, provider: str, model: str) -> None:
         await self._enter(caller, provider)
         self.calls[provider, model] += 1
-        try:
-            yield
-        finally:
-            self.calls[provider, model] -= 1
-            self.running[provider] -= 1
+
+    def leave(self, provider: str, model: str) -> None:
+        self.calls[provider, model] -= 1
+        self.running[provider] -= 1
+        if self._queues:
             self._admit()
 
     def full(self, caller: Caller, provider: str) -> str:
@@ -51,11 +52,11 @@ class Gate:
         return ""
 
     async def _enter(self, caller: Caller, provider: str) -> None:
-        settings = caller.settings
-        waiter = _Waiter(provider, settings.max_concurrent, settings.max_concurrent_per_provider)
-        if not self._queues and self._fits(waiter):
+        if not self.full(caller, provider):
             self.running[provider] += 1
             return
+        settings = caller.settings
+        waiter = _Waiter(provider, settings.max_concurrent, settings.max_concurrent_per_provider)
         self._queues.setdefault(f"{caller.client} {caller.cwd}", deque()).append(waiter)
         self._admit()
         try:
@@ -95,3 +96,18 @@ class Gate:
         if not waiting:
             del self._queues[name]
         return True
+
+
+class _Place:
+    """One call's place. A class: the library's `asynccontextmanager` costs a generator and four calls more."""
+
+    __slots__ = ("_caller", "_gate", "_model", "_provider")
+
+    def __init__(self, gate: Gate, caller: Caller, provider: str, model: str) -> None:
+        self._gate, self._caller, self._provider, self._model = gate, caller, provider, model
+
+    async def __aenter__(self) -> None:
+        await self._gate.enter(self._caller, self._provider, self._model)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._gate.leave(self._provider, self._model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from counsel import strict_json
 from counsel.types import Json
 
 _PHASES = {"initial": "first round", "refined": "refinement"}
@@ -24,7 +25,7 @@ def words(answers: Mapping[str, str], failed: list[Json], consulted: int) -> str
 
 
 def dump(result: Json) -> str:
-    return json.dumps(_packed(result) if "phases" in result else result, ensure_ascii=False)
+    return strict_json.dumps(_packed(result) if "phases" in result else result)
 
 
 def load(text: str) -> Json:

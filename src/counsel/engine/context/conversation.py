@@ -60,7 +60,8 @@ def compose(job: Job, history: History, route: Route, session: AgentSession | No
         knobs=task.knobs,
     )
     if route.model is not None:
-        return replace(call, tokens=tokens.check_window(call, route.model))
+        checked = tokens.check_window(call, route.model)
+        return Call(turns=call.turns, system=call.system, knobs=call.knobs, tokens=checked)
     return _for_agent(call, job, history, session)
 
 

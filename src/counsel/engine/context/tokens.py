@@ -56,7 +56,10 @@ def estimate_image(image: Image, model: Model) -> int:
 
 
 def estimate_turn(turn: Turn, model: Model) -> int:
-    words = estimate(turn.text) + sum(estimate(result.text) for result in turn.tool_results)
+    words = estimate(turn.text)
+    if not (turn.tool_results or turn.tool_calls or turn.images):
+        return _PER_TURN + words
+    words += sum(estimate(result.text) for result in turn.tool_results)
     calls = sum(estimate(call.name) + estimate(_json(call.arguments)) for call in turn.tool_calls)
     return _PER_TURN + words + calls + sum(estimate_image(image, model) for image in turn.images)
 

@@ -15,6 +15,8 @@ _FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure tha
 
 
 def asked(job: Job, route: Route, call: Call) -> None:
+    if not log.isEnabledFor(logging.INFO):  # with content, a question is told on that level
+        return
     log.debug("%s: %s asks %s in %s", job.id, job.caller.client, route.name, job.caller.cwd)
     _quote(job, "the question", call.turns[-1].text)
 
@@ -25,6 +27,8 @@ def retries(job: Job, notice: Notice) -> None:
 
 
 def answered(job: Job, route: Route, reply: Reply) -> None:
+    if not log.isEnabledFor(logging.INFO):
+        return
     used = reply.usage
     who = f"{route.provider}/{route.name}"
     log.info(

@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from counsel import strict_json
 from counsel.caller import Caller
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
@@ -83,7 +84,7 @@ class Task:
         held = {name: getattr(self, name) for name in _TASK_FIELDS}
         if self.text == self.prompt:
             del held["text"]
-        return json.dumps(held, ensure_ascii=False)
+        return strict_json.dumps(held)
 
     @classmethod
     def load(cls, text: str) -> Task:
@@ -141,7 +142,7 @@ class Reply:
     def dump(self) -> str:
         held = {name: getattr(self, name) for name in _REPLY_FIELDS}
         held["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
-        return json.dumps(held, ensure_ascii=False)
+        return strict_json.dumps(held)
 
     @classmethod
     def load(cls, text: str) -> Reply:
@@ -182,7 +183,7 @@ class Origin:
         )
 
     def dump(self) -> str:
-        return json.dumps({name: getattr(self, name) for name in _ORIGIN_FIELDS})
+        return strict_json.dumps({name: getattr(self, name) for name in _ORIGIN_FIELDS})
 
     @classmethod
     def load(cls, text: str) -> Origin:

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from counsel.front.json_messages import encode
 from counsel.http.api.routes import FRESH, Handler, answering, number, switch, whole
 from counsel.job_events import JobEvent
 from counsel.requests import Engine
 from counsel.settings import Settings
+from counsel.strict_json import dumps
 
 SIGN_OF_LIFE = 15.0  # seconds of silence after which a comment is sent, at the latest
 MOST_AHEAD = 64  # events that are read before the last ones were sent
@@ -132,4 +132,4 @@ class _Coming:
 
 
 def _line(event: JobEvent) -> str:
-    return f"id: {event.seq}\ndata: {encode(event.to_json())[:-1].decode()}\n\n"
+    return f"id: {event.seq}\ndata: {dumps(event.to_json())}\n\n"

@@ -16,9 +16,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
-from counsel.front.json_messages import Unreadable, encode, parse, quoted
+from counsel.front.json_messages import Unreadable, parse, quoted
 from counsel.requests import Engine
 from counsel.settings import Settings
+from counsel.strict_json import encode_line
 from counsel.types import Json
 
 # Modules with a function `routes(engine, settings)`.
@@ -78,7 +79,7 @@ async def failed(_: Request, error: Exception) -> Response:
 
 def _json(value: Any, status: int = 200) -> Response:
     """Not Starlette's: a file's name may hold bytes that are no text."""
-    return Response(encode(value), status, headers=FRESH, media_type="application/json")
+    return Response(encode_line(value), status, headers=FRESH, media_type="application/json")
 
 
 async def body(request: Request) -> Json:

@@ -176,6 +176,18 @@ class ResponsesReader:
             raise UpstreamError("The stream ended before the answer was complete.")
         return [self._finished]
 
+    def _text_delta(self, payload: Json) -> list[Event]:
+        """`_delta` for the one event that comes in thousands."""
+        text, message = payload["delta"], payload.get("output_index", 0)
+        key = ("text", message, payload.get("content_index", 0))
+        pieces = self._parts.get(key)
+        if pieces is None or message != self._message:
+            return self._piece(key, text)
+        if not text:
+            return []
+        pieces.append(text)
+        return [Text(text)]
+
     def _delta(self, payload: Json) -> list[Event]:
         kind, index, done = _PIECES[payload["type"]]
         key = (kind, payload.get("output_index", 0), payload.get(index, 0))
@@ -298,6 +310,7 @@ _HANDLERS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
         for name in _KINDS
         for end in ("delta", "done")
     },
+    "response.output_text.delta": ResponsesReader._text_delta,  # noqa: SLF001
     "response.content_part.done": ResponsesReader._part,  # noqa: SLF001
     "response.output_text.annotation.added": ResponsesReader._annotation,  # noqa: SLF001
     "response.output_item.done": ResponsesReader._item,  # noqa: SLF001

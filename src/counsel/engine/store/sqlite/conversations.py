@@ -8,6 +8,7 @@ import sqlite3
 import time
 from dataclasses import fields
 
+from counsel import strict_json
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, SearchHit
 from counsel.engine.store.sqlite import backups
@@ -131,8 +132,8 @@ def add_turn(db: sqlite3.Connection, turn: NewTurn) -> int:
                 message.role,
                 message.text,
                 message.asked,
-                json.dumps(message.images),
-                json.dumps(message.about, ensure_ascii=False),
+                strict_json.dumps(message.images),
+                strict_json.dumps(message.about),
                 message.job,
                 message.at or now,
             ),

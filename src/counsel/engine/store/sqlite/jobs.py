@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 
+from counsel import strict_json
 from counsel.engine.consult import packing
 from counsel.engine.jobs.model import Origin, Task
 from counsel.engine.store.protocol import Pending
@@ -229,7 +230,7 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
                 job.fingerprint,
                 job.origin.dump(),
                 task.dump(),
-                json.dumps(task.models),
+                strict_json.dumps(task.models),
                 len(task.models),
                 job.title,
                 job.keep_days,
@@ -275,7 +276,7 @@ def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
         fencing.check(fence, db)
         if turn := end.turn(replies.remembered(db, fence.job)):
             conversations.add_turn(db, turn)
-        _end(db, fence.job, end.status, error=json.dumps(end.error, ensure_ascii=False))
+        _end(db, fence.job, end.status, error=strict_json.dumps(end.error))
         if end.error.get("partial") or end.error.get("failed"):
             replies.drop_text(db, fence.job)
 
