@@ -23,7 +23,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     before, level = list(root.handlers), ours.level
     stream = io.StringIO()
     monkeypatch.setattr(logs, "_known", None)
-    monkeypatch.setattr(logs, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(logs, "CHECK_SECONDS", 0.0)
     logs._secrets.clear()
 
     def make(*, stderr: bool = True, **env: str) -> io.StringIO:

@@ -18,7 +18,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]
-LOOK_EVERY = (
+CHECK_SECONDS = (
     1.0  # seconds between looks at the files: a look costs as much as the rest of a call's way through a door
 )
 
@@ -39,7 +39,7 @@ class ClientIdentity:
     def settings(self) -> Settings:
         """This caller's settings, read again when a file under COUNSEL_HOME has changed."""
         now = time.monotonic()
-        if self._settings is not None and now - self._looked < LOOK_EVERY:
+        if self._settings is not None and now - self._looked < CHECK_SECONDS:
             return self._settings
         stamp = _stamps(settings_.default_home(self.env))
         if self._settings is None or stamp != self._stamp:
