@@ -11,7 +11,6 @@ import contextlib
 import os
 import platform
 import socket
-import sqlite3
 import stat
 import sys
 import time
@@ -27,7 +26,8 @@ from counsel.agents import registry
 from counsel.agents.definitions import AGENTS
 from counsel.agents.detect import Installed
 from counsel.caller import Caller
-from counsel.engine.store.sqlite import backups, files, recovery, schema
+from counsel.engine.store import DATABASE
+from counsel.engine.store.sqlite import backups, maintenance
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.front import run_paths
 from counsel.lazy_dataclass import dataclass
@@ -51,7 +51,6 @@ DEPENDENCIES = (
     "uvicorn",
 )
 OLDEST_PYTHON = (3, 11)
-DATABASE = "counsel.db"
 DATABASE_SECONDS = 10.0
 ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
 # Where a key is tested, if the list of models needs none.
@@ -97,7 +96,7 @@ def versions(_caller: Caller) -> Iterator[Finding]:
     yield Finding(
         "versions",
         "ok",
-        f"counsel {__version__}, Python {python}, {sys.platform}, SQLite {sqlite3.sqlite_version}",
+        f"counsel {__version__}, Python {python}, {sys.platform}, SQLite {maintenance.VERSION}",
     )
     if sys.version_info < OLDEST_PYTHON:
         yield Finding("versions", "problem", f"Python {python} is too old", "Install Python 3.11 or newer.")
@@ -196,32 +195,20 @@ def database(caller: Caller) -> Iterator[Finding]:
 def _integrity(path: Path) -> Finding:
     todo = "`counsel doctor --repair` moves it aside and builds a new one from its readable rows and the newest backup."
     try:
-        with _connected(path) as connection:
-            version = schema.climbed(connection, path)
-            damage = recovery.tables(connection, version) if files.size(path) else "it is empty"
-            quick_check = connection.execute("PRAGMA quick_check(5)").fetchall()
-    except sqlite3.OperationalError as error:
-        if "interrupted" in str(error):
-            return Finding(
-                "database", "warn", f"{path}: the check did not finish within {DATABASE_SECONDS:.0f} s"
-            )
-        return Finding("database", "problem", f"{path}: {error}", "Check the disk and the file's mode.")
-    except sqlite3.DatabaseError as error:
-        return Finding("database", "problem", f"{path} is damaged: {error}", todo)
+        found = maintenance.integrity(path, DATABASE_SECONDS)
     except CounselError as error:
         return Finding("database", "problem", error.message, error.hint or "")
-    if damage or quick_check != [("ok",)]:
-        return Finding("database", "problem", f"{path} is damaged: {damage or quick_check[0][0]}", todo)
-    return Finding("database", "ok", f"{path} is intact: schema {version}")
-
-
-@contextlib.contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
-    """A read-only connection that gives up in time."""
-    ends = time.monotonic() + DATABASE_SECONDS
-    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)) as connection:
-        connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
-        yield connection
+    if found.state == "unfinished":
+        return Finding(
+            "database", "warn", f"{path}: the check did not finish within {DATABASE_SECONDS:.0f} s"
+        )
+    if found.state == "unreadable":
+        return Finding(
+            "database", "problem", f"{path}: {found.detail}", "Check the disk and the file's mode."
+        )
+    if found.state == "damaged":
+        return Finding("database", "problem", f"{path} is damaged: {found.detail}", todo)
+    return Finding("database", "ok", f"{path} is intact: schema {found.detail}")
 
 
 def _socket(folder: Path) -> Path:

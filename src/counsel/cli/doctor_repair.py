@@ -6,7 +6,6 @@ Nothing is deleted: a damaged database is moved aside. Replacing or restoring a 
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -14,15 +13,14 @@ from contextlib import closing
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.cli.doctor_checks import DATABASE, Finding, daemon_runs, home_entries
+from counsel.cli.doctor_checks import Finding, daemon_runs, home_entries
 from counsel.engine.jobs.callers import Secret
-from counsel.engine.store.sqlite import backups, files, opening, recovery
-from counsel.engine.store.sqlite.connections import connect
+from counsel.engine.store import DATABASE
+from counsel.engine.store.sqlite import backups, files, maintenance, opening, recovery
 from counsel.errors import CounselError
 from counsel.paths import isdir
 
 Confirm = Callable[[str], bool]  # asks the user a question
-_MAX_FREE_PAGES = 0.1  # of all pages; a file with more is rewritten
 
 
 def repair(caller: Caller, confirm: Confirm) -> list[Finding]:
@@ -35,11 +33,11 @@ def repair(caller: Caller, confirm: Confirm) -> list[Finding]:
         return [Finding("repair", "problem", "a daemon is running: nothing was done", todo)]
     try:
         return list(_steps(home, confirm))
-    except (OSError, sqlite3.Error, CounselError) as error:
-        reason = error.message if isinstance(error, CounselError) else opening.reason(error)
-        return [
-            Finding("repair", "problem", f"the repair failed: {reason}", "Check the disk, then try again.")
-        ]
+    except CounselError as error:
+        reason = error.message
+    except maintenance.ERRORS as error:
+        reason = opening.reason(error)
+    return [Finding("repair", "problem", f"the repair failed: {reason}", "Check the disk, then try again.")]
 
 
 def _steps(home: Path, confirm: Confirm) -> Iterator[Finding]:
@@ -91,17 +89,7 @@ def _replaced(path: Path, why: str) -> Finding:
 
 def _compact(path: Path) -> Iterator[Finding]:
     """Return free pages and the write-ahead log to the file system."""
-    before = files.size(path) + files.size(files.beside(path)[0])
-    with closing(opening.on_disk(path)) as place, closing(connect(place.target)) as db:
-        pages, free, mode = (
-            db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "auto_vacuum")
-        )
-        if mode != 2 or free > pages * _MAX_FREE_PAGES:  # 2: incremental
-            db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            db.execute("VACUUM")
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    saved = before - files.size(path) - files.size(files.beside(path)[0])
+    saved = maintenance.compact(path)
     if saved > 0:
         yield Finding("repair", "ok", f"freed {saved:,} bytes on disk")
 
