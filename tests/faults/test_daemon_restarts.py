@@ -128,7 +128,7 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
         kill_daemon(home)
         shown = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
         assert "the daemon did not start: it is broken on purpose" in shown["error"]
-        assert "goes on as soon as a daemon runs" in shown["hint"]
+        assert "continues as soon as a daemon runs" in shown["hint"]
         write(python, f'exec {sys.executable} "$@"')
         async with asyncio.timeout(60):
             while True:

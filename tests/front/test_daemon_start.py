@@ -77,7 +77,7 @@ async def test_a_call_that_is_given_up_names_the_cause_and_keeps_its_job(home: P
         kill_daemon(home)
         shown = (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]
         assert "the daemon did not start: No module named 'counsel'" in shown["error"]
-        assert "goes on as soon as a daemon runs" in shown["hint"]
+        assert "continues as soon as a daemon runs" in shown["hint"]
         assert len(list((home / "run" / "kept").iterdir())) == 1
         fails.write_text("")
         assert await window.text("echo again") == "echo again"

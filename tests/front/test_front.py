@@ -357,10 +357,10 @@ def test_front_and_settings_agree_about_home(env: dict[str, str]) -> None:
 
 def test_every_setting_travels() -> None:
     names = {row.metadata["env"]: "x" for row in settings.rows()}
-    assert environment.travelling(names) == names
+    assert environment.for_calls(names) == names
     own = {"OPENAI_API_KEY": "x", "GITHUB_TOKEN": "x", "https_proxy": "x", "HISTFILE": "x", "MY_KEY": "x"}
-    assert set(environment.travelling(own)) == set(own) - {"HISTFILE"}
-    assert not set(environment.of_daemon({**own, "COUNSEL_TOKEN": "x"})) & {*own, "COUNSEL_TOKEN"}
+    assert set(environment.for_calls(own)) == set(own) - {"HISTFILE"}
+    assert not set(environment.for_daemon({**own, "COUNSEL_TOKEN": "x"})) & {*own, "COUNSEL_TOKEN"}
 
 
 async def test_a_window_whose_folder_is_gone_still_works(home: Path, tmp_path: Path) -> None:

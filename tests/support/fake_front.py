@@ -12,6 +12,6 @@ import counsel  # noqa: E402 - the path comes first
 from counsel.front import launcher, main, relay  # noqa: E402
 
 launcher.COMMAND = [sys.executable, str(Path(__file__).parent / "fake_daemon.py")]
-relay.PATIENCE = float(os.environ.get("COUNSEL_TEST_PATIENCE", relay.PATIENCE))
+relay.HELLO_TIMEOUT = float(os.environ.get("COUNSEL_TEST_PATIENCE", relay.HELLO_TIMEOUT))
 vars(launcher)["__version__"] = os.environ.get("COUNSEL_TEST_VERSION", counsel.__version__)
 sys.exit(main.main(sys.argv[1:]))

@@ -190,7 +190,7 @@ class Connection:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _refuse(self, line: TooLong) -> None:
-        self._send(_failed(None, InvalidArgument(line.words)))
+        self._send(_failed(None, InvalidArgument(line.message)))
 
     def _line(self, data: bytes) -> None:
         identity: str | None = None

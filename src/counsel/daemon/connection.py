@@ -92,7 +92,7 @@ class Connection:
         if self._mcp is not None:
             self._mcp.refuse(line)
         else:  # a program waits for an answer that has a number, and the number is lost
-            self._refuse(line.words if self.role else f"a hello may have at most {LARGEST_HELLO:,} bytes")
+            self._refuse(line.message if self.role else f"a hello may have at most {LARGEST_HELLO:,} bytes")
 
     def _line(self, data: bytes) -> None:
         try:

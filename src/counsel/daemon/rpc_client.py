@@ -119,7 +119,7 @@ class RemoteEngine:
         ):
             return lack
         if not jobs:
-            return _unreachable(why, f"See {self._launcher.words}.")
+            return _unreachable(why, f"See {self._launcher.error_file}.")
         maybe = "" if sure else "If it had begun, "
         return _unreachable(
             why, f"{maybe}{', '.join(jobs)} goes on as soon as a daemon runs: `counsel jobs` shows it."
@@ -140,7 +140,7 @@ class RemoteEngine:
             return
         except TimeoutError:
             pipe.close()
-            raise self._give_up(self._launcher.silent()) from None
+            raise self._give_up(self._launcher.not_answering()) from None
         if replace and older(str(hello.get("version"))):
             await self._replace(pipe)
         else:

@@ -53,7 +53,7 @@ def caller_to_json(caller: Caller) -> Json:
         "roots": [str(root) for root in caller.roots],
         "chain": list(caller.chain),
         # The daemon reads COUNSEL_HOME/.env itself: sent along, counsel's own keys would look like the caller's there.
-        "env": environment.travelling(caller.own_env),
+        "env": environment.for_calls(caller.own_env),
     }
 
 

@@ -1,7 +1,7 @@
-"""Which of a caller's environment variables go to the daemon, and which the daemon itself starts with.
+"""Which of a caller's environment variables are sent to the daemon, and which the daemon itself starts with.
 
-A caller's variables belong to that caller's calls alone: two windows with different keys share one daemon. What is
-not named here stays where it is. The daemon is started without any key.
+A caller's variables apply to that caller's calls only: two clients with different keys share one daemon. Variables not
+listed here are not sent. The daemon is started without any key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# How a name ends, how it starts, or the name itself; and why it travels.
+# Suffixes, prefixes and whole names of the variables that are sent, and why.
 ENDINGS = (
     "_API_KEY",  # providers' keys
     "_KEY",  # keys of the user's own providers in config.toml
@@ -38,7 +38,7 @@ STARTS = (
 )
 NAMES = frozenset(
     {
-        # settings that keep the seed's names
+        # settings that keep the names of converse, counsel's predecessor
         "REQUEST_TIMEOUT_MS",
         "MAX_MCP_OUTPUT_TOKENS",
         "MCP_TRANSPORT",
@@ -68,8 +68,8 @@ NAMES = frozenset(
         "OLLAMA_HOST",
     }
 )
-# The daemon's own: how to run, and the settings that are not any caller's. Never a key, and never one caller's way to
-# its providers: OpenSSL would read SSL_CERT_FILE for all of them.
+# The daemon's own: what it needs to run, and settings that belong to no caller. Never a key, and never one caller's
+# certificates: OpenSSL would read SSL_CERT_FILE for all callers.
 _DAEMON_NAMES = (
     NAMES
     - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE", "MCP_TOOL_TIMEOUT"}
@@ -85,8 +85,8 @@ _DAEMON_STARTS = ("COUNSEL_", "XDG_", "LC_")
 _SECRET = ("_KEY", "_TOKEN")
 
 
-def travelling(env: Mapping[str, str]) -> dict[str, str]:
-    """What the daemon is told about this caller."""
+def for_calls(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this caller that its calls use in the daemon."""
     return {
         name: value
         for name, value in env.items()
@@ -94,12 +94,12 @@ def travelling(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# glibc keeps freed megabytes unless its thresholds are fixed; a consensus of long answers would stay in memory
+# glibc keeps freed megabytes unless its thresholds are fixed: a consensus of long answers would stay in memory
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}
 
 
-def of_daemon(env: Mapping[str, str]) -> dict[str, str]:
-    """What a daemon is started with, whoever starts it, in whatever folder."""
+def for_daemon(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a daemon is started with, in whatever folder."""
     return _MEMORY | {
         name: value
         for name, value in absolute_paths(env).items()

@@ -1,6 +1,6 @@
-"""One JSON message out of bytes that anybody may have sent, and one line out of a message.
+"""Parses JSON messages from untrusted bytes, and encodes them as lines.
 
-What a message may cost is bounded before it is parsed: 64 MiB of `{},` parse to 1.4 GB of objects, and a thread would not
+The cost of a message is bounded before it is parsed: 64 MiB of `{},` parse to 1.4 GB of objects, and a thread would not
 help, since Python's parser holds the interpreter's lock. The stdio front uses this module: standard library only.
 """
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 LARGEST_MESSAGE = LONGEST
 MOST_VALUES = 100_000  # in one message: 10 ms to parse, 10 MB as objects
-DEEPEST = 100  # lists and objects in each other
+DEEPEST = 100  # levels of nested lists and objects
 LONGEST_NUMBER = 400  # characters; 64 MiB of numbers with 4,299 digits each take two seconds
 MOST_IN_BATCH = 100
 LONGEST_ID = 1_000  # characters of a request's id, which every answer repeats
-LONGEST_QUOTE = 200  # characters of the caller's own words in an error
+LONGEST_QUOTE = 200  # characters of the caller's own text in an error
 
 
 class Unreadable(ValueError):
-    """Bytes that are no message. The words are for the sender and quote nothing."""
+    """Bytes that are not a message. The text is for the sender and quotes nothing."""
 
 
 def parse(data: bytes | bytearray) -> Any:
-    """The value that these bytes say in UTF-8, or `Unreadable`."""
+    """The value of these bytes (JSON in UTF-8). Raises `Unreadable`."""
     if len(data) > LARGEST_MESSAGE:
         raise Unreadable(too_large())
     nests = data.count(b"[") + data.count(b"{")
@@ -41,7 +41,7 @@ def parse(data: bytes | bytearray) -> Any:
     except (ValueError, RecursionError):
         raise Unreadable("this is not JSON in UTF-8") from None
     if nests > DEEPEST and _is_deep(value):
-        raise Unreadable(f"lists and objects may be at most {DEEPEST} deep in each other")
+        raise Unreadable(f"lists and objects may be nested at most {DEEPEST} levels deep")
     return value
 
 
@@ -50,10 +50,10 @@ def too_large() -> str:
 
 
 def _values(data: bytes | bytearray) -> int:
-    """How many values there are at least, and few more: commas inside of texts do not count."""
+    """About how many values there are: commas inside strings do not count."""
     outside = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     quotes = outside.count(b'"')
-    if quotes > 4 * MOST_VALUES:  # a pair for each name, another for its text
+    if quotes > 4 * MOST_VALUES:  # a pair for each name, another for its string
         return quotes
     bare = b"".join(outside.split(b'"')[::2])
     return bare.count(b",") + bare.count(b"[") + bare.count(b"{")

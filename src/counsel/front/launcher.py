@@ -1,7 +1,7 @@
-"""A door's way to the daemon: connect, or start one. Any number of doors at once start exactly one.
+"""Connects to the daemon, or starts one. Any number of processes at once start exactly one.
 
-Whoever holds `spawn.lock` starts the daemon, after looking once more whether one is there; the others try again. A
-socket that refuses is what a killed daemon left behind. Standard library only: the front stands on this.
+The process that holds `spawn.lock` starts the daemon, after checking once more that none runs; the others try again. A
+socket that refuses was left behind by a killed daemon. Standard library only: the front imports this.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 FULL = object()  # a daemon listens, and its queue of connections is full
 RETRY = 0.01  # seconds between attempts while a daemon starts
-LOOK = 0.25  # seconds between looks for another door's daemon, while we wait before the next start
+LOOK = 0.25  # seconds between checks for another process' daemon, while we wait before the next start
 LONGEST_PAUSE = 5.0  # seconds before another start, when many in a row have failed
-STATED = 60.0  # seconds of starts that fail and say why, before those who wait are told: an upgrade takes that long
-STARTS = 3  # that fail before that: on a machine with much to do each takes seconds
-AT_LEAST = 5.0  # seconds of attempts for a call that comes after that
-STARTER = 15.0  # seconds for another door to start the daemon, before we start one beside it
-# -P: a door is started in whatever folder an agent works in, and no module of that folder may be imported
+STATED = 60.0  # seconds of failing starts with a known reason before waiting calls fail: an upgrade takes that long
+STARTS = 3  # failed starts before that: on a busy machine each takes seconds
+AT_LEAST = 5.0  # seconds of attempts for a call that arrives later
+STARTER = 15.0  # seconds for another process to start the daemon, before we start one as well
+# -P: we run in whatever folder an agent works in, and no module of that folder may be imported
 COMMAND = [sys.executable, "-P", "-m", "counsel.daemon.main"]
 
 
 def older(version: str) -> bool:
-    """Whether a daemon of that release must make room for ours. One that is newer serves us, too."""
+    """Whether a daemon of that release must be replaced by ours. A newer one serves us too."""
     return _numbers(version) < _numbers(__version__)
 
 
@@ -47,36 +47,36 @@ class Launcher:
         self.env = env
         self.home = run_paths.home(env)
         self.problem = ""  # why there is no daemon, when that is known
-        self.error: OSError | None = None  # what kept us from starting one, when it was here that it failed
+        self.error: OSError | None = None  # why we could not start one, if it failed in this process
         self._lock: int | None = None
-        self._locked_out = 0.0  # since when another door has been starting a daemon
+        self._locked_out = 0.0  # since when another process has been starting a daemon
         self._child = 0  # the process that starts the daemon and ends when it listens or has failed
-        self._former: list[int] = []  # such processes that nobody waits for any more
-        self._failures = 0  # in a row: starts, and daemons that died before they had answered anything
-        self._stated = 0.0  # since when starts have failed and said why
+        self._former: list[int] = []  # such processes that we no longer wait for
+        self._failures = 0  # in a row: starts, and daemons that died before they answered anything
+        self._stated = 0.0  # since when starts have failed with a known reason
         self._not_before = 0.0  # when to start the next one
 
     def attempt(self) -> socket_.socket | None:
         """A connection, or None: try again after `pause()`, unless it is time to give up (`hopeless`)."""
         try:
-            found = self._attempt()
+            connection = self._attempt()
         except OSError as error:
             self.release()
             self.error = error
             self._failed(f"{error.strerror} ({error.filename})" if error.filename else str(error))
             return None
-        if found is not None:
+        if connection is not None:
             self.error = None
             self.release()
-        return found
+        return connection
 
     def _attempt(self) -> socket_.socket | None:
-        found = self._reached()
-        if found is None and self._may_start():
-            found = self._reached()
-            if found is None:
+        connection = self._connect()
+        if connection is None and self._may_start():
+            connection = self._connect()
+            if connection is None:
                 self._spawn()
-        return None if found is FULL else found
+        return None if connection is FULL else connection
 
     def _may_start(self) -> bool:
         if self._starting() or time.monotonic() < self._not_before:
@@ -88,9 +88,9 @@ class Launcher:
         return min(max(RETRY, self._not_before - time.monotonic()), LOOK)
 
     def hopeless(self, since: float, limit: float, stated: float = STATED) -> bool:
-        """Whether a call that has waited since then is told that there is no daemon.
+        """Whether a call that has waited since then fails because there is no daemon.
 
-        Starts that fail and say why for `stated` seconds are enough: only somebody can mend that.
+        Starts that fail with a known reason for `stated` seconds are enough: only a person can fix that.
         """
         now = time.monotonic()
         if now - since > limit:
@@ -99,38 +99,36 @@ class Launcher:
         return often and now - self._stated > stated and now - since > min(AT_LEAST, stated)
 
     def lost(self) -> None:
-        """The daemon that we were connected to died. The next is started at once, the one after it with a pause."""
+        """Our daemon died. The next one is started at once, the one after it with a pause."""
         self._pause()
 
     def greeted(self) -> None:
-        """A daemon has started and talks to us."""
+        """A daemon has started and said hello."""
         self.problem, self._stated = "", 0.0
 
     def answered(self) -> None:
-        """A daemon lives long enough to be of use: the next one that dies is the first again."""
+        """A daemon has lived long enough to be useful: the next death counts as the first."""
         self.problem, self._failures, self._stated, self._not_before = "", 0, 0.0, 0.0
 
     def existing(self) -> socket_.socket | None:
-        """A connection to a daemon that runs already; None where none does. Raises `OSError` when that cannot be told."""
-        found = self._reached()
-        if found is FULL:
+        """A connection to a running daemon; None if none runs. Raises `OSError` when that is unknown."""
+        connection: socket_.socket | None = self._connect()
+        if connection is FULL:
             raise BlockingIOError(self.problem)
-        connection: socket_.socket | None = found
         return connection
 
-    def _reached(self) -> Any:
-        """A connection; None where no daemon listens; `FULL` where one does and takes no more for now."""
+    def _connect(self) -> Any:
+        """A connection; None if no daemon listens; `FULL` if one does and its queue is full."""
         import socket  # noqa: PLC0415 - after the first answer: it costs milliseconds
 
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.setblocking(
-            False
-        )  # where the queue is full it would wait for as long as the daemon is suspended
+        # With a full queue a blocking connect would wait for as long as the daemon is suspended.
+        connection.setblocking(False)
         try:
             connection.connect(run_paths.socket(self.home))
         except BlockingIOError:
             connection.close()
-            self.problem = self.silent()
+            self.problem = self.not_answering()
             self._not_before = time.monotonic() + LOOK
             return FULL
         except (FileNotFoundError, ConnectionRefusedError):
@@ -142,7 +140,7 @@ class Launcher:
         return connection
 
     def release(self) -> None:
-        """Let another door try; forget the process that started the daemon."""
+        """Let another process try; forget the process that started the daemon."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -180,10 +178,10 @@ class Launcher:
             self._not_before = time.monotonic() + seconds
 
     def take_lock(self) -> bool:
-        """True for the one door that may start a daemon now. Kept until it is connected.
+        """True for the one process that may start a daemon now. The lock is held until it is connected.
 
-        A door that replaces an older daemon takes it before it asks for the handover: the doors that lose that
-        daemon, which may be of the older release themselves, then wait for this one's.
+        A front that replaces an older daemon takes the lock before it asks for the handover: the fronts that lose
+        that daemon, which may be of the older release themselves, then wait for this one's daemon.
         """
         if self._lock is None:
             self._lock = locks.take(f"{run_paths.run_folder(self.home)}/spawn.lock")
@@ -195,7 +193,7 @@ class Launcher:
         return True
 
     def _stuck(self) -> bool:
-        """The door that starts the daemon may be suspended: then we start one, too. `daemon.lock` lets only one live."""
+        """The process that starts the daemon may be suspended: then we start one too. `daemon.lock` lets only one live."""
         waited = time.monotonic() - self._locked_out
         if waited > STARTER:
             self._locked_out = time.monotonic()
@@ -204,43 +202,43 @@ class Launcher:
     def _spawn(self) -> None:
         devnull = os.open(os.devnull, os.O_RDWR)
         try:
-            words = os.open(self.words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        except OSError:  # a full disk: its exit status says the rest
-            words = os.dup(devnull)
+            errors = os.open(self.error_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        except OSError:  # a full disk: the exit status gives the reason
+            errors = os.dup(devnull)
         try:
             self._child = os.posix_spawn(
                 COMMAND[0],
                 COMMAND,
-                {**environment.of_daemon(self.env), "COUNSEL_HOME": self.home},
+                {**environment.for_daemon(self.env), "COUNSEL_HOME": self.home},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, devnull, 0),
-                    (os.POSIX_SPAWN_DUP2, words, 1),
-                    (os.POSIX_SPAWN_DUP2, words, 2),
+                    (os.POSIX_SPAWN_DUP2, errors, 1),
+                    (os.POSIX_SPAWN_DUP2, errors, 2),
                 ],
             )
         finally:
             os.close(devnull)
-            os.close(words)
+            os.close(errors)
 
-    def silent(self) -> str:
-        """What to say of a daemon that takes a connection and does not answer: it is suspended, or worse."""
+    def not_answering(self) -> str:
+        """The message about a daemon that accepts a connection and does not answer: it is suspended, or stuck."""
         pid = locks.holder(f"{run_paths.run_folder(self.home)}/daemon.lock")
         if pid is None:
             return "it does not answer"
-        return f"process {pid} does not answer: `kill -CONT {pid}` wakes it up if it is suspended, `kill -9 {pid}` ends it, and its jobs go on in the next one"
+        return f"process {pid} does not answer: `kill -CONT {pid}` resumes it if it is suspended; `kill -9 {pid}` ends it, and its jobs continue in the next one"
 
     @property
-    def words(self) -> str:
-        """What a daemon says that cannot start. Its log proper is in COUNSEL_HOME/logs."""
+    def error_file(self) -> str:
+        """Output of a daemon that could not start. The log of a running one is in COUNSEL_HOME/logs."""
         return f"{run_paths.run_folder(self.home)}/daemon.err"
 
     def _reason(self, number: int) -> str:
-        """The daemon's last words; on a disk that takes none, the error that it ended with; none when it was killed."""
+        """The last line of its output; if the disk took none, the error of its exit status; "" when it was killed."""
         try:
-            with open(self.words, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            with open(self.error_file, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                 lines = [line.strip() for line in file if line.strip()]
         except OSError as error:
-            lines = [] if number > 1 else [f"{self.words} cannot be read: {error.strerror}"]
+            lines = [] if number > 1 else [f"{self.error_file} cannot be read: {error.strerror}"]
         if lines:
             return lines[-1][:500]
         return f"{os.strerror(number)} ({self.home})" if number > 1 else ""

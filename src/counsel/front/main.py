@@ -1,9 +1,9 @@
-"""`counsel stdio`: what every agent window starts. A small front; the work is done by the daemon.
+"""`counsel stdio`: the process that every agent starts as its MCP server. The daemon does the work.
 
-It answers the handshake and `tools/list` at once from a manifest; everything else goes to the daemon and comes back
-through `carrier.py`, which reaches or starts one meanwhile. Here are the command, stdin and stdout, and the client.
+It answers the handshake and `tools/list` itself from a manifest and relays everything else to the daemon (`relay.py`),
+which is found or started meanwhile. This module parses the command and serves stdin and stdout.
 
-One thread around `poll`, and as few imports as can be: they are most of what its start costs.
+One thread around `poll`, and as few imports as possible: they are most of the start's cost.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 
 from counsel.front.bounded_lines import Lines, TooLong
 from counsel.front.json_messages import Unreadable, parse
+from counsel.front.pending_request import as_line
 from counsel.front.protocol import (
     ProtocolState,
     RpcError,
@@ -26,7 +27,7 @@ from counsel.front.protocol import (
     reply_id,
     unreadable,
 )
-from counsel.front.relay import Relay, as_line
+from counsel.front.relay import Relay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,18 +37,20 @@ if TYPE_CHECKING:
 
 USAGE = """usage: counsel stdio [--as AGENT] [--standalone]
 
-Speak MCP on stdin and stdout: what an agent starts as its MCP server.
+Speak MCP on stdin and stdout, as the MCP server that an agent starts.
 
-  --as AGENT     who is calling: claude, codex, gemini … (else by the client's name)
+  --as AGENT     the calling agent: claude, codex, gemini … (default: from the client's name)
   --standalone   run the engine in this process instead of using the daemon
 """
 CHUNK = 1 << 16
 WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without blocking
-# A pipe says POLLERR when its reader has gone; a socket, which Node.js gives its children, and macOS' pipes say POLLHUP.
+# A pipe reports POLLERR when its reader is gone; macOS' pipes, and the sockets that Node.js gives its children, POLLHUP.
 GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
-LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
-LAST_READ = 10.0  # seconds without a byte read, after which the last answers are not waited for
-UNREAD = 1 << 20  # bytes of answers that the client has not read, beyond which nothing more is read for it
+ANSWER_GRACE = 2.0  # seconds for pending answers after the client has closed our stdin
+READ_GRACE = 10.0  # seconds without a byte read, after which the last answers are dropped
+MAX_UNREAD = (
+    1 << 20
+)  # bytes of answers that the client has not read, beyond which we read nothing more from it
 
 
 def main(argv: list[str]) -> int:
@@ -96,35 +99,35 @@ class Front:
     """The client's side: its lines on stdin, our answers on stdout."""
 
     def __init__(self, agent: str | None) -> None:
-        self.protocol_state = ProtocolState(_manifest())
+        self.state = ProtocolState(_manifest())
         self.poll = select.poll()
-        self.room = select.poll()  # on stdout
-        self.room.register(1, select.POLLOUT)
-        self.relay = Relay(agent, self.protocol_state, self.poll, self._tell)
+        self.stdout = select.poll()
+        self.stdout.register(1, select.POLLOUT)
+        self.relay = Relay(agent, self.state, self.poll, self._write_line)
         self.stdin = Lines()  # from the client
         self.stdin_open, self.stdin_watched = True, False
         self.out = bytearray()  # to the client
-        self.ends_at = 0.0  # stdin is closed: when to leave whatever is still unanswered
+        self.ends_at = 0.0  # once stdin is closed: when to drop what is still unanswered
 
     # ── the loop ──
 
     def run(self) -> int:
         while not self._finished():
             self._watch_stdin()
-            # stdout: always for a reader that has gone; for room to write when there is something to write
+            # stdout: always for a reader that is gone; for space when there is something to write
             self.poll.register(1, select.POLLOUT if self.out else 0)
-            self.relay.watch(is_heard=len(self.out) < UNREAD)
+            self.relay.watch(client_reads=len(self.out) < MAX_UNREAD)
             for file, event in self.poll.poll(self._timeout()):
                 self._handle(file, event)
-            self._write_what_fits()  # before a daemon is looked for, which takes milliseconds
+            self._write_what_fits()  # before looking for a daemon, which takes milliseconds
             self.relay.connect_if_due()
         self._last_writes()
         self.relay.close()
         return 0
 
     def _watch_stdin(self) -> None:
-        """Who does not read its answers, or is quicker than the daemon, waits: nothing piles up here."""
-        if self.stdin_open and len(self.out) < UNREAD and not self.relay.crowded():
+        """A client that does not read its answers, or is faster than the daemon, waits: nothing piles up here."""
+        if self.stdin_open and len(self.out) < MAX_UNREAD and not self.relay.is_backlogged():
             self.poll.register(0, select.POLLIN)
             self.stdin_watched = True
         elif self.stdin_watched:
@@ -137,8 +140,8 @@ class Front:
         return not (self.relay.waiting or self.out) or time.monotonic() > self.ends_at
 
     def _timeout(self) -> float | None:
-        moments = [moment for moment in (self.relay.retry_at, self.ends_at) if moment]
-        return max(0.0, min(moments) - time.monotonic()) * 1000 if moments else None
+        deadlines = [at for at in (self.relay.retry_at, self.ends_at) if at]
+        return max(0.0, min(deadlines) - time.monotonic()) * 1000 if deadlines else None
 
     def _handle(self, file: int, event: int) -> None:
         if file == 0:
@@ -155,17 +158,17 @@ class Front:
             data = b""
         if not data:
             self.stdin_open = False
-            self.ends_at = time.monotonic() + LAST_WORDS
+            self.ends_at = time.monotonic() + ANSWER_GRACE
             data = b"\n"
         for line in self.stdin.feed(data):
             if isinstance(line, TooLong):
-                self._tell(as_line(line.response()))
+                self._write_line(as_line(line.response()))
             elif line.strip():
                 self._from_client(line)
 
     def _write_stdout(self, event: int) -> None:
         if event & GONE:
-            self._unheard()
+            self._reader_gone()
         elif event & select.POLLOUT:
             self._write()
 
@@ -173,37 +176,37 @@ class Front:
         try:
             del self.out[: os.write(1, self.out[:WRITE_AT_ONCE])]
         except ConnectionError:
-            self._unheard()
+            self._reader_gone()
 
-    def _unheard(self) -> None:
+    def _reader_gone(self) -> None:
         self.out.clear()
         self.relay.close()
         self.relay.waiting.clear()
         self.ends_at = self.ends_at or time.monotonic()
 
     def _write_what_fits(self) -> None:
-        while self.out and (found := self.room.poll(0)):
-            self._write_stdout(found[0][1])
+        while self.out and (events := self.stdout.poll(0)):
+            self._write_stdout(events[0][1])
 
     def _last_writes(self) -> None:
-        while self.out and self.room.poll(LAST_READ * 1000):
+        while self.out and self.stdout.poll(READ_GRACE * 1000):
             self._write()
 
-    def _tell(self, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
         self.out += line + b"\n"
 
-    # ── what the client says ──
+    # ── messages from the client ──
 
     def _from_client(self, line: bytes) -> None:
         try:
-            message = parse(line)  # never true of a line with `@`, which is how we and the daemon talk
+            message = parse(line)  # refuses lines with `@`, which are between us and the daemon
         except Unreadable as error:
             self._refuse(unreadable(error))
             return
         try:
             if isinstance(message, list):
-                check_batch(message, self.protocol_state.version)
-                self.relay.ask(batch_ids(message), line)
+                check_batch(message, self.state.version)
+                self.relay.request(batch_ids(message), line)
                 return
             check_message(message)
         except RpcError as error:
@@ -212,25 +215,25 @@ class Front:
         if is_request(message):
             self._requested(message, line)
         elif message.get("method") == "notifications/initialized":
-            self.relay.initialized()
+            self.relay.client_initialized()
         elif message.get("method") == "notifications/cancelled":
             self.relay.cancel((message.get("params") or {}).get("requestId"), line)
         else:
             self.relay.forward(line)
 
     def _refuse(self, error: RpcError, request_id: Any = None) -> None:
-        self._tell(as_line(error.response(request_id)))
+        self._write_line(as_line(error.response(request_id)))
 
     def _requested(self, message: Json, line: bytes) -> None:
         try:
-            self.protocol_state.open(message)
-            answer = self.protocol_state.static(message)
+            self.state.open(message)
+            answer = self.state.static(message)
         except RpcError as error:
             answer = error.response(message["id"])
         if answer is None:
-            self.relay.ask(message["id"], line)
+            self.relay.request(message["id"], line)
             return
-        self._tell(as_line(answer))
+        self._write_line(as_line(answer))
         if message["method"] == "initialize" and "result" in answer:
-            self.relay.introduce(message.get("params"))
-        self.relay.need()  # a daemon starts while the client reads this
+            self.relay.client_initialize(message.get("params"))
+        self.relay.connect_soon()  # a daemon starts while the client reads this

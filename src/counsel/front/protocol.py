@@ -1,7 +1,7 @@
-"""MCP's rules of conversation, without I/O: revisions, envelopes, and the answers that need no engine.
+"""MCP's protocol without I/O: revisions, envelopes, and the answers that need no engine.
 
-The stdio front and the daemon's dispatcher both stand on this module, so that they cannot disagree. The front
-starts with every agent window: only the standard library, and as little of it as possible, is imported here.
+The stdio front and the daemon's dispatcher both use this module, so that they cannot disagree. A front starts with
+every agent: only the standard library, and as little of it as possible, is imported here.
 
 A client opens a connection in one of two eras, by its first request: with `initialize` (2024-11-05 to 2025-11-25),
 or stateless (2026-07-28), where each request carries its revision and capabilities in `_meta`.
@@ -23,7 +23,7 @@ HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = ("2026-07-28",)
 BATCHES_UNTIL = "2025-03-26"
 STRUCTURED_SINCE = "2025-06-18"  # `resource_link`
-MOST_AT_ONCE = 1_000  # requests of one client that are being answered
+MOST_AT_ONCE = 1_000  # requests of one client at the same time
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -31,7 +31,7 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 RESOURCE_NOT_FOUND = -32002  # until 2025-11-25; INVALID_PARAMS since
-BUSY = -32000  # too much at once: the same request succeeds later
+BUSY = -32000  # too many at once: the same request succeeds later
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
@@ -54,7 +54,7 @@ INSTRUCTIONS = (
     "Consult other AI models and coding agents: chat asks one, consensus several, askModel a colleague by name. "
     "Long work: async true, then check_status. An answer's continuation_id continues its conversation."
 )
-# Methods of 2026-07-28 whose results a client may keep: for how long, and whether for all callers.
+# Methods of 2026-07-28 whose results a client may cache: for how many milliseconds, and whether for all callers.
 _CACHE = {
     "server/discover": (3_600_000, "public"),
     "tools/list": (3_600_000, "public"),
@@ -88,9 +88,7 @@ def unreadable(error: Unreadable) -> RpcError:
 
 
 def busy() -> RpcError:
-    return RpcError(
-        BUSY, f"{MOST_AT_ONCE:,} requests are being answered already: wait for an answer, then ask again"
-    )
+    return RpcError(BUSY, f"{MOST_AT_ONCE:,} requests are in progress: wait for an answer, then ask again")
 
 
 def is_id(value: Any) -> bool:
@@ -100,13 +98,13 @@ def is_id(value: Any) -> bool:
 
 
 def check_message(message: Any) -> None:
-    """Refuse what is no JSON-RPC request, notification or response."""
+    """Refuse anything but a JSON-RPC request, notification or response."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: an object with "jsonrpc": "2.0" is needed')
+        raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: expected an object with "jsonrpc": "2.0"')
     if "id" in message and not is_id(message["id"]):
         raise RpcError(
             INVALID_REQUEST,
-            f"A request's id must be a string of at most {LONGEST_ID:,} characters or a whole number of 64 bits",
+            f"A request's id must be a string of at most {LONGEST_ID:,} characters or a 64-bit integer",
         )
     if "method" in message:
         if not isinstance(message["method"], str):
@@ -125,14 +123,14 @@ def check_batch(messages: list[Any], version: str) -> None:
 
 
 def batch_ids(messages: list[Any]) -> list[Any]:
-    """By what the front and the daemon know a batch."""
+    """The name by which the front and the daemon refer to a batch."""
     return [reply_id(message) for message in messages]
 
 
 def reply_id(message: Any) -> Any:
-    """The id that an error about this message answers to: null when it cannot be known."""
-    found = message.get("id") if isinstance(message, dict) else None
-    return found if is_id(found) else None
+    """The id for an error about this message; None when it has no valid one."""
+    request_id = message.get("id") if isinstance(message, dict) else None
+    return request_id if is_id(request_id) else None
 
 
 def is_request(message: Json) -> bool:
@@ -140,7 +138,7 @@ def is_request(message: Json) -> bool:
 
 
 class ProtocolState:
-    """What one connection has agreed on. One per client; over stateless HTTP one per request."""
+    """What client and server have agreed on. One per client; over stateless HTTP one per request."""
 
     __slots__ = ("capabilities", "client", "era", "tools", "version")
 
@@ -152,7 +150,7 @@ class ProtocolState:
         self.capabilities: Json = {}
 
     def open(self, request: Json) -> None:
-        """Settle or keep the era, and refuse a request of the other one."""
+        """Determine the era at the first request; later, refuse requests of the other era."""
         method, meta = request["method"], _meta(request)
         if not self.era:
             stateless = method != "initialize" and META_VERSION in meta
@@ -162,7 +160,7 @@ class ProtocolState:
         elif method != "initialize" and META_VERSION in meta:
             raise RpcError(
                 INVALID_REQUEST,
-                "This connection was opened with initialize: requests with a 2026-07-28 envelope are not taken on it",
+                "This connection was opened with initialize: it does not accept requests with a 2026-07-28 envelope",
             )
 
     def _open_stateless(self, request: Json, method: str, meta: Json) -> None:
@@ -180,7 +178,7 @@ class ProtocolState:
         if missing:
             raise RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
         self.version = check_version(meta[META_VERSION])
-        self._know(meta.get(META_CLIENT), meta[META_CAPABILITIES])
+        self._set_client(meta.get(META_CLIENT), meta[META_CAPABILITIES])
 
     def initialize(self, params: Json) -> Json:
         asked = params.get("protocolVersion")
@@ -188,7 +186,7 @@ class ProtocolState:
             raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
         self.era = "handshake"
         self.version = asked if asked in HANDSHAKE else HANDSHAKE[-1]
-        self._know(params["clientInfo"], params.get("capabilities"))
+        self._set_client(params["clientInfo"], params.get("capabilities"))
         return {
             "protocolVersion": self.version,
             "capabilities": CAPABILITIES,
@@ -196,15 +194,15 @@ class ProtocolState:
             "instructions": INSTRUCTIONS,
         }
 
-    def _know(self, info: Any, capabilities: Any) -> None:
+    def _set_client(self, info: Any, capabilities: Any) -> None:
         name = info.get("name") if isinstance(info, dict) else None
         if isinstance(name, str) and name:
             self.client = name[:200]
         has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
-        self.capabilities = {"roots": {}} if has_roots else {}  # all that is used: the rest may be megabytes
+        self.capabilities = {"roots": {}} if has_roots else {}  # all that is used; the rest may be megabytes
 
     def static(self, request: Json) -> Json | None:
-        """The response to a request that needs no engine; None for one that does. Call `open` before."""
+        """The response to a request that needs no engine; None for one that does. Call `open` first."""
         method = request["method"]
         if self.era == "stateless" and _is_about_tasks(request):
             if not declares_tasks(request):
@@ -223,7 +221,7 @@ class ProtocolState:
         return {"jsonrpc": "2.0", "id": request["id"], "result": self.stamped(request["method"], result)}
 
     def stamped(self, method: str, result: Json) -> Json:
-        """2026-07-28 results say that they are complete, who made them and how long they may be kept."""
+        """Results of 2026-07-28 state that they are complete, their server and how long they may be cached."""
         if self.era != "stateless":
             return result
         meta = {**result.get("_meta", {}), META_SERVER: SERVER}
@@ -259,7 +257,7 @@ def _is_about_tasks(request: Json) -> bool:
 
 
 def declares_tasks(request: Json) -> bool:
-    """Each request says for itself whether its client takes tasks."""
+    """Each request states whether its client supports tasks."""
     capabilities = _meta(request).get(META_CAPABILITIES)
     extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
     return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
@@ -294,7 +292,7 @@ def _set_level(_state: ProtocolState, params: Json) -> Json:
 
 def _one_page(params: Json) -> None:
     if params.get("cursor") is not None:
-        raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have one page here")
+        raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have a single page")
 
 
 def _tools(state: ProtocolState, params: Json) -> Json:

@@ -1,10 +1,10 @@
-"""Carries a window's requests to the daemon and the answers back, whatever daemons come and go.
+"""Relays a client's requests to the daemon and the answers back, and survives the daemon's death.
 
-It reaches the daemon or starts one (`link.py`), says who and where it is, and passes lines both ways; how the two talk
-is in `socket.py`. When the daemon dies it reaches the next one and sends again what was not answered, each call under
-its own unguessable key, so that the caller gets the answer of the job that it started.
+It connects to the daemon or starts one (`launcher.py`), identifies itself, and passes lines both ways; the protocol of
+the two is described in `daemon/connection.py`. When the daemon dies, it connects to the next one and sends again what
+was not answered, each call under its own unguessable key, so that the caller gets the answer of the job it started.
 
-Nothing here blocks: `stdio.py` has the loop. As few imports as can be, like there.
+Nothing here blocks: the loop is in `main.py`. As few imports as possible, for a quick start.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import os
 import select
 import time
 
-from counsel import __version__
-from counsel import pending_calls as kept
+from counsel import __version__, pending_calls
 from counsel.front import environment
 from counsel.front.bounded_lines import Lines, TooLong
-from counsel.front.json_messages import encode
 from counsel.front.launcher import RETRY, Launcher, older
-from counsel.front.protocol import INTERNAL_ERROR, MOST_AT_ONCE, RpcError, busy
+from counsel.front.pending_request import PendingRequest, Progress, as_line
+from counsel.front.protocol import MOST_AT_ONCE, busy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,30 +30,26 @@ if TYPE_CHECKING:
     from counsel.front.protocol import ProtocolState
     from counsel.types import Json
 
-READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 CHUNK = 1 << 16
-PATIENCE = 20.0  # seconds for a daemon to say hello
+HELLO_TIMEOUT = 20.0  # seconds for a daemon to say hello
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"'
-TOKENS = 1000  # of calls whose progress is counted
-UNHURRIED = 30.0  # seconds between attempts when no call waits: jobs that were kept go on in the next daemon
-CROWDED = 1 << 20  # bytes for the daemon, beyond which nothing more is read from the client
-MOST_KEPT = 256 << 20  # bytes of requests that are not answered: they are sent again when a daemon dies
-LONGEST_NAME = 200  # characters that a client may call itself
+MAX_TOKENS = 1000  # calls whose progress is counted
+IDLE_RETRY = 30.0  # seconds between attempts when no call waits: noted jobs continue in the next daemon
+MAX_BACKLOG = 1 << 20  # bytes queued for the daemon, beyond which nothing more is read from the client
+MAX_UNANSWERED = 256 << 20  # bytes of unanswered requests: they are sent again when a daemon dies
+LONGEST_NAME = 200  # characters of a client's name
 
 
-def as_line(message: Json) -> bytes:
-    return encode(message)[:-1]
-
-
-def _known(client: Json | None) -> Json | None:
-    """What the daemon uses of `initialize`; the rest may be megabytes, and each daemon is told."""
-    if client is None:
+def _relevant(initialize: Json | None) -> Json | None:
+    """The part of `initialize` that the daemon uses; the rest may be megabytes, and every daemon gets it."""
+    if initialize is None:
         return None
-    name = (client.get("clientInfo") or {}).get("name")
-    capabilities = client.get("capabilities")
+    name = (initialize.get("clientInfo") or {}).get("name")
+    capabilities = initialize.get("capabilities")
     has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
     return {
-        "protocolVersion": client.get("protocolVersion"),
+        "protocolVersion": initialize.get("protocolVersion"),
         "clientInfo": {"name": name[:LONGEST_NAME] if isinstance(name, str) else ""},
         "capabilities": {"roots": {}} if has_roots else {},
     }
@@ -69,234 +64,149 @@ def _is_timeout(cancellation: bytes) -> bool:
 def _cwd() -> str:
     try:
         return os.getcwd()  # noqa: PTH109
-    except OSError:  # the folder is gone
+    except OSError:  # the folder was deleted
         return "/nowhere"
-
-
-class PendingRequest:
-    """A request that the daemon has to answer."""
-
-    __slots__ = ("began", "cancelled", "job", "kept", "key", "left", "line", "request_id", "was_sent")
-
-    def __init__(self, request_id: Any, line: bytes) -> None:
-        self.request_id = request_id
-        self.line = line
-        self.key = os.urandom(16).hex()
-        self.began = time.monotonic()
-        self.job = ""
-        self.was_sent = False  # a daemon may have begun it
-        self.kept = False  # a note says that its job goes on without us
-        self.left = False  # the client gave up by its own clock: the job goes on
-        self.cancelled = b""  # the client's notification, for the next daemon once it has found the job
-
-    def sent(self) -> bytes:
-        new, self.was_sent = b"" if self.was_sent else b',"new":true', True
-        waited = b"%.1f" % (time.monotonic() - self.began)  # the client's clock runs while a daemon starts
-        return b'@{"key":"%s","waited":%s%s}\n%s\n' % (self.key.encode(), waited, new, self.line)
-
-    @property
-    def is_call(self) -> bool:
-        return b'"tools/call"' in self.line
-
-    def jobs(self) -> list[str]:
-        """The jobs that a daemon has made of this, if it came that far."""
-        if not self.is_call or not self.was_sent:
-            return []
-        if not isinstance(self.request_id, list):
-            return [kept.job_id(self.key)]
-        return [kept.job_id(f"{self.key}.{at}") for at in range(len(self.request_id))]
-
-    def failures(self, why: str, protocol_state: ProtocolState) -> list[Json]:
-        """The answer that no daemon gave; of a batch, one for each of its requests."""
-        what = f"counsel's daemon cannot be reached: {why}."
-        ids = self.request_id if isinstance(self.request_id, list) else [self.request_id]
-        if not self.is_call:
-            return [RpcError(INTERNAL_ERROR, what).response(request_id) for request_id in ids]
-        jobs = self.jobs() or [""] * len(ids)
-        if self.job and len(ids) == 1:
-            jobs = [self.job]
-        results = [protocol_state.stamped("tools/call", self._failed_call(what, job)) for job in jobs]
-        return [
-            {"jsonrpc": "2.0", "id": request_id, "result": result}
-            for request_id, result in zip(ids, results, strict=True)
-        ]
-
-    def _failed_call(self, what: str, job: str) -> Json:
-        failure = {"error": what, "code": "INTERNAL", "hint": self._hint(job)}
-        if job:
-            failure["job_id"] = job
-        text = f"INTERNAL: {what} {failure['hint']}"
-        return {"content": [{"type": "text", "text": text}], "structuredContent": failure, "isError": True}
-
-    def _hint(self, job: str) -> str:
-        if not job:
-            return "Nothing was asked. `counsel doctor` may say more; then ask again."
-        if not self.kept:
-            return (
-                f"The call was interrupted; check_status with continuation_id {job} says whether it goes on."
-            )
-        if self.job:
-            return f"The job is kept and goes on as soon as a daemon runs: check_status with continuation_id {job}."
-        return (
-            f"If it had begun, it goes on as soon as a daemon runs: check_status with continuation_id {job}."
-        )
-
-
-class Progress:
-    """Numbers of one call's progress. They must grow, and each daemon counts for itself."""
-
-    __slots__ = ("before", "last")
-
-    def __init__(self) -> None:
-        self.before: float = 0
-        self.last: float = 0
-
-    def grown(self, line: bytes, message: Json) -> bytes:
-        self.last = message["params"]["progress"] = self.before + message["params"]["progress"]
-        return as_line(message) if self.before else line
 
 
 class Relay:
     def __init__(
-        self,
-        agent: str | None,
-        protocol_state: ProtocolState,
-        poll: select.poll,
-        tell: Callable[[bytes], None],
+        self, agent: str | None, state: ProtocolState, poll: select.poll, write: Callable[[bytes], None]
     ) -> None:
         self.agent = agent
-        self.protocol_state = protocol_state
+        self.state = state
         self.poll = poll
-        self.tell = tell  # a line to the client
+        self.write = write  # a line to the client
         self.launcher = Launcher(os.environ)
         self.daemon: socket.socket | None = None
-        self.watched = False  # `poll` looks at the daemon
-        self.up = bytearray()  # to the daemon
-        self.down = Lines()  # from the daemon
-        self.known = False  # the daemon has said hello, and
-        self.greeted = False  # it is not older than we are
-        self.dismissed = False  # the daemon said that it ends: nobody needs the next one before we do
+        self.watched = False  # `poll` watches the daemon's socket
+        self.to_daemon = bytearray()
+        self.from_daemon = Lines()
+        self.hello_received = False  # from the daemon, and
+        self.connected = False  # it is not older than we are
+        self.daemon_leaves = False  # it announced its end: the next one is needed only when we need it
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
-        self.give_up_at = 0.0  # when to stop trying if nobody waits
-        self.kept = False  # jobs of ours wait for the next daemon
-        self.client: Json | None = None  # what it said in `initialize`
-        self.ready = False  # it has sent `notifications/initialized`: each daemon is told
+        self.give_up_at = 0.0  # when to stop trying if nothing waits for a daemon
+        self.has_noted_jobs = False  # jobs of ours wait for the next daemon
+        self.initialize: Json | None = None  # the client's parameters of `initialize`
+        self.initialized = False  # the client has sent `notifications/initialized`: each daemon gets it
         self.waiting: dict[str, PendingRequest] = {}  # by the JSON of their id (of a batch: of all ids)
-        self.longest = 0  # bytes of the longest line that waits
-        self.queue: list[bytes] = []  # notifications and answers for a daemon that is not there yet
-        self.answering: str | None = None  # the next line from the daemon answers this
+        self.longest = 0  # bytes of the longest waiting line
+        self.queue: list[bytes] = []  # notifications and answers for a daemon that is not connected yet
+        self.answering: str | None = None  # the next line from the daemon answers this request
         self.progress: dict[str, Progress] = {}  # by the JSON of their tokens, while calls wait
 
     # ── from the client ──
 
-    def ask(self, request_id: Any, line: bytes) -> None:
-        if len(self.waiting) >= MOST_AT_ONCE or not self._has_room(len(line)):
-            self.tell(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
+    def request(self, request_id: Any, line: bytes) -> None:
+        if len(self.waiting) >= MOST_AT_ONCE or not self._has_space(len(line)):
+            self.write(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
             return
         pending = PendingRequest(request_id, line)
         self.waiting[json.dumps(request_id)] = pending
-        if self.greeted:
-            self.up += pending.sent()
+        if self.connected:
+            self.to_daemon += pending.to_send()
         else:
-            self.need()
+            self.connect_soon()
 
-    def _has_room(self, size: int) -> bool:
-        """Lines are counted one by one only when as many of the longest would be too much."""
+    def _has_space(self, size: int) -> bool:
+        """Lines are summed up only when as many of the longest would be too much."""
         self.longest = max(self.longest, size) if self.waiting else size
-        if len(self.waiting) * self.longest + size <= MOST_KEPT:
+        if len(self.waiting) * self.longest + size <= MAX_UNANSWERED or not self.waiting:
             return True
-        return not self.waiting or size + sum(len(other.line) for other in self.waiting.values()) <= MOST_KEPT
+        return size + sum(len(other.line) for other in self.waiting.values()) <= MAX_UNANSWERED
 
     def forward(self, line: bytes) -> None:
-        """What has no answer, or none that we could give instead."""
-        if self.greeted:
+        """Pass on what has no answer, or none that we could give instead."""
+        if self.connected:
             self._send(line)
         else:
             self.queue.append(line)
-            self.need()
+            self.connect_soon()
 
     def cancel(self, request_id: Any, line: bytes) -> None:
         pending = self.waiting.get(json.dumps(request_id))
         if pending is not None:
-            pending.cancelled, pending.left = line, _is_timeout(line)
-            if not pending.left:
-                self._unkeep(pending)
-            if self.greeted:
+            pending.cancelled, pending.abandoned = line, _is_timeout(line)
+            if not pending.abandoned:
+                self._remove_notes(pending)
+            if self.connected:
                 self._send(line)
 
-    def crowded(self) -> bool:
-        """Whether the client must wait until the daemon has taken what it said."""
-        return len(self.up) + sum(map(len, self.queue)) > CROWDED
+    def is_backlogged(self) -> bool:
+        """Whether the client must wait until the daemon has taken what it sent."""
+        return len(self.to_daemon) + sum(map(len, self.queue)) > MAX_BACKLOG
 
-    def introduce(self, client: Json | None) -> None:
-        again, self.client = self.client is not None, _known(client)
-        if again and self.greeted:
-            self._send(b"@" + as_line({"initialize": self.client}))
+    def client_initialize(self, params: Json | None) -> None:
+        again, self.initialize = self.initialize is not None, _relevant(params)
+        if again and self.connected:
+            self._send(b"@" + as_line({"initialize": self.initialize}))
 
-    def initialized(self) -> None:
-        self.ready = True
-        if self.greeted:
-            self._send(READY)
+    def client_initialized(self) -> None:
+        self.initialized = True
+        if self.connected:
+            self._send(INITIALIZED)
 
     def _send(self, line: bytes) -> None:
-        self.up += line + b"\n"
+        self.to_daemon += line + b"\n"
 
     # ── reaching a daemon ──
 
-    def need(self) -> None:
+    def connect_soon(self) -> None:
         if self.daemon is None and not self.retry_at:
             self.retry_at = time.monotonic()
-            self.give_up_at = self.retry_at + PATIENCE
+            self.give_up_at = self.retry_at + HELLO_TIMEOUT
 
     def connect_if_due(self) -> None:
         if not self.retry_at or time.monotonic() < self.retry_at:
             return
         if self.daemon is not None:
-            self._replace() if self.known else self._give_up(self.launcher.silent())
+            self._replace() if self.hello_received else self._give_up(self.launcher.not_answering())
             return
         self.daemon = self.launcher.attempt()
         if self.daemon is not None:
-            self.retry_at = time.monotonic() + PATIENCE  # to give up, unless it has said hello by then
+            self.retry_at = time.monotonic() + HELLO_TIMEOUT  # to give up, unless it has said hello by then
             self.daemon.setblocking(False)
             self._send(b"@" + as_line({"hello": self._hello()}))
         else:
-            self._wait_on()
+            self._wait_for_daemon()
 
-    def _wait_on(self) -> None:
-        """There is no daemon yet. Calls wait for one until their client's limit; their jobs are not given up meanwhile."""
+    def _wait_for_daemon(self) -> None:
+        """Calls wait for a daemon until their client's limit; meanwhile their jobs are not given up."""
         limit = self._limit() if self.waiting else 0.0
-        overdue = [name for name, one in self.waiting.items() if self.launcher.hopeless(one.began, limit)]
+        overdue = [
+            name for name, pending in self.waiting.items() if self.launcher.hopeless(pending.began, limit)
+        ]
         if self.launcher.problem or overdue:
-            self._keep_jobs()
+            self._note_jobs()
         for name in overdue:
             self._fail(self.waiting.pop(name), self.launcher.problem or "it has not started yet")
         pause = self.launcher.pause()
         if not (self.waiting or self.queue) and time.monotonic() > self.give_up_at:
             self.launcher.release()
-            pause = UNHURRIED if self.kept else 0.0
+            pause = IDLE_RETRY if self.has_noted_jobs else 0.0
         self.retry_at = time.monotonic() + pause if pause else 0.0
 
     def _limit(self) -> float:
         """Seconds that this client waits for a call, as far as is known without a daemon."""
-        from counsel.mcp import client_timeouts  # noqa: PLC0415 - only where no daemon can be had
+        from counsel.mcp import client_timeouts  # noqa: PLC0415 - only where no daemon can be reached
 
-        return client_timeouts.patience_of(self.protocol_state.client, "stdio", os.environ)
+        return client_timeouts.patience_of(self.state.client, "stdio", os.environ)
 
-    def _keep_jobs(self) -> None:
-        """Another engine on this home would give up an interrupted call whose client does not come back in a minute."""
+    def _note_jobs(self) -> None:
+        """Another engine on this home gives up an interrupted call whose client does not return within a minute."""
         for pending in self.waiting.values():
-            stopped = pending.cancelled and not pending.left
-            if not pending.kept and not stopped and (jobs := pending.jobs()):
-                noted = [kept.note(self.launcher.home, job) for job in jobs]
-                pending.kept = all(noted)
+            stopped = pending.cancelled and not pending.abandoned
+            if not pending.noted and not stopped and (jobs := pending.jobs()):
+                written = [pending_calls.note(self.launcher.home, job) for job in jobs]
+                pending.noted = all(written)
 
-    def _unkeep(self, pending: PendingRequest) -> None:
-        if pending.kept:
+    def _remove_notes(self, pending: PendingRequest) -> None:
+        if pending.noted:
             for job in pending.jobs():
-                kept.take(self.launcher.home, job)
+                pending_calls.take(self.launcher.home, job)
 
     def _replace(self) -> None:
-        """An older daemon: as soon as nobody else is starting one, it is told to end; then ours is started."""
+        """Tell an older daemon to end, as soon as no other process is starting one; then start ours."""
         if self.launcher.take_lock():
             self._send(b'@{"handover":true}')
             self.retry_at = 0.0
@@ -309,17 +219,17 @@ class Relay:
             "version": __version__,
             "agent": self.agent,
             "cwd": _cwd(),
-            "env": environment.travelling(os.environ),
-            "initialize": self.client,
+            "env": environment.for_calls(os.environ),
+            "initialize": self.initialize,
         }
 
     # ── the daemon's side of the loop ──
 
-    def watch(self, *, is_heard: bool) -> None:
-        """`is_heard`: the client reads; else the daemon's words wait with the daemon, which drops progress then."""
+    def watch(self, *, client_reads: bool) -> None:
+        """While the client does not read, output stays with the daemon, which then drops progress."""
         if self.daemon is None:
             return
-        events = (select.POLLIN if is_heard else 0) | (select.POLLOUT if self.up else 0)
+        events = (select.POLLIN if client_reads else 0) | (select.POLLOUT if self.to_daemon else 0)
         if events:
             self.poll.register(self.daemon.fileno(), events)
             self.watched = True
@@ -335,8 +245,8 @@ class Relay:
         if self.daemon is None or file != self.daemon.fileno():
             return
         try:
-            if event & select.POLLOUT and self.up:
-                del self.up[: self.daemon.send(self.up[: 1 << 18])]
+            if event & select.POLLOUT and self.to_daemon:
+                del self.to_daemon[: self.daemon.send(self.to_daemon[: 1 << 18])]
             if event & ~select.POLLOUT:
                 data = self.daemon.recv(CHUNK)
                 if not data:
@@ -349,48 +259,49 @@ class Relay:
             self._lost()
 
     def _received(self, data: bytes) -> None:
-        for line in self.down.feed(data):
-            if isinstance(line, TooLong):  # no daemon says so much
+        for line in self.from_daemon.feed(data):
+            if isinstance(line, TooLong):  # no daemon sends such a line
                 continue
             if line.startswith(b"@"):
-                self._noted(json.loads(line[1:]))
+                self._control(json.loads(line[1:]))
             else:
                 self._pass_on(line)
 
     def _pass_on(self, line: bytes) -> None:
-        self.tell(self._counted(line) if line.startswith(PROGRESS) else line)
+        self.write(self._with_progress(line) if line.startswith(PROGRESS) else line)
         if self.answering is not None:
             self._answered(self.answering)
             self.answering = None
 
-    def _counted(self, line: bytes) -> bytes:
+    def _with_progress(self, line: bytes) -> bytes:
         message = json.loads(line)
         token = json.dumps(message["params"]["progressToken"])
-        if token not in self.progress and len(self.progress) >= TOKENS:
+        if token not in self.progress and len(self.progress) >= MAX_TOKENS:
             del self.progress[next(iter(self.progress))]
-        return self.progress.setdefault(token, Progress()).grown(line, message)
+        return self.progress.setdefault(token, Progress()).adjusted(line, message)
 
     def _answered(self, name: str) -> None:
         if pending := self.waiting.pop(name, None):
-            self._unkeep(pending)
+            self._remove_notes(pending)
             self.launcher.answered()
         if not self.waiting:
             self.progress.clear()
 
-    def _noted(self, note: Json) -> None:
-        if "done" in note:
-            self._done(json.dumps(note["done"]), answered=note.get("answered", True))
-        elif "job" in note:
-            if pending := self.waiting.get(json.dumps(note["id"])):
-                pending.job = str(note["job"])
+    def _control(self, message: Json) -> None:
+        """A message of the daemon to us, not to the client."""
+        if "done" in message:
+            self._done(json.dumps(message["done"]), answered=message.get("answered", True))
+        elif "job" in message:
+            if pending := self.waiting.get(json.dumps(message["id"])):
+                pending.job = str(message["job"])
                 if pending.cancelled:
                     self._send(pending.cancelled)
-        elif "hello" in note:
-            self._greeted(str(note["hello"].get("version")))
-        elif "leaving" in note:
-            self.dismissed = True
-        elif "refused" in note:
-            self._give_up(str(note["refused"]))
+        elif "hello" in message:
+            self._greeted(str(message["hello"].get("version")))
+        elif "leaving" in message:
+            self.daemon_leaves = True
+        elif "refused" in message:
+            self._give_up(str(message["refused"]))
 
     def _done(self, name: str, *, answered: bool) -> None:
         if answered:
@@ -399,48 +310,48 @@ class Relay:
             self._answered(name)
 
     def _greeted(self, version: str) -> None:
-        self.known = True
+        self.hello_received = True
         self.launcher.greeted()
         if older(version):
             self.retry_at = time.monotonic()
             return
-        self.greeted, self.retry_at, self.kept = True, 0.0, False
-        if self.ready:
-            self._send(READY)
+        self.connected, self.retry_at, self.has_noted_jobs = True, 0.0, False
+        if self.initialized:
+            self._send(INITIALIZED)
         for pending in self.waiting.values():
-            self.up += pending.sent()
+            self.to_daemon += pending.to_send()
         for line in self.queue:
             self._send(line)
         self.queue.clear()
 
-    # ── when it is gone ──
+    # ── when the daemon is gone ──
 
     def _lost(self) -> None:
-        """The daemon has gone. Whoever still waits is taken to the next one, and so are its jobs if it was killed."""
+        """Take what still waits to the next daemon, and if this one was killed, its jobs too."""
         self._disconnect()
-        self.greeted, self.answering = False, None
-        killed, self.dismissed, self.known = not self.dismissed, False, False
+        self.connected, self.answering = False, None
+        killed, self.daemon_leaves, self.hello_received = not self.daemon_leaves, False, False
         self.retry_at = 0.0
-        self.up.clear()
-        self.down.clear()
+        self.to_daemon.clear()
+        self.from_daemon.clear()
         for progress in self.progress.values():
-            progress.before = progress.last
+            progress.restart()
         if killed:
             self.launcher.lost()
         if self.waiting or self.queue or killed:
-            self.need()
+            self.connect_soon()
 
-    def _give_up(self, why: str) -> None:
-        """No daemon can be had: say so to everybody who waits. The next call tries again."""
-        self._keep_jobs()
+    def _give_up(self, reason: str) -> None:
+        """No daemon can be reached: fail every waiting request. The next call tries again."""
+        self._note_jobs()
         self.launcher.release()
         self.retry_at = 0.0
-        self.known = self.greeted = False
-        for buffer in (self.queue, self.up, self.down):
+        self.hello_received = self.connected = False
+        for buffer in (self.queue, self.to_daemon, self.from_daemon):
             buffer.clear()
         self._disconnect()
         for pending in self.waiting.values():
-            self._fail(pending, why)
+            self._fail(pending, reason)
         self.waiting.clear()
 
     def _disconnect(self) -> None:
@@ -450,11 +361,11 @@ class Relay:
             self.daemon = None
 
     def close(self) -> None:
-        """The client has gone. Nobody was promised anything about the calls that still wait."""
+        """The client is gone, and was promised nothing about the calls that still wait."""
         for pending in self.waiting.values():
-            self._unkeep(pending)
+            self._remove_notes(pending)
 
-    def _fail(self, pending: PendingRequest, why: str) -> None:
-        self.kept |= pending.kept
-        for failure in pending.failures(why, self.protocol_state):
-            self.tell(as_line(failure))
+    def _fail(self, pending: PendingRequest, reason: str) -> None:
+        self.has_noted_jobs |= pending.noted
+        for failure in pending.failures(reason, self.state):
+            self.write(as_line(failure))

@@ -1,7 +1,7 @@
-"""Where the daemon is found: the private run folder, its socket and its locks, as plain strings.
+"""The daemon's private run folder, its socket and its locks, as plain strings.
 
-The front imports this at every start of an agent window, so it stands on `os` alone. `settings.default_home` says the
-same about COUNSEL_HOME; a test keeps the two together.
+Every front imports this when it starts, so it needs only `os`. `settings.default_home` computes the same COUNSEL_HOME;
+a test compares the two.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LONGEST = (
-    100  # bytes of a socket's path: the kernel takes 107 (Linux) or 103 (macOS), and binding needs a few more
-)
+# Bytes of a socket's path: the kernel's limit is 107 (Linux) or 103 (macOS), and binding needs a few more.
+LONGEST = 100
 
 
 def home(env: Mapping[str, str]) -> str:
-    given = env.get("COUNSEL_HOME")
-    if given and not is_unexpanded("COUNSEL_HOME", given):
-        path = os.path.expanduser(given)  # noqa: PTH111 - pathlib costs milliseconds
+    setting = env.get("COUNSEL_HOME")
+    if setting and not is_unexpanded("COUNSEL_HOME", setting):
+        path = os.path.expanduser(setting)  # noqa: PTH111 - pathlib costs milliseconds
         return path if path.startswith("/") else f"{os.getcwd()}/{path}"  # noqa: PTH109
     user = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     if sys.platform == "darwin":
@@ -33,53 +32,53 @@ def home(env: Mapping[str, str]) -> str:
     return f"{data if data.startswith('/') else user + '/.local/share'}/counsel"
 
 
-def run_folder(of: str) -> str:
-    """COUNSEL_HOME/run, made private; where nothing can be written there, a folder of this user's in /tmp."""
-    inside = f"{of}/run"
+def run_folder(home: str) -> str:
+    """COUNSEL_HOME/run, made private; if it is not writable, a folder of this user in /tmp."""
+    folder = f"{home}/run"
     try:
-        private_folder(of)
-        private(inside)
+        private_folder(home)
+        own_folder(folder)
     except OSError:
-        inside = ""
-    if inside and os.access(inside, os.W_OK):
-        return inside
-    return _elsewhere(of)
+        folder = ""
+    if folder and os.access(folder, os.W_OK):
+        return folder
+    return _folder_in_tmp(home)
 
 
-def socket(of: str, name: str = "daemon.sock") -> str:
-    """The daemon's socket: in the run folder, or under a short name in /tmp when that path is too long to bind."""
-    path = f"{run_folder(of)}/{name}"
-    return path if len(os.fsencode(path)) <= LONGEST else f"{_elsewhere(of)}/{name}"
+def socket(home: str, name: str = "daemon.sock") -> str:
+    """The daemon's socket: in the run folder, or in /tmp when that path is too long to bind."""
+    path = f"{run_folder(home)}/{name}"
+    return path if len(os.fsencode(path)) <= LONGEST else f"{_folder_in_tmp(home)}/{name}"
 
 
-def ask_socket(of: str, session: str) -> str:
-    """A session's askModel socket. A long name that would not fit even in /tmp is shortened to its hash."""
+def ask_socket(home: str, session: str) -> str:
+    """A session's askModel socket. A name that is too long even for /tmp is replaced by its hash."""
     from hashlib import sha256  # noqa: PLC0415
 
-    path = socket(of, f"ask-{session}.sock")
+    path = socket(home, f"ask-{session}.sock")
     short = f"ask-{sha256(session.encode()).hexdigest()[:24]}.sock"
-    return path if len(os.fsencode(path)) <= LONGEST else socket(of, short)
+    return path if len(os.fsencode(path)) <= LONGEST else socket(home, short)
 
 
-def _elsewhere(of: str) -> str:
+def _folder_in_tmp(home: str) -> str:
     from hashlib import sha256  # noqa: PLC0415 - rarely needed
 
-    mine = f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked, and TMPDIR differs between windows
-    private(mine)
-    folder = f"{mine}/{sha256(os.fsencode(of)).hexdigest()[:16]}"
-    private(folder)
+    parent = f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked; TMPDIR differs between clients
+    own_folder(parent)
+    folder = f"{parent}/{sha256(os.fsencode(home)).hexdigest()[:16]}"
+    own_folder(folder)
     return folder
 
 
-def private(folder: str) -> None:
-    """Make a folder that only this user can enter, or refuse one that somebody else prepared."""
+def own_folder(folder: str) -> None:
+    """Make a folder that only this user can enter. Raises PermissionError for one that another user has made."""
     try:
         os.mkdir(folder, 0o700)  # noqa: PTH102
     except FileExistsError:
-        found = os.lstat(folder)
-        if found.st_uid != os.getuid() or not _is_folder(found.st_mode):
-            raise PermissionError(f"{folder} belongs to somebody else") from None
-        if found.st_mode & 0o077:
+        status = os.lstat(folder)
+        if status.st_uid != os.getuid() or not _is_folder(status.st_mode):
+            raise PermissionError(f"{folder} belongs to another user") from None
+        if status.st_mode & 0o077:
             os.chmod(folder, 0o700)  # noqa: PTH101
 
 
