@@ -1,0 +1,136 @@
+"""Texts that are too long for a client: kept in a private file, read page by page."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.mcp import overflow
+
+
+@pytest.mark.parametrize(
+    ("asked", "parsed"),
+    [
+        ("counsel://jobs/job_1/text", ("job_1", 1)),
+        ("counsel://jobs/job_1/text?page=7", ("job_1", 7)),
+        ("counsel://jobs/job_1/text?page=", None),
+        ("counsel://jobs/../text", None),
+        ("counsel://jobs/.hidden/text", None),
+        (f"counsel://jobs/{'x' * 80}/text", ("x" * 80, 1)),
+        (f"counsel://jobs/{'x' * 81}/text", None),
+        ("counsel://jobs/job_1/text?page=1234567", None),
+        ("file:///etc/passwd", None),
+    ],
+)
+def test_addresses(asked: str, parsed: tuple[str, int] | None) -> None:
+    assert overflow.parse(asked) == parsed
+
+
+def test_the_first_page_needs_no_number() -> None:
+    assert overflow.uri("job_1") == overflow.uri("job_1", 1) == "counsel://jobs/job_1/text"
+    assert overflow.uri("job_1", 2) == "counsel://jobs/job_1/text?page=2"
+
+
+def test_a_text_is_kept_where_only_the_user_reads_it(tmp_path: Path) -> None:
+    stored = overflow.keep(tmp_path, "job_1", "Grüße")
+    path = tmp_path / "outputs" / "job_1.txt"
+    assert stored.path == path
+    assert path.read_text(encoding="utf-8") == "Grüße"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stored.words == f"full text: resource counsel://jobs/job_1/text or file {path}"
+    assert stored.link()["uri"] == "counsel://jobs/job_1/text"
+    assert stored.link()["type"] == "resource_link"
+    overflow.keep(tmp_path, "job_1", "again")
+    assert path.read_text() == "again"
+    assert [entry.name for entry in path.parent.iterdir()] == ["job_1.txt"]
+
+
+def test_an_unsafe_name_is_replaced_and_has_no_address(tmp_path: Path) -> None:
+    for name in ("../escape", "", None):
+        stored = overflow.keep(tmp_path, name, "text")
+        assert stored.path is not None
+        assert stored.path.name.startswith("result_")
+        assert stored.uri is None
+        assert stored.words == f"full text: file {stored.path}"
+
+
+def test_without_a_home_or_a_disk_there_is_the_address_alone(tmp_path: Path) -> None:
+    (tmp_path / "outputs").touch()
+    for home in (None, tmp_path, tmp_path / "gone"):
+        stored = overflow.keep(home, "job_1", "text")
+        assert (stored.path, stored.uri) == (None, "counsel://jobs/job_1/text")
+    assert not (tmp_path / "gone").exists()
+    assert overflow.keep(None, None, "text").words == "raise MAX_MCP_OUTPUT_TOKENS for more"
+
+
+class Jobs:
+    """An engine with one finished job of 100 words."""
+
+    text = " ".join(f"word{n:03}" for n in range(100))
+
+    async def status(self, job: str) -> Any:
+        return {"content": {"status": "completed", "job_id": job, "result": {"content": self.text}}}
+
+    async def recent(self) -> Any:
+        rows = [
+            ("a", "completed", "Title"),
+            ("b", "processing", "t"),
+            ("c", "completed_with_errors", ""),
+            ("d", "failed", "t"),
+        ]
+        return {
+            "content": {
+                "jobs": [{"job_id": job, "status": status, "title": title} for job, status, title in rows]
+            }
+        }
+
+
+async def page(number: int, room: int) -> str | None:
+    read = await overflow.read(Jobs(), overflow.uri("job_1", number), room)  # type: ignore[arg-type]
+    if read is None:
+        return None
+    (content,) = read["contents"]
+    assert (content["uri"], content["mimeType"]) == (overflow.uri("job_1", number), "text/plain")
+    return str(content["text"])
+
+
+async def test_pages_hold_the_whole_text_and_say_what_comes_next() -> None:
+    whole = await page(1, 100_000)
+    assert whole is not None
+    assert "[page" not in whole
+    pieces, number = [], 1
+    while (text := await page(number, 300)) is not None:
+        body, _, note = text.rpartition("\n\n[page ")
+        pieces.append(body)
+        assert len(json.dumps(body, ensure_ascii=False)) <= 300
+        number += 1
+    assert "".join(pieces) == whole
+    assert number - 1 == len(pieces) > 2
+    assert note == f"{len(pieces)} of {len(pieces)}; the last]"
+    first = await page(1, 300)
+    assert first is not None
+    assert first.endswith(f"[page 1 of {len(pieces)}; next: counsel://jobs/job_1/text?page=2]")
+    for missing in (0, len(pieces) + 1):
+        assert await overflow.read(Jobs(), f"{overflow.uri('job_1')}?page={missing}", 300) is None  # type: ignore[arg-type]
+    assert await overflow.read(Jobs(), "nonsense", 300) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000, "\n" * 1_000, '"' * 500, "a b " * 300, "é" * 900])
+def test_pages_fit_whatever_their_letters(text: str) -> None:
+    pages = overflow._pages(text, 100)
+    assert "".join(pages) == text
+    assert all(len(json.dumps(each, ensure_ascii=False)) <= 100 for each in pages)
+    assert len(pages) < len(json.dumps(text, ensure_ascii=False)) / 40
+
+
+async def test_texts_of_finished_jobs_are_listed() -> None:
+    listed = await overflow.recent(Jobs())  # type: ignore[arg-type]
+    assert [(entry["uri"], entry["name"]) for entry in listed] == [
+        ("counsel://jobs/a/text", "Title"),
+        ("counsel://jobs/c/text", "c"),
+    ]
