@@ -57,17 +57,24 @@ async def test_nobody_is_left_behind_while_two_are_not_done(
     monkeypatch.setattr(consensus, "GRACE", 0.0)
     fake_api.script(gate="slow", vendor="anthropic", gate_after=1)
     fake_api.script(gate="slow", vendor="gemini", gate_after=1)
-    asking = asyncio.create_task(
-        hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
+    models = ("gpt-5", "gemini-2.5-flash", "sonnet")
+    job = await engine.submit(
+        ConsensusRequest(prompt="which?", models=models, enable_cross_feedback=False), caller()
     )
-    await fake_api.wait_for(deltas=1, vendor="anthropic")
-    await fake_api.wait_for(deltas=1, vendor="gemini")
-    await fake_api.wait_for(state="finished", model="gpt-5")
-    await asyncio.sleep(0)
-    assert not asking.done()
+    await anext(event async for event in engine.follow(job) if event.kind == "model_finished")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    shown = (await engine.status(job))["content"]
+    assert [model["status"] for model in shown["models_status"]] == ["completed", "processing", "processing"]
     fake_api.open_gate("slow")
-    result = await asking
-    assert result["successful_initial_responses"] >= 2
+    assert (await engine.wait(job))["successful_initial_responses"] >= 2
+
+
+async def test_one_model_alone_is_complete(engine: Engine, caller: Callable[..., Caller]) -> None:
+    result = await hold(engine, caller(), "gpt-5")
+    assert result["status"] == "consensus_complete"
+    assert result["refined_responses"] == 0
+    assert "not a consensus" not in result["content"]
 
 
 async def test_the_same_model_three_times_has_three_names() -> None:

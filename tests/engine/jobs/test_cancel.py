@@ -90,7 +90,9 @@ async def test_a_cancelled_call_says_so_and_keeps_what_was_said(
     (model,) = shown["models_status"]
     assert model["status"] == "cancelled" or model["error"]["code"] == "CANCELLED"
     assert "one" in shown["partial"]
-    failed = [event async for event in engine.follow(job) if event.kind == "model_failed"]
+    events = [event async for event in engine.follow(job)]
+    assert events[-1].kind == "cancelled"
+    failed = [event for event in events if event.kind == "model_failed"]
     assert failed[0].data["error"]["code"] == "CANCELLED"
     assert failed[0].data["error"]["provider"] == "openai"
     report = await engine.usage(0, "provider")
