@@ -12,7 +12,7 @@ from tools.generate import within
 
 def models() -> str:
     shipped = catalog_rows.shipped().models.values()
-    columns = ("model", "aliases", "context", "output", "sees", "searches", "effort", "auto")
+    columns = ("model", "aliases", "context", "output", "images", "web search", "effort", "auto")
     by_provider = {
         name: [m for m in shipped if m.provider == name] for name in catalog_rows.shipped().providers
     }
