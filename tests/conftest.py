@@ -22,6 +22,13 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests repeat quick ones with more cases: tracing them takes minutes and adds next to nothing."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
 @pytest.fixture
 async def fake_api() -> AsyncIterator[FakeAPI]:
     """The vendors' APIs on a free loopback port, in this process (tests/fake/README.md)."""
