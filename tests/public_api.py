@@ -1,0 +1,95 @@
+"""Every public name of counsel as a program uses it. mypy (strict) checks this file; nothing runs it.
+
+A type that changes here changes for users: say so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, assert_type
+
+import counsel
+from counsel import Answer, Consensus, Counsel, CounselError
+from counsel.api import Options
+from counsel.job_events import JobEvent
+
+
+async def ask(client: Counsel) -> None:
+    answer = await client.ask(
+        "prompt",
+        model="gpt-5",
+        files=["a.py", Path("b.py")],
+        images=["c.png"],
+        continuation_id="conv_1",
+        temperature=0.2,
+        reasoning_effort="high",
+        verbosity="low",
+        use_websearch=True,
+        media_resolution="MEDIA_RESOLUTION_HIGH",
+        export=True,
+        tools=["files"],
+    )
+    assert_type(answer, Answer)
+    assert_type(answer.text, str)
+    assert_type(answer.model, str)
+    assert_type(answer.provider, str)
+    assert_type(answer.continuation_id, str)
+    assert_type(answer.job_id, str)
+    assert_type(answer.cost_usd, float | None)
+    assert_type(answer.metadata, dict[str, Any])
+
+
+async def stream(client: Counsel) -> None:
+    events = client.stream("prompt", model="auto", verbosity="medium")
+    assert_type(events, AsyncGenerator[JobEvent, None])
+    async for event in events:
+        assert_type(event.seq, int)
+        if event.kind == "text":
+            assert_type(event.data, dict[str, Any])
+
+
+async def consensus(client: Counsel) -> None:
+    reply = await client.consensus(
+        "prompt",
+        models=["gpt-5", "opus"],
+        cross_feedback=False,
+        cross_feedback_prompt=None,
+        export="reply.md",
+    )
+    assert_type(reply, Consensus)
+    assert_type(reply.status, str)
+    assert_type(reply.text, str)
+    assert_type(reply.answers, Mapping[str, str])
+    assert_type(reply.failed, Sequence[dict[str, Any]])
+    assert_type(reply.continuation_id, str)
+    assert_type(reply.job_id, str)
+    assert_type(reply.cost_usd, float | None)
+    assert_type(reply.result, dict[str, Any])
+
+
+async def jobs(client: Counsel) -> None:
+    job = await client.submit("prompt", model="gpt-5", files=["a.py"])
+    assert_type(job, str)
+    assert_type(await client.wait(job), dict[str, Any])
+    assert_type(await client.status(job, full_history=True), dict[str, Any])
+    assert_type(await client.cancel(job), dict[str, Any])
+
+
+async def lifetime() -> None:
+    async with Counsel(env={"OPENAI_API_KEY": "sk"}, cwd=Path()) as client:
+        assert_type(client, Counsel)
+    await client.close()
+    try:
+        await client.ask("prompt")
+    except CounselError as error:
+        assert_type(error.code, str)
+        assert_type(error.message, str)
+        assert_type(error.hint, str | None)
+
+
+async def names() -> None:
+    assert_type(counsel.__version__, str)
+    options: Options = {"files": ["a.py"], "temperature": 0.5}
+    options["reasoning_effort"] = "ultra"  # type: ignore[typeddict-item]  # not one of the efforts
+    await Counsel().ask("prompt", modle="gpt-5")  # type: ignore[call-arg]  # a misspelt option is refused
