@@ -136,11 +136,11 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/401", "it answered HTTP 401 Unauthorized (it wants a token or a login)"),
+        ("/401", "it answered HTTP 401 Unauthorized (it needs a token or a login)"),
         ("/500", "it answered HTTP 500 Internal Server Error"),
         ("/404", "it answered HTTP 404 Not Found"),
         ("/page", "Unexpected content type: text/html"),
-        ("/broken", "what it answered is not MCP"),
+        ("/broken", "its answer is not MCP"),
     ],
 )
 def test_a_server_that_refuses_is_quoted(

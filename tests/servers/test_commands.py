@@ -33,13 +33,13 @@ def test_one_refusal_stops_all(user: User) -> None:
     shown = user.json("add", "x", "--everywhere", "--url", "http://127.0.0.1:9/sse", "-t", "sse", code=1)
     assert shown["code"] == "INVALID_ARGUMENT"
     assert {row["agent"] for row in shown["results"] if row["action"] == "refused"} == {"codex"}
-    assert "does not speak sse" in shown["error"]
+    assert "does not support sse" in shown["error"]
     assert not any(user.file(agent).exists() for agent in ("claude", "codex", "gemini", "cursor"))
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_a_name_with_a_space_is_refused(agent: str, user: User) -> None:
-    assert "does not take the name" in user.json("add", "a b", "-a", agent, "--", "c", code=1)["error"]
+    assert "does not accept the name" in user.json("add", "a b", "-a", agent, "--", "c", code=1)["error"]
 
 
 def test_what_claude_ignores_is_said(user: User) -> None:
@@ -255,7 +255,7 @@ def test_every_refusal_is_told(user: User) -> None:
         "add", "x", "-a", "claude,codex,gemini", "-t", "sse", "--url", "http://127.0.0.1:9/", code=1
     )
     assert "Claude Code already has" in words["error"]
-    assert "Codex does not speak sse" in words["error"]
+    assert "Codex does not support sse" in words["error"]
     assert words["hint"].endswith("--agent gemini.")
 
 

@@ -35,7 +35,7 @@ def test_vscode_says_sse_and_opencode_refuses_it(user: User) -> None:
     user.servers().add([SSE], ["vscode"])
     assert user.file("vscode").read_text() == golden("vscode", "sse.json")
     shown = user.json("add", "x", "-a", "opencode", "-t", "sse", "--url", "http://127.0.0.1:9/sse", code=1)
-    assert "OpenCode does not speak sse" in shown["error"]
+    assert "OpenCode does not support sse" in shown["error"]
 
 
 def test_vscode_keeps_inputs_comments_and_its_own_words(user: User) -> None:

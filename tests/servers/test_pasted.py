@@ -67,7 +67,7 @@ def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(user: User
     )
     done = user.json("add", "-a", "codex,cursor", "--from", "p.md")
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["a"]["enabled"] is False
-    assert any("switched on in Cursor" in words for words in done["results"][1]["warnings"])
+    assert any("enabled in Cursor" in words for words in done["results"][1]["warnings"])
     assert "disabled" not in user.file("cursor").read_text()
 
 
@@ -80,7 +80,7 @@ def test_a_switch_in_pasted_json_does_not_make_it_codexs_form(user: User) -> Non
         "url": "http://127.0.0.1:9/sse",
         "headers": {"X": "${V}"},
     }
-    assert any("switched on in Claude Code" in words for words in done["results"][0]["warnings"])
+    assert any("enabled in Claude Code" in words for words in done["results"][0]["warnings"])
 
 
 def test_pasted_toml_is_codexs_form(user: User) -> None:

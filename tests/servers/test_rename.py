@@ -52,8 +52,8 @@ def test_a_server_that_is_off_stays_off(agent: str, user: User) -> None:
     [
         (("gone", "y"), "NOT_FOUND", "has a server 'gone'"),
         (("x", "x"), "INVALID_ARGUMENT", "already"),
-        (("x", "bad name"), "INVALID_ARGUMENT", "does not take the name"),
-        (("x", ""), "INVALID_ARGUMENT", "does not take the name"),
+        (("x", "bad name"), "INVALID_ARGUMENT", "does not accept the name"),
+        (("x", ""), "INVALID_ARGUMENT", "does not accept the name"),
         (("x", "y", "--dry-run"), None, ""),
     ],
 )

@@ -30,7 +30,7 @@ def test_cursor_starts_both_so_nothing_shadows(user: User) -> None:
 
 def test_local_is_claudes_alone(user: User) -> None:
     shown = user.json("add", "x", "--everywhere", "-s", "local", "--", "c", code=1)
-    assert "has no scope 'local'" in shown["error"]
+    assert "has no writable scope 'local'" in shown["error"]
 
 
 def test_two_servers_of_one_command_are_both_there_in_a_new_project(

@@ -46,7 +46,7 @@ def test_a_copy_does_not_switch_a_disabled_server_on_silently(user: User) -> Non
     user.counsel("add", "x", "-a", "codex", "--", "c")
     user.counsel("disable", "x", "-a", "codex")
     done = user.json("copy", "x", "--from", "codex", "--to", "gemini")
-    assert any("switched on" in words for words in done["results"][0]["warnings"])
+    assert any("enabled in" in words for words in done["results"][0]["warnings"])
 
 
 def test_a_server_whose_name_is_switched_off_is_added_and_that_is_said(user: User) -> None:
@@ -66,7 +66,9 @@ def test_a_copy_of_what_is_off_says_how_it_is_switched_there(user: User) -> None
     claude, cursor, gemini = (row["warnings"] for row in done["results"])
     assert "counsel servers disable x --agent claude" in claude[0]
     assert "inside the application" in cursor[0]
-    assert not any("switched" in words for words in gemini)  # off there, too, by its name
+    assert not any(
+        "enabled in" in words or "disabled in" in words for words in gemini
+    )  # off there, too, by its name
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_skill_may_be_taken_back_by_the_name_of_its_folder_or_its_path(user: U
         add_skill(user, "~/.claude", "gem")
         share_skill("gem", to=("codex",), project=user.project)
         assert unshare_skill(name, project=user.project).steps[0].fate == "removed"
-    with pytest.raises(CounselError, match="nothing of 'gem' was shared"):
+    with pytest.raises(CounselError, match="counsel has not shared 'gem'"):
         unshare_skill("gem", project=user.project)
 
 
@@ -110,7 +110,7 @@ def test_what_is_gone_already_is_said_and_done_with(user: User) -> None:
     share_skill("gem", to=("codex",), project=user.project)
     (user.home / ".agents" / "skills" / "gem").unlink()
     (step,) = unshare_skill("gem", project=user.project).steps
-    assert (step.fate, step.words, step.blocked) == ("removed", "it is gone already", False)
+    assert (step.fate, step.message, step.blocked) == ("removed", "it no longer exists", False)
 
 
 def test_a_changed_copy_is_moved_into_the_backups(user: User) -> None:
@@ -119,7 +119,7 @@ def test_a_changed_copy_is_moved_into_the_backups(user: User) -> None:
     copy = user.home / ".agents" / "skills" / "gem"
     (copy / "more.txt").write_text("mine")
     (looked,) = undo_sharing(dry_run=True).steps
-    assert "backups" in looked.words
+    assert "backups" in looked.message
     (step,) = undo_sharing().steps
     assert step.backup is not None
     assert (step.backup / "more.txt").read_text() == "mine"

@@ -85,7 +85,7 @@ def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
         found = skill_format(agent).skills(Workspace(Path("/home/u"), {}, Path("/nowhere")), OneFile(data))
         assert found, agent
         assert all(skill.accepted or skill.notes for skill in found)
-        assert all(isinstance(note.words, str) for skill in found for note in skill.notes)
+        assert all(isinstance(note.message, str) for skill in found for note in skill.notes)
 
 
 @settings(max_examples=60, deadline=None)

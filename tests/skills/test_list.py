@@ -80,8 +80,8 @@ def test_filters_and_words(user: User) -> None:
     [
         (("list", "--agent", "nobody"), "nobody"),
         (("list", "--scope", "moon"), "moon"),
-        (("share", "x"), "Say for whom"),
-        (("share", "x", "--to", "claude", "--everywhere"), "Say for whom"),
+        (("share", "x"), "Name the agents"),
+        (("share", "x", "--to", "claude", "--everywhere"), "Name the agents"),
         (("share", "x", "--to", "nobody"), "nobody"),
     ],
 )
@@ -125,7 +125,7 @@ def test_why_not_is_said_in_words(user: User) -> None:
     assert "byte-order mark" in why["gemini", "bom"]
     assert "too long" in why["codex", "long-name"]
     assert "no description" in why["codex", "no-description"]
-    assert "slash command only" in why["claude", "no-description"]
+    assert "only as a slash command" in why["claude", "no-description"]
     assert "not closed" in why["gemini", "unclosed"]
     assert "too large" in why["claude", "huge"]
     assert why["codex", "colon-in-description"] == ""
@@ -329,12 +329,12 @@ def test_a_skill_is_shown_by_name_command_or_path(user: User, name: str) -> None
     assert said.code == 0
     assert "**well**" in said.out  # in a pipe, as it is written
     assert "\x1b" not in said.out
-    assert "mend:" in said.out
+    assert "fix:" in said.out
 
 
 def test_a_good_skill_keeps_the_rules(user: User) -> None:
     add_skill(user, "~/.claude", "good")
-    assert "keeps the agentskills.io rules" in user.run("show", "good").out
+    assert "follows the agentskills.io rules" in user.run("show", "good").out
 
 
 def test_an_unknown_name_tells_what_is_near(user: User) -> None:
@@ -370,7 +370,7 @@ def test_a_folder_that_is_gone_is_bad_input_not_a_crash(user: User, tmp_path: Pa
     os.chdir(gone)
     gone.rmdir()
     said = user.run("list", "--json").json
-    assert (said["code"], said["error"]) == ("NOT_FOUND", "The current folder is gone.")
+    assert (said["code"], said["error"]) == ("NOT_FOUND", "The current folder no longer exists.")
     assert user.run("list", "--project", "/no/such/place").code in {1, 2}
 
 

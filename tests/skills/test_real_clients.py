@@ -66,7 +66,7 @@ def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
     theirs = [one for one in said["skills"] if one["scope"] != "system"]
     assert listed == {(one["name"], one["scope"], one["path"], one["enabled"]) for one in theirs}
     assert {
-        str(skill.real): _codex_kind(skill.notes[0].words) for skill in found if skill.state == "refused"
+        str(skill.real): _codex_kind(skill.notes[0].message) for skill in found if skill.state == "refused"
     } == {one["path"]: _codex_kind(one["message"]) for one in said["errors"]}
     assert {str(skill.real): skill.description for skill in found if skill.state == "loaded"} == {
         one["path"]: one["description"]
@@ -77,7 +77,7 @@ def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
 
 def _codex_kind(message: str) -> str:
     """Codex's words, but of YAML and UTF-8 errors only that they are such: their details are a parser's own."""
-    message = message.removeprefix("Codex refuses it: ").partition(" (")[0]
+    message = message.removeprefix("Codex rejects it: ").partition(" (")[0]
     return next(
         (kind for kind in ("invalid YAML", "failed to read file") if message.startswith(kind)), message
     )

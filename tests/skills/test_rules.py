@@ -70,15 +70,20 @@ def test_a_good_skill_has_four_good_findings() -> None:
     found = findings(good())
     assert list(found) == ["frontmatter", "name", "folder", "description"]
     assert all(one.ok for one in found.values())
-    assert [one.words for one in found.values()] == ["YAML between two lines `---`", "a", "a", "8 characters"]
-    assert not any(one.mend for one in found.values())
+    assert [one.message for one in found.values()] == [
+        "YAML between two lines `---`",
+        "a",
+        "a",
+        "8 characters",
+    ]
+    assert not any(one.fix for one in found.values())
 
 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
         ("\ufeff" + good(), "byte-order mark"),
-        ("text", "no frontmatter"),
+        ("text", "frontmatter is missing"),
         ("---\nname: a\n", "not closed"),
         ("---\nname: [a\n---\n", "not valid YAML"),
     ],
@@ -86,8 +91,8 @@ def test_a_good_skill_has_four_good_findings() -> None:
 def test_a_bad_header_is_a_finding_with_what_to_do(text: str, what: str) -> None:
     one = findings(text)["frontmatter"]
     assert not one.ok
-    assert what in one.words
-    assert one.mend
+    assert what in one.message
+    assert one.fix
 
 
 @pytest.mark.parametrize(
@@ -96,29 +101,29 @@ def test_a_bad_header_is_a_finding_with_what_to_do(text: str, what: str) -> None
         ("a-1-b", True, ""),
         ("x" * 64, True, ""),
         ("x" * 65, False, "Use at most 64."),
-        ("My Skill!", False, "Rename it, for instance to `my-skill`."),
-        ("a--b", False, "Rename it, for instance to `a-b`."),
+        ("My Skill!", False, "Rename it, for example to `my-skill`."),
+        ("a--b", False, "Rename it, for example to `a-b`."),
         ("é", False, "Rename it."),
-        ("", False, "Add `name:`, equal to the folder's name."),
+        ("", False, "Add `name:` with the folder's name."),
     ],
 )
 def test_names(name: str, ok: bool, mend: str) -> None:
     found = findings(good(name=name), name)
-    assert (found["name"].ok, found["name"].mend) == (ok, mend)
+    assert (found["name"].ok, found["name"].fix) == (ok, mend)
     assert found["folder"].ok
 
 
 def test_the_folder_has_the_skills_name() -> None:
     one = findings(good(), "b")["folder"]
-    assert (one.ok, one.words) == (False, "the folder is called 'b', the skill 'a'")
+    assert (one.ok, one.message) == (False, "the folder is named 'b', the skill 'a'")
     assert findings(good(name=""), "b")["folder"].ok  # without a name nothing differs
 
 
 def test_descriptions_have_a_length() -> None:
     assert findings(good(description="x" * 1_024))["description"].ok
     long = findings(good(description="x" * 1_025))["description"]
-    assert (long.ok, long.words) == (False, "the description has 1,025 characters, too long")
-    assert findings(good(description=""))["description"].words == "no description"
+    assert (long.ok, long.message) == (False, "the description has 1,025 characters, too long")
+    assert findings(good(description=""))["description"].message == "no description"
 
 
 def test_optional_fields_are_looked_at_where_they_are_given() -> None:
@@ -126,6 +131,6 @@ def test_optional_fields_are_looked_at_where_they_are_given() -> None:
     assert not findings(good(compatibility="x" * 501))["compatibility"].ok
     assert "metadata" not in findings(good(metadata="\n  a: b"))
     assert "metadata" not in findings(good(metadata=""))
-    assert findings(good(metadata="'~'"))["metadata"].words == "metadata is '~'"
-    assert findings(good(metadata="[a, b]"))["metadata"].words == "metadata is 'a, b'"
+    assert findings(good(metadata="'~'"))["metadata"].message == "metadata is '~'"
+    assert findings(good(metadata="[a, b]"))["metadata"].message == "metadata is 'a, b'"
     assert findings(good())["name"].as_dict() == {"rule": "name", "ok": True, "words": "a", "mend": ""}

@@ -223,7 +223,7 @@ def test_of_different_skills_with_one_name_the_one_shared_is_named(user: User) -
     add_skill(user, "~/.claude", "gem", plain("gem", "one"))
     add_skill(user, "~/.gemini", "gem", plain("gem", "other"))
     warnings = user.run("share", "gem", "--to", "codex", "--json").json["warnings"]
-    assert any("Different skills" in warning and ".claude" in warning for warning in warnings)
+    assert any("different skills" in warning and ".claude" in warning for warning in warnings)
 
 
 def test_a_skill_that_lies_loose_is_not_shared(user: User) -> None:

@@ -28,7 +28,7 @@ def _agents() -> Iterator[str]:
             AGENTS[fmt.agent].label,
             "<br>".join(tables),
             transports,
-            fmt.names_words,
+            fmt.names_text,
             f"`{fmt.syntax.example}`",
             used,
         ]

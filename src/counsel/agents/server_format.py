@@ -92,7 +92,7 @@ class ServerFormat(Record):
     tables: Callable[[Workspace], list[ServerTable]]  # what is the user's to write
     syntax: Syntax
     names: re.Pattern[str]  # that its own commands take
-    names_words: str
+    names_text: str
     # Which of two servers with one name is used, the strongest first; empty: both are started.
     precedence: tuple[Scope, ...]
     # Other places that the agent reads. The order does not matter, `precedence` does; within a scope the first wins.

@@ -1,4 +1,4 @@
-"""What is known of one skill, as one agent sees it."""
+"""A skill as one agent sees it, and what every `agents/*/skills.py` offers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ State: TypeAlias = Literal["loaded", "disabled", "untrusted", "shadowed", "refus
 
 
 class Problem(NamedTuple):
-    """`code` is for programs: a state's reason or a remark; `words` say what is wrong and what to do."""
+    """`code` is for programs; `message` says what is wrong and what to do."""
 
     code: str
-    words: str
+    message: str
 
 
-class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each remark makes a new one
+class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each note makes a new one
     agent: str
     scope: Scope
-    name: str  # what the agent calls it
+    name: str  # the agent's name for it
     description: str
-    path: Path  # its SKILL.md, where the agent looks
-    real: Path  # the same file with every link resolved
-    command: str | None  # what a person types; None: the agent offers none
+    path: Path  # its SKILL.md, as the agent finds it
+    real: Path  # the same file with all links resolved
+    command: str | None  # what a user types; None: the agent offers none
     state: State = "loaded"
     notes: tuple[Problem, ...] = ()
-    model: bool = True  # the agent may choose it by itself
-    shared: bool = False  # it lies in a folder that several agents read
+    model: bool = True  # the agent may choose it on its own
+    shared: bool = False  # it is in a folder that several agents read
     plugin: str | None = None
     version: str | None = None
     shadowed_by: Path | None = None
@@ -45,8 +45,8 @@ class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each re
     def folder(self) -> Path:
         return self.path.parent
 
-    def noted(self, code: str, words: str, state: State | None = None, **changes: Any) -> Skill:
-        notes = (*self.notes, Problem(code, words))
+    def noted(self, code: str, message: str, state: State | None = None, **changes: Any) -> Skill:
+        notes = (*self.notes, Problem(code, message))
         return self._replace(notes=notes, state=state or self.state, **changes)
 
     def as_dict(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each re
             "path": str(self.path),
             "command": self.command,
             "accepted": self.accepted,
-            "problems": [note.words for note in self.notes],
+            "problems": [note.message for note in self.notes],
             "state": self.state,
             "codes": [note.code for note in self.notes],
             "model": self.model,
@@ -72,14 +72,14 @@ class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each re
 
 
 class Root(NamedTuple):
-    """A folder that an agent looks into."""
+    """A folder that an agent searches."""
 
     path: Path
     scope: Scope
     shared: bool = False
     plugin: str | None = None
     version: str | None = None
-    prefix: str = ""  # what a plugin puts before its skills' names
+    prefix: str = ""  # a plugin's prefix of its skills' names
 
 
 class SkillFormat(Protocol):

@@ -1,6 +1,6 @@
-"""Reading the disk for one listing: each folder and file once, however many agents look at it.
+"""Reads the disk for one listing: each folder and file once, for all agents.
 
-Nothing here raises for what lies on the disk: what cannot be read is a word in `problems` or a `failure` of the file.
+Nothing here raises because of a file: what cannot be read is reported in `problems` or as the file's `failure`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from counsel.lazy_dataclass import dataclass
 
 SKILL_FILE = "SKILL.md"
-LONGEST = 16_000_000  # bytes of one SKILL.md that are looked at
+LONGEST = 16_000_000  # bytes of one SKILL.md that are read
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class SearchRules:
-    """How an agent searches a folder."""
+    """How an agent searches a folder for skills."""
 
     depth: int  # folders below the root
     at_root: bool = False  # a SKILL.md in the root itself counts
@@ -55,7 +55,7 @@ class FolderEntry(NamedTuple):
     name: str
     link: bool
     folder: bool
-    file: bool  # a regular file, or something else that is no folder
+    file: bool  # a regular file, or anything else that is not a folder
 
 
 class SkillScanner:
@@ -73,26 +73,26 @@ class SkillScanner:
         return self._files[real]
 
     def path(self, text: str) -> Path:
-        """One Path per place: making, hashing and printing it is then paid for once."""
+        """One Path object per path: creating, hashing and printing it then happens once."""
         if text not in self._paths:
             self._paths[text] = Path(text)
         return self._paths[text]
 
     def json(self, path: Path) -> dict[str, Any]:
-        """A settings file that may be missing; a broken one is named and counts as empty, as the agents do."""
+        """A settings file that may be missing; a broken one is reported and counts as empty, as in the agents."""
         try:
-            found = json.loads(settings_text(path))
+            value = json.loads(settings_text(path))
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError, RecursionError) as error:
-            self.problems.append(f"{path}: cannot be read ({_why(error)}): it is ignored.")
+            self.problems.append(f"{path}: cannot be read ({_why(error)}); ignored.")
             return {}
-        return found if isinstance(found, dict) else {}
+        return value if isinstance(value, dict) else {}
 
     # ── folders ──────────────────────────────────────────────────────────────────────────────────────
 
     def entries(self, real: str) -> tuple[FolderEntry, ...]:
-        """What lies in a folder, by name. A folder that cannot be read is named once and counts as empty."""
+        """A folder's entries, by name. An unreadable folder is reported once and counts as empty."""
         if real not in self._folders:
             try:
                 with os.scandir(real) as entries:
@@ -101,16 +101,16 @@ class SkillScanner:
                 self._folders[real] = ()
             except (OSError, ValueError) as error:
                 self._folders[real] = ()
-                self.problems.append(f"{real}: cannot be read ({_why(error)}): it is skipped.")
+                self.problems.append(f"{real}: cannot be read ({_why(error)}); skipped.")
         return self._folders[real]
 
     def may_hold(self, folder: str, name: str) -> bool:
-        """False when the folder was read and has no such entry: saves asking the disk again."""
+        """False when the folder was read and has no such entry: saves a system call."""
         entries = self._folders.get(folder)
         return entries is None or any(entry.name == name for entry in entries)
 
     def search(self, root: Path, rules: SearchRules) -> Iterator[SkillPath]:
-        """Every SKILL.md that an agent with this shape comes across, nearest first, then by name."""
+        """Every SKILL.md that an agent with these rules finds, nearest first, then by name."""
         for path, real, depth in self._walk(str(root), rules):
             for entry in self.entries(real):
                 if entry.name != SKILL_FILE or entry.folder or not (depth or rules.at_root):
@@ -122,7 +122,7 @@ class SkillScanner:
                     yield SkillPath(below, os.path.realpath(below))
 
     def _walk(self, root: str, rules: SearchRules) -> Iterator[tuple[str, str, int]]:
-        """Folders with their real path and depth. Links are followed; a loop is cut where it closes."""
+        """Folders with their real path and depth. Links are followed; loops end where they close."""
         real_root = real_path(root)
         seen = {real_root}
         queue = deque([(root, real_root, 0)])
@@ -141,7 +141,7 @@ class SkillScanner:
 
 
 def real_path(path: str) -> str:
-    """With every link resolved. What can be no path (somebody's settings hold a NUL) stays as it is."""
+    """The path with all links resolved. An invalid path (settings may hold a NUL) is returned as it is."""
     try:
         return os.path.realpath(path)
     except ValueError:
@@ -156,28 +156,28 @@ def _entry(entry: os.DirEntry[str]) -> FolderEntry:
     link = entry.is_symlink()
     try:
         return FolderEntry(entry.name, link, entry.is_dir(), not link or entry.is_file())
-    except OSError:  # a link that points to itself, or into a folder out of reach
+    except OSError:  # a link to itself, or into a folder that may not be entered
         return FolderEntry(entry.name, link, folder=False, file=False)
 
 
 def _read(real: str) -> SkillFile:
-    """The bytes of a regular file. A pipe or device is not opened: reading it could wait for ever."""
+    """The bytes of a regular file. A pipe or device is not opened: reading it could block forever."""
     try:
-        about = os.stat(real)  # noqa: PTH116 - a thousand of them
-        if not stat.S_ISREG(about.st_mode):
+        info = os.stat(real)  # noqa: PTH116 - a thousand of them
+        if not stat.S_ISREG(info.st_mode):
             return SkillFile(failure="it is not a regular file", regular=False)
         with open(real, "rb") as file:  # noqa: PTH123
-            return SkillFile(file.read(LONGEST), about.st_size)
+            return SkillFile(file.read(LONGEST), info.st_size)
     except (OSError, ValueError) as error:
         return SkillFile(failure=_why(error))
 
 
 def settings_text(path: Path) -> str:
-    """A settings file's text, or why not: in a repository of others it may be a pipe, a device or endless."""
-    about = path.stat()
-    if not stat.S_ISREG(about.st_mode):
+    """A settings file's text. In someone else's repository it may be a pipe, a device or endless: those raise."""
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
         raise ValueError("it is not a regular file")
-    if about.st_size > LONGEST:
+    if info.st_size > LONGEST:
         raise ValueError("it is too large")
     return path.read_bytes().decode("utf-8-sig")
 

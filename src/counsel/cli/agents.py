@@ -1,4 +1,4 @@
-"""`counsel agents`: which agents are here, and whether they can be asked."""
+"""`counsel agents`: which agents are installed, and whether they can be asked."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from counsel.types import Json
 @click.command()
 @click.argument("verb", required=False, type=click.Choice(["list"]), metavar="[list]")
 @json_option
-def agents(verb: str | None, as_json: bool) -> None:  # noqa: ARG001 - `list` is what happens anyway
-    """The coding agents on this machine: version, login, program, config files, MCP servers and skills.
+def agents(verb: str | None, as_json: bool) -> None:  # noqa: ARG001 - `list` is the default
+    """List the coding agents on this machine: version, login, program, config files, MCP servers and skills.
 
-    Nothing is started: files tell. An agent that is installed and logged in can be asked by its name, as in
+    Reads files only; starts nothing. An agent that is installed and logged in can be asked by name, as in
     `counsel ask -m codex …`.
     """
     from counsel.overview import roster
 
-    who = connect.caller()
-    found = roster(who)
+    caller = connect.caller()
+    rows = roster(caller)
     if as_json:
-        output.document({"agents": found})
+        output.document({"agents": rows})
         return
-    home = who.env.get("HOME", "")
+    home = caller.env.get("HOME", "")
     output.table(
         ["agent", "version", "logged in", "servers", "skills", "program", "config files"],
-        [_row(each, home) for each in found],
+        [_row(row, home) for row in rows],
     )
 
 
-def _row(found: Json, home: str) -> list[str]:
-    here = found["installed"]
+def _row(agent: Json, home: str) -> list[str]:
+    installed = agent["installed"]
     return [
-        found["agent"],
-        (found["version"] or "?") if here else "-",
-        _login(found) if here else "-",
-        _number(found["servers"]),
-        _number(found["skills"]),
-        _short(found["path"], home) if here else found["reason"],
-        ", ".join(_short(path, home) for path in found["config_files"]) or "-",
+        agent["agent"],
+        (agent["version"] or "?") if installed else "-",
+        _login(agent) if installed else "-",
+        _number(agent["servers"]),
+        _number(agent["skills"]),
+        _short(agent["path"], home) if installed else agent["reason"],
+        ", ".join(_short(path, home) for path in agent["config_files"]) or "-",
     ]
 
 
-def _login(found: Json) -> str:
-    """When it is not sure: why, or what to do."""
-    if found["logged_in"]:
+def _login(agent: Json) -> str:
+    """If it is not certain: why, or what to do."""
+    if agent["logged_in"]:
         return "yes"
     return (
-        f"{'no' if found['logged_in'] is False else '?'}: {found['reason'].removeprefix('not logged in: ')}"
+        f"{'no' if agent['logged_in'] is False else '?'}: {agent['reason'].removeprefix('not logged in: ')}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`counsel servers …`: the agents' MCP servers from one place."""
+"""`counsel servers …`: the MCP servers of all agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from counsel.agents.definitions import SCOPES, WITH_SERVERS, workspace_of
 from counsel.agents.server_format import Server
 from counsel.cli import json_option, output
 from counsel.cli import servers_options as option
-from counsel.cli import servers_output as words
+from counsel.cli import servers_output as printing
 from counsel.configfiles.write.safewrite import Reader
 from counsel.front.run_paths import home
 from counsel.servers import fields, paste
@@ -24,26 +24,26 @@ from counsel.servers.service import Servers
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def servers() -> None:
-    """List, add, change, check the MCP servers of Claude Code, Codex, Gemini CLI, Cursor, OpenCode and VS Code.
+    """List, add, change and check the MCP servers of Claude Code, Codex, Gemini CLI, Cursor, OpenCode and VS Code.
 
     Only the intended bytes of a file change; every write can be undone.
     """
-    gc.disable()  # a short life with a million objects from one ~/.claude.json: collecting would double its time
+    gc.disable()  # one ~/.claude.json can make a million objects: collecting garbage would double the run time
 
 
-@servers.command("list", short_help="All servers of all agents, by scope.")
+@servers.command("list", short_help="List all servers of all agents, by scope.")
 @option.together(option.agent, option.any_scope, option.project, option.reveal)
 @json_option
 def list_(
     agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
-    """All servers of all agents: which scope, which file, what shadows, what differs."""
+    """List all servers of all agents: scope, file, what is shadowed and what differs between agents."""
     here = _here(project)
-    found = here.listing(agents or WITH_SERVERS, scope)
+    listed = here.listing(agents or WITH_SERVERS, scope)
     if as_json:
-        output.document(found.as_dict(reveal=reveal))
+        output.document(listed.as_dict(reveal=reveal))
     else:
-        words.print_listing(found, agents or here.present("project"), reveal=reveal)
+        printing.print_listing(listed, agents or here.present("project"), reveal=reveal)
 
 
 @servers.command()
@@ -53,13 +53,13 @@ def list_(
 def show(
     name: str, agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
-    """One server, at every place that has it."""
-    found = _here(project).find(name, agents or WITH_SERVERS, scope)
-    rows = [one.as_dict(reveal=reveal) for one in found]
+    """Show one server, wherever it is configured."""
+    matches = _here(project).find(name, agents or WITH_SERVERS, scope)
+    rows = [row.as_dict(reveal=reveal) for row in matches]
     if as_json:
         output.document({"servers": rows})
     else:
-        words.print_places(rows)
+        printing.print_places(rows)
 
 
 @servers.command()
@@ -68,10 +68,13 @@ def show(
 @option.places
 @option.server_fields
 @click.option(
-    "--from", "source", type=click.File("r"), help="A file with JSON or TOML of any agent's form; - is stdin."
+    "--from",
+    "source",
+    type=click.File("r"),
+    help="Read JSON or TOML in any agent's format from this file; - is stdin.",
 )
 @option.literal
-@click.option("--replace", "replaces", is_flag=True, help="Put it in the place of a server of the same name.")
+@click.option("--replace", "replaces", is_flag=True, help="Replace an existing server of the same name.")
 @option.dry_run
 @json_option
 def add(
@@ -95,23 +98,23 @@ def add(
     counsel servers add --agent gemini --from pasted.json
     """
     if not option.chosen_agents(agents, everywhere=everywhere):
-        raise click.UsageError("Say which agents: --agent claude,codex or --everywhere.")
-    given = option.given(flags)
+        raise click.UsageError("Name the agents: --agent claude,codex or --everywhere.")
+    values = option.given(flags)
     if source is not None:
-        found, origin = paste.servers(option.read(source), name)
-        found = [fields.patched(server, given, literal=literal) for server in found]
+        new, origin = paste.servers(option.read(source), name)
+        new = [fields.patched(server, values, literal=literal) for server in new]
     else:
-        found, origin = [option.from_flags(name, given, literal=literal)], None
+        new, origin = [option.from_flags(name, values, literal=literal)], None
     done = _here(project).add(
-        found,
+        new,
         agents or None,
         scope or "user",
         origin=origin,
         replace=replaces,
-        notes=fields.reference_notes(given, literal=literal),
+        notes=fields.reference_notes(values, literal=literal),
         dry_run=dry_run,
     )
-    words.print_applied(done, as_json=as_json)
+    printing.print_applied(done, as_json=as_json)
 
 
 @servers.command()
@@ -119,9 +122,9 @@ def add(
 @option.command
 @option.places
 @option.server_fields
-@click.option("--remove-env", multiple=True, metavar="NAME", help="Take a variable out.")
-@click.option("--remove-header", multiple=True, metavar="NAME", help="Take a header out.")
-@click.option("--unset", multiple=True, type=click.Choice(option.UNSET), help="Take a field out.")
+@click.option("--remove-env", multiple=True, metavar="NAME", help="Remove a variable.")
+@click.option("--remove-header", multiple=True, metavar="NAME", help="Remove a header.")
+@click.option("--unset", multiple=True, type=click.Choice(option.UNSET), help="Remove a field.")
 @option.literal
 @option.dry_run
 @json_option
@@ -139,22 +142,22 @@ def update(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Change the named fields of a server; all others stay as they are."""
-    given = option.given(flags)
-    for name_of, gone in (("env", remove_env), ("headers", remove_header)):
-        if gone:
-            given[name_of] = {**dict.fromkeys(gone), **given.get(name_of, {})}
-    given = {**dict.fromkeys(option.UNSET[name] for name in unset), **given}
-    if not given:
-        raise click.UsageError("Say what to change, such as --url or -e NAME=value.")
+    """Change these fields of a server; all others stay as they are."""
+    values = option.given(flags)
+    for field, removed in (("env", remove_env), ("headers", remove_header)):
+        if removed:
+            values[field] = {**dict.fromkeys(removed), **values.get(field, {})}
+    values = {**dict.fromkeys(option.UNSET[name] for name in unset), **values}
+    if not values:
+        raise click.UsageError("Nothing to change: give a field, such as --url or -e NAME=value.")
 
     def change(server: Server) -> Server:
-        return fields.patched(server, given, literal=literal)
+        return fields.patched(server, values, literal=literal)
 
     chosen = option.chosen_agents(agents, everywhere=everywhere)
-    notes = fields.reference_notes(given, literal=literal)
+    notes = fields.reference_notes(values, literal=literal)
     done = _here(project).update(name, change, chosen, scope, notes=notes, dry_run=dry_run)
-    words.print_applied(done, as_json=as_json)
+    printing.print_applied(done, as_json=as_json)
 
 
 @servers.command()
@@ -171,9 +174,9 @@ def remove(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Take a server out."""
+    """Remove a server."""
     chosen = option.chosen_agents(agents, everywhere=everywhere)
-    words.print_applied(_here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
+    printing.print_applied(_here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
 
 
 @servers.command()
@@ -192,26 +195,26 @@ def rename(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Give a server another name; its entry stays where and as it is."""
+    """Rename a server; nothing else about its entry changes."""
     chosen = option.chosen_agents(agents, everywhere=everywhere)
-    words.print_applied(_here(project).rename(name, to, chosen, scope, dry_run=dry_run), as_json=as_json)
+    printing.print_applied(_here(project).rename(name, to, chosen, scope, dry_run=dry_run), as_json=as_json)
 
 
 @servers.command(short_help="Copy a server to other agents or scopes.")
 @click.argument("name")
-@click.option("--from", "source", required=True, metavar="AGENT[:SCOPE]", help="Where it is now.")
+@click.option("--from", "source", required=True, metavar="AGENT[:SCOPE]", help="Source agent and scope.")
 @click.option(
-    "--to", required=True, multiple=True, metavar="AGENT[:SCOPE]", help="Where it shall be, too [:user]."
+    "--to", required=True, multiple=True, metavar="AGENT[:SCOPE]", help="Destination agent and scope [:user]."
 )
 @click.option(
     "--scope",
     "-s",
     type=click.Choice(SCOPES),
     default=None,
-    help="The scope at --to where it says none.",
+    help="Scope of destinations that name none.",
 )
 @option.project
-@click.option("--replace", "replaces", is_flag=True, help="Put it in the place of a server of the same name.")
+@click.option("--replace", "replaces", is_flag=True, help="Replace an existing server of the same name.")
 @option.dry_run
 @json_option
 def copy(
@@ -230,16 +233,20 @@ def copy(
     counsel servers copy NAME --from claude --to codex,gemini
     counsel servers copy NAME --from claude:project --to claude:user
     """
-    goals = [option.agent_and_scope(one, scope or "user") for given in to for one in given.split(",")]
+    destinations = [
+        option.agent_and_scope(destination, scope or "user")
+        for argument in to
+        for destination in argument.split(",")
+    ]
     agent, from_scope = option.agent_and_scope(source, None)
     done = _here(project).copy(
         name,
         (agent, from_scope),
-        [(goal, where or "user") for goal, where in goals],
+        [(to_agent, to_scope or "user") for to_agent, to_scope in destinations],
         replace=replaces,
         dry_run=dry_run,
     )
-    words.print_applied(done, as_json=as_json)
+    printing.print_applied(done, as_json=as_json)
 
 
 def _switch(*, enabled: bool) -> Callable[..., None]:
@@ -254,20 +261,20 @@ def _switch(*, enabled: bool) -> Callable[..., None]:
     ) -> None:
         chosen = option.chosen_agents(agents, everywhere=everywhere)
         done = _here(project).switch(name, enabled, chosen, scope, dry_run=dry_run)
-        words.print_applied(done, as_json=as_json)
+        printing.print_applied(done, as_json=as_json)
 
     return command
 
 
 for _name, _on, _help in (
-    ("enable", True, "Switch a server on, each client's own way."),
-    ("disable", False, "Switch a server off and keep it, each client's own way."),
+    ("enable", True, "Enable a server, by each client's own mechanism."),
+    ("disable", False, "Disable a server and keep its entry, by each client's own mechanism."),
 ):
     _body = json_option(option.dry_run(option.any_places(click.argument("name")(_switch(enabled=_on)))))
     servers.add_command(click.command(_name, help=_help)(_body))
 
 
-@servers.command(short_help="Connect to servers and ask for their tools.")
+@servers.command(short_help="Connect to servers and list their tools.")
 @click.argument("name", required=False)
 @option.together(option.agent, option.any_scope, option.project)
 @click.option(
@@ -276,7 +283,7 @@ for _name, _on, _help in (
 @click.option(
     "--trust-folder",
     is_flag=True,
-    help="Trust the project's folder this once: start its own servers, and the others in it.",
+    help="Trust the project's folder for this run: start its own servers, and start the others there.",
 )
 @json_option
 def check(
@@ -288,10 +295,10 @@ def check(
     trust_folder: bool,
     as_json: bool,
 ) -> None:
-    """Connect to servers, as their agents would, and ask for their tools.
+    """Connect to servers as their agents would, and list their tools.
 
-    What a repository brings in files of its own is started only by NAME or with --scope project, and only in a
-    folder that an agent was told to trust. Elsewhere the user's own servers are started in an empty folder.
+    Servers from a repository's own files start only by NAME or with --scope project, and only in a folder that
+    an agent was told to trust. In other folders the user's own servers start in an empty folder.
     """
     from counsel.cli import servers_check
 
@@ -310,35 +317,35 @@ def check(
 
 @servers.command()
 @click.argument("id", required=False)
-@click.option("--list", "listed", is_flag=True, help="Show what can be undone.")
+@click.option("--list", "listed", is_flag=True, help="List the changes that can be undone.")
 @option.dry_run
 @json_option
 def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  # noqa: A002 - the option's name
-    """Take back the last change, or one by its id, and nothing else."""
+    """Undo the last change, or the one with this ID, and nothing else."""
     here = _here(None)
     if listed:
-        words.print_history(here, as_json=as_json)
+        printing.print_history(here, as_json=as_json)
         return
     operation, plan, done = here.undo(id, dry_run=dry_run)
     if as_json:
         output.document({"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)})
         return
-    words.print_diffs(plan, dry_run=dry_run)
-    if not any(one.changes for one in plan.writes):
-        output.message("nothing is left of it in the files")
+    printing.print_diffs(plan, dry_run=dry_run)
+    if not any(write.changes for write in plan.writes):
+        output.message("the files no longer contain this change")
     output.line(f"{'Would undo' if dry_run else 'Undone'}: {operation.what} ({operation.id})")
 
 
 def _here(project: Path | None) -> Servers:
     """`Servers.here`, without the settings that these commands do not need."""
-    folder = Path(os.path.abspath(project or paths.current_folder()))  # noqa: PTH100 - links stay, as clients see them
+    folder = Path(os.path.abspath(project or paths.current_folder()))  # noqa: PTH100 - keeps links, as the clients do
     return Servers(workspace_of(os.environ, folder), Path(home(os.environ)), _reader)
 
 
 def _reader() -> Reader:
-    """Kept to the end of the process, which is near: to take the objects of a large file apart costs 10 ms."""
-    _kept.append(Reader())
-    return _kept[-1]
+    """Referenced until the process ends: freeing the objects of a large file costs 10 ms."""
+    _readers.append(Reader())
+    return _readers[-1]
 
 
-_kept: list[Reader] = []
+_readers: list[Reader] = []

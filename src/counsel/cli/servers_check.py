@@ -1,4 +1,4 @@
-"""The words of `counsel servers check`."""
+"""What `counsel servers check` prints."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def run(
     trust_folder: bool,
     as_json: bool,
 ) -> bool:
-    """Whether every server that is switched on answered."""
+    """Whether every enabled server answered."""
     rows, skipped = chosen(here, name, agents, scope, trust_folder=trust_folder)
     if rows and sys.stderr.isatty() and not as_json:
         output.message(f"Connecting to {len(rows)} servers …")
     try:
-        said = None if as_json else _print
-        work = check(rows, here.workspace, timeout, said, trust_folder=trust_folder)
-        results = asyncio.run(_ending_cleanly(work))
+        progress = None if as_json else _print
+        checks = check(rows, here.workspace, timeout, progress, trust_folder=trust_folder)
+        results = asyncio.run(_ending_cleanly(checks))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if as_json:
         output.document({"checks": [result.as_dict() for result in (*results, *skipped)]})
         return _fine(results)
-    for left in skipped:
-        _print(left)
+    for result in skipped:
+        _print(result)
     if not rows and not skipped:
-        output.message("No agent has an MCP server here.")
+        output.message("No agent has an MCP server in this folder.")
     return _fine(results)
 
 
@@ -50,18 +50,18 @@ def _fine(results: Sequence[CheckResult]) -> bool:
     return all(result.status in {"ok", "disabled"} for result in results)
 
 
-async def _ending_cleanly(work: Coroutine[Any, Any, list[CheckResult]]) -> list[CheckResult]:
-    """Told to end, we end the servers that we started first."""
+async def _ending_cleanly(checks: Coroutine[Any, Any, list[CheckResult]]) -> list[CheckResult]:
+    """On SIGTERM or SIGHUP, end the servers that were started first."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - a coroutine runs in one
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await work
+    return await checks
 
 
 def _print(result: CheckResult) -> None:
-    found = result.found
-    head = f"{_MARKS[result.status]:8}{found.server.name} ({AGENTS[found.agent].label}, {found.scope})"
+    row = result.row
+    head = f"{_MARKS[result.status]:8}{row.server.name} ({AGENTS[row.agent].label}, {row.scope})"
     if result.status == "ok":
         tools = ", ".join(result.tools) or "no tools"
         output.line(f"{head}: {result.latency_ms} ms, protocol {result.protocol_version}, {tools}")

@@ -1,4 +1,4 @@
-"""The options of `counsel servers …`, and what they mean together."""
+"""The options of `counsel servers …`, and their combinations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counsel.servers import fields
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 EVERY_SCOPE = (*SCOPES, *OTHERS_SCOPES)
-# What `update --unset` takes out, as the flags have it and as the fields are called.
+# What `update --unset` removes: the flag's name and the field's.
 UNSET = {
     "args": "args",
     "cwd": "cwd",
@@ -28,16 +28,18 @@ UNSET = {
 
 
 def _pairs(
-    separator: str, words: str
+    separator: str, expected: str
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
     def parse(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for given in value:
-            key, mark, rest = given.partition(separator)
-            if not mark or not key.strip():
-                raise click.BadParameter(f"write {words}.")  # not the text itself: it may hold a secret
-            found[key.strip()] = rest.strip() if separator == ":" else rest
-        return found
+        pairs: dict[str, str] = {}
+        for argument in value:
+            key, sign, rest = argument.partition(separator)
+            if not sign or not key.strip():
+                raise click.BadParameter(
+                    f"expected {expected}."
+                )  # not the value itself: it may hold a secret
+            pairs[key.strip()] = rest.strip() if separator == ":" else rest
+        return pairs
 
     return parse
 
@@ -53,21 +55,25 @@ def together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated]
 
 agent = name_lists.agents(WITH_SERVERS)
 everywhere = click.option(
-    "--everywhere", is_flag=True, help="Every client that is installed or was used here, all or none."
+    "--everywhere", is_flag=True, help="Every client that is installed or has files here; all or none."
 )
 scope = click.option(
-    "--scope", "-s", type=click.Choice(SCOPES), default=None, help="Where it is kept; a new one: user."
+    "--scope",
+    "-s",
+    type=click.Choice(SCOPES),
+    default=None,
+    help="Scope of the server's entry; a new one goes to user.",
 )
 any_scope = click.option(
-    "--scope", "-s", type=click.Choice(EVERY_SCOPE), default=None, help="Only what is kept there."
+    "--scope", "-s", type=click.Choice(EVERY_SCOPE), default=None, help="Only servers of this scope."
 )
 project = click.option(
     "--project",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="The project's folder [this one].",
 )
-dry_run = click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
-reveal = click.option("--reveal", is_flag=True, help="Show secrets as they are.")
+dry_run = click.option("--dry-run", is_flag=True, help="Show the exact changes; write nothing.")
+reveal = click.option("--reveal", is_flag=True, help="Show secrets unmasked.")
 places = together(agent, everywhere, scope, project)
 any_places = together(agent, everywhere, any_scope, project)
 server_fields = together(
@@ -79,14 +85,14 @@ server_fields = together(
         metavar="NAME=VALUE",
         help="A variable for the server.",
     ),
-    click.option("--cwd", default=None, help="The folder in which the server is started."),
+    click.option("--cwd", default=None, help="The server's working folder."),
     click.option("--url", default=None, help="The address of a remote server."),
     click.option(
         "--transport",
         "-t",
         type=click.Choice(["stdio", "http", "sse"]),
         default=None,
-        help="How it is spoken to [stdio for a command, http for a url].",
+        help="Transport [stdio for a command, http for a url].",
     ),
     click.option(
         "--header",
@@ -95,14 +101,14 @@ server_fields = together(
         multiple=True,
         callback=_pairs(":", "'Name: value'"),
         metavar="'NAME: VALUE'",
-        help="A header for a remote server.",
+        help="An HTTP header for a remote server.",
     ),
-    click.option("--token-env", default=None, metavar="NAME", help="The variable that holds a bearer token."),
+    click.option("--token-env", default=None, metavar="NAME", help="The variable with the bearer token."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         default=None,
-        help="Seconds for one tool call.",
+        help="Time limit of one tool call, in seconds.",
     ),
     click.option("--include-tool", "include_tools", multiple=True, help="Allow only these tools."),
     click.option("--exclude-tool", "exclude_tools", multiple=True, help="Forbid these tools."),
@@ -110,32 +116,32 @@ server_fields = together(
 literal = click.option(
     "--literal",
     is_flag=True,
-    help="Write $NAME and ${NAME} in values as text, not as references to variables.",
+    help="Write $NAME and ${NAME} in values literally, not as references to variables.",
 )
 command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 
 
 def chosen_agents(agents: tuple[str, ...], *, everywhere: bool) -> tuple[str, ...] | None:
     if agents and everywhere:
-        raise click.UsageError("--agent and --everywhere exclude each other.")
+        raise click.UsageError("Use --agent or --everywhere, not both.")
     return tuple(WITH_SERVERS) if everywhere else agents or None
 
 
 def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
     agent, _, named = text.strip().partition(":")
     if agent not in WITH_SERVERS:
-        raise click.UsageError(f"{agent!r} is no agent; agents are {', '.join(WITH_SERVERS)}.")
+        raise click.UsageError(f"{agent!r} is not an agent; agents: {', '.join(WITH_SERVERS)}.")
     if named and named not in EVERY_SCOPE:
-        raise click.UsageError(f"{named!r} is no scope; scopes are {', '.join(EVERY_SCOPE)}.")
+        raise click.UsageError(f"{named!r} is not a scope; scopes: {', '.join(EVERY_SCOPE)}.")
     return agent, named or scope
 
 
-def from_flags(name: str | None, given: dict[str, Any], *, literal: bool) -> Server:
+def from_flags(name: str | None, values: dict[str, Any], *, literal: bool) -> Server:
     if not name:
-        raise click.UsageError("A name is missing: counsel servers add NAME …")
-    if bool(given.get("command")) == bool(given.get("url")):
-        raise click.UsageError("Say what it is: -- COMMAND ARG…, or --url URL, or --from FILE.")
-    return fields.made(name, given, literal=literal)
+        raise click.UsageError("The name is missing: counsel servers add NAME …")
+    if bool(values.get("command")) == bool(values.get("url")):
+        raise click.UsageError("Give the server: -- COMMAND ARG…, or --url URL, or --from FILE.")
+    return fields.made(name, values, literal=literal)
 
 
 MOST_PASTED = 4 * 1024 * 1024
@@ -148,13 +154,13 @@ def read(source: TextIO) -> str:
         raise InvalidArgument("The pasted text is not UTF-8.") from None
     if len(text) > MOST_PASTED:
         raise InvalidArgument(
-            f"The pasted text has more than {MOST_PASTED:,} characters: it is no server's entry."
+            f"The pasted text has more than {MOST_PASTED:,} characters: it cannot be a server's entry."
         )
     return text
 
 
 def given(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that were used, as the fields of a server."""
+    """The flags in use, as the fields of a server."""
     used = {key: value for key, value in flags.items() if value not in (None, (), {})}
     if command := used.pop("command", None):
         used |= {"command": command[0], "args": command[1:]}

@@ -1,4 +1,4 @@
-"""What `counsel servers …` says."""
+"""What `counsel servers …` prints."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ if TYPE_CHECKING:
     from counsel.servers.plan import Plan
 
 
-def print_listing(found: Listing, clients: Collection[str], *, reveal: bool) -> None:
-    """A column for each of these clients and for each that has a server."""
-    columns = [name for name in AGENTS if name in clients or any(one.agent == name for one in found.servers)]
+def print_listing(listed: Listing, clients: Collection[str], *, reveal: bool) -> None:
+    """One column for each of these clients, and for each other client that has a server."""
+    columns = [name for name in AGENTS if name in clients or any(row.agent == name for row in listed.servers)]
     groups: dict[str, list[ListedServer]] = defaultdict(list)
-    for one in found.servers:
-        groups[one.scope].append(one)
-    if not found.servers:
-        output.message("No agent has an MCP server here.")
+    for row in listed.servers:
+        groups[row.scope].append(row)
+    if not listed.servers:
+        output.message("No agent has an MCP server in this folder.")
     for scope in EVERY_SCOPE:
         if groups[scope]:
             output.line(f"{scope.capitalize()}")
             output.table(
                 ["server", *columns, "what", "notes"], _matrix(groups[scope], columns, reveal=reveal)
             )
-            for path in dict.fromkeys(str(one.table.target.path) for one in groups[scope]):
+            for path in dict.fromkeys(str(row.table.target.path) for row in groups[scope]):
                 output.line(f"  {path}")
             output.line()
-    _print_problems(found)
+    _print_problems(listed)
 
 
 def _matrix(rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[list[str]]:
     by_name: dict[str, list[ListedServer]] = defaultdict(list)
-    for one in rows:
-        by_name[one.server.name].append(one)
+    for row in rows:
+        by_name[row.server.name].append(row)
     return [_row(name, same, columns, reveal=reveal) for name, same in by_name.items()]
 
 
-def _row(name: str, same: list[ListedServer], columns: list[str], *, reveal: bool) -> list[str]:
-    used = next((one for one in same if one.shadowed_by is None), same[0])
+def _row(name: str, rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[str]:
+    used = next((row for row in rows if row.shadowed_by is None), rows[0])
     first = used.as_dict(reveal=reveal)
     what = first["url"] or " ".join([first["command"] or "", *first["args"]])
-    cells = [" ".join(_cell(one) for one in same if one.agent == agent) for agent in columns]
+    cells = [" ".join(_cell(row) for row in rows if row.agent == agent) for agent in columns]
     notes = [f"differs: {', '.join(used.drift)}"] if used.drift else []
-    notes += [f"{one.agent}: shadowed by {one.shadowed_by}" for one in same if one.shadowed_by]
+    notes += [f"{row.agent}: shadowed by {row.shadowed_by}" for row in rows if row.shadowed_by]
     return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
 
 
-def _cell(one: ListedServer) -> str:
-    return "on" if one.server.enabled else "off"
+def _cell(row: ListedServer) -> str:
+    return "on" if row.server.enabled else "off"
 
 
-def _print_problems(found: Listing) -> None:
-    for problem in found.problems:
+def _print_problems(listed: Listing) -> None:
+    for problem in listed.problems:
         output.message(f"problem: {problem_text(problem)}")
 
 
@@ -75,24 +75,26 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
             output.message(f"  note: {warning}")
     if done.left_out:
         absent = ", ".join(AGENTS[name].label for name in done.left_out)
-        output.message(f"left out, not found here: {absent} (name one with --agent to add it all the same)")
+        output.message(f"left out, not found here: {absent} (use --agent to add one anyway)")
     if done.id:
-        output.message(f"counsel servers undo {done.id} takes this back")
+        output.message(f"Undo with: counsel servers undo {done.id}")
 
 
 def print_diffs(plan: Plan, *, dry_run: bool) -> None:
     if dry_run:
-        for one in plan.diffs():
-            output.answer(one["diff"])
+        for write in plan.diffs():
+            output.answer(write["diff"])
 
 
 def print_history(here: Servers, *, as_json: bool) -> None:
-    known = here.history()
+    operations = here.history()
     if as_json:
-        output.document({"operations": [one.as_dict() for one in known]})
+        output.document({"operations": [operation.as_dict() for operation in operations]})
         return
-    for one in known:
-        output.line(f"{one.id}  {one.what}  {', '.join(str(entry.target.path) for entry in one.entries)}")
+    for operation in operations:
+        output.line(
+            f"{operation.id}  {operation.what}  {', '.join(str(entry.target.path) for entry in operation.entries)}"
+        )
 
 
 def print_places(rows: list[dict[str, Any]]) -> None:
@@ -114,7 +116,7 @@ def _plain(value: Any) -> str:
 
 
 def _word(value: Any) -> str:
-    """In quotes where it would be taken for several words, or for none."""
+    """In quotes where it would read as several words, or as none."""
     if isinstance(value, str) and value and value.isprintable() and not any(map(value.__contains__, " \"',")):
         return value
     return json.dumps(value, ensure_ascii=False)

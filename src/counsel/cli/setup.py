@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 _DONE = {
     "added": "registered in {}",
-    "updated": "brought up to date in {}",
-    "unchanged": "already there: {}",
-    "removed": "taken out of {}",
-    "absent": "nothing of counsel's in {}",
+    "updated": "updated in {}",
+    "unchanged": "already registered in {}",
+    "removed": "removed from {}",
+    "absent": "no entry of counsel in {}",
 }
 
 
 @click.command()
 @name_lists.agents(WITH_SETUP)
-@click.option("--remove", is_flag=True, help="Take back what setup wrote, and nothing else.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Show the exact changes and write nothing.")
-@click.option("--no-check", is_flag=True, help="Do not start the agents to see whether they connect.")
+@click.option("--remove", is_flag=True, help="Remove what setup wrote, and nothing else.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Show the exact changes; write nothing.")
+@click.option("--no-check", is_flag=True, help="Do not start the agents to check that they connect.")
 @json_option
 @click.pass_context
 def setup(
@@ -41,10 +41,10 @@ def setup(
     no_check: bool,
     as_json: bool,
 ) -> None:
-    """Register counsel with the coding agents on this machine, and see that each of them connects.
+    """Register counsel with the coding agents on this machine, and check that each of them connects.
 
-    Each agent's user configuration gets one entry, `counsel`. It can be run again at any time: what is there stays,
-    what is outdated is renewed.
+    Each agent's user configuration gets one entry, `counsel`. You can run it again at any time: it updates an
+    outdated entry and leaves a current one alone.
     """
     from counsel.cli.setup_plan import Setup
 
@@ -54,7 +54,7 @@ def setup(
     if not as_json:
         _show(steps)
         if not remove:
-            _warn(steps)
+            _warn_about_cache(steps)
     if changing and not dry_run:
         if not yes:
             _ask(len(changing), as_json=as_json)
@@ -65,11 +65,11 @@ def setup(
     if as_json:
         output.document({"dry_run": dry_run, "agents": [step.as_dict(diff=dry_run) for step in steps]})
     else:
-        _tell(steps, dry_run=dry_run)
+        _print_outcomes(steps, dry_run=dry_run)
         if not agents and all(step.action == "not installed" for step in steps):
-            output.message("No agent is installed; any other MCP client can start `counsel stdio`.")
-    nobody = not remove and all(step.action == "not installed" for step in steps)
-    ctx.exit(1 if nobody or any(step.failed for step in steps) else 0)
+            output.message("No agent is installed. Any other MCP client can start `counsel stdio`.")
+    none_installed = not remove and all(step.action == "not installed" for step in steps)
+    ctx.exit(1 if none_installed or any(step.failed for step in steps) else 0)
 
 
 def _show(steps: list[Step]) -> None:
@@ -78,12 +78,12 @@ def _show(steps: list[Step]) -> None:
             output.answer(step.diff + "\n")
 
 
-def _warn(steps: list[Step]) -> None:
-    from counsel.cli.setup_plan import passing
+def _warn_about_cache(steps: list[Step]) -> None:
+    from counsel.cli.setup_plan import in_cache
 
-    if passing(sys.executable) and any(step.changes for step in steps):
+    if in_cache(sys.executable) and any(step.changes for step in steps):
         output.message(
-            f"warning: {sys.executable} lies in a cache: once that is cleared, the agents cannot start it."
+            f"warning: {sys.executable} is in a cache: once that is cleared, the agents cannot start counsel."
         )
         output.message(
             "  Install counsel first (uv tool install, pipx install), then run its `counsel setup`."
@@ -93,7 +93,7 @@ def _warn(steps: list[Step]) -> None:
 def _ask(count: int, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise click.UsageError(
-            "Nobody is here to say yes, so nothing was written. Say --yes, or --dry-run to look first."
+            "No terminal to confirm on, so nothing was written. Use --yes, or --dry-run to see the changes."
         )
     click.confirm(f"Write {'this change' if count == 1 else f'these {count} changes'}?", abort=True, err=True)
 
@@ -104,11 +104,11 @@ def _check(steps: list[Step], *, as_json: bool) -> None:
     from counsel.cli import setup_verify
 
     if not as_json and any(setup_verify.has_entry(step) for step in steps):
-        output.message("Asking the agents whether they connect …")
+        output.message("Checking that the agents connect …")
     asyncio.run(setup_verify.check(steps, os.environ))
 
 
-def _tell(steps: list[Step], *, dry_run: bool) -> None:
+def _print_outcomes(steps: list[Step], *, dry_run: bool) -> None:
     for step in steps:
         output.message(f"{step.agent.label}: {_outcome(step, dry_run=dry_run)}")
 
@@ -117,8 +117,8 @@ def _outcome(step: Step, *, dry_run: bool) -> str:
     if step.error:
         return f"not changed. {step.error}"
     if step.action == "not installed":
-        return f"not installed. {step.said}"
-    words = _DONE[step.action].format(step.path)
+        return f"not installed. {step.message}"
+    outcome = _DONE[step.action].format(step.path)
     if dry_run and step.changes:
-        return f"would be {words}"
-    return f"{words}. {step.said}" if step.said else words
+        return f"would be {outcome}"
+    return f"{outcome}. {step.message}" if step.message else outcome

@@ -1,7 +1,7 @@
-"""`counsel setup`: counsel's own entry in every installed agent, through the safe editor of the servers room.
+"""`counsel setup`: counsel's own entry in every installed agent, written by servers/.
 
-What an agent hands on to the MCP servers it starts was measured (docs/setup.md): Claude Code everything, Gemini CLI all
-but what looks like a secret, Codex and Cursor only what the entry names. So the entries name the variables that
+Which variables an agent passes to its MCP servers was measured (docs/setup.md): Claude Code all, Gemini CLI all but
+those that look like secrets, Codex and Cursor only those that the entry names. So the entries name the variables that
 counsel needs (keys, addresses, who asked whom), by reference: no value is ever written.
 """
 
@@ -32,7 +32,7 @@ from counsel.settings import Settings, rows
 
 _ADDED, _REMOVED = "setup: counsel in {}", "setup --remove: counsel in {}"
 
-# What belongs to a conversation between agents, and what agents are logged in with.
+# A conversation between agents, and the agents' logins.
 _CONTEXT = ("COUNSEL_CHAIN", "SESSION_ID", "PERMISSION_MODE")
 _AGENTS = (
     "CLAUDE_CONFIG_DIR",
@@ -43,8 +43,8 @@ _AGENTS = (
     "GEMINI_CLI_HOME",
     "CURSOR_API_KEY",
 )
-# How counsel reaches providers, and the settings of the seed's names. Settings of ours are named once they are set.
-_WAYS = (
+# How counsel reaches providers, and settings without a COUNSEL_ name. COUNSEL_ settings are named once they are set.
+_NETWORK = (
     *(
         name
         for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -58,13 +58,11 @@ _WAYS = (
     "MAX_MCP_OUTPUT_TOKENS",
     "LOG_LEVEL",
 )
-_NOT_HANDED_ON = frozenset(
-    {"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"}
-)  # written as it is; a window's own
-_SECRET = ("_KEY", "_TOKEN", "_TOKENS")  # Gemini CLI takes MAX_MCP_OUTPUT_TOKENS for one, and certificates
+_NEVER_NAMED = frozenset({"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"})  # written literally; a client's own
+_SECRET = ("_KEY", "_TOKEN", "_TOKENS")  # Gemini CLI withholds MAX_MCP_OUTPUT_TOKENS and certificates, too
 
 
-# Which variables an entry must name: those that the client does not hand on by itself.
+# Which variables an entry must name: those that the client does not pass on by itself.
 _MISSING: dict[HandsOn, Callable[[str], bool]] = {
     "all": lambda _: False,
     "no secrets": lambda name: name.endswith(_SECRET) or "_CERT" in name,
@@ -74,7 +72,7 @@ _MISSING: dict[HandsOn, Callable[[str], bool]] = {
 
 @dataclass(slots=True)
 class Step:
-    """What happens, or happened, for one agent."""
+    """The change for one agent, planned or done."""
 
     agent: Agent
     program: Path | None
@@ -84,55 +82,55 @@ class Step:
     error: CounselError | None = None
     operation: str | None = None
     connected: bool | None = None  # None: not checked
-    said: str = ""  # what the check found, and what to do
+    message: str = ""  # the result of the check, and what to do
 
     @property
     def changes(self) -> bool:
-        return any(one.changes for one in self.writes)
+        return any(write.changes for write in self.writes)
 
     @property
     def diff(self) -> str:
-        return "".join(unified(one) for one in self.writes)
+        return "".join(unified(write) for write in self.writes)
 
     @property
     def failed(self) -> bool:
         return self.error is not None or self.connected is False
 
     def as_dict(self, *, diff: bool) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+        document: dict[str, Any] = {
             "agent": self.agent.name,
             "installed": self.program is not None,
             "action": self.action,
             "path": str(self.path) if self.path else None,
             "id": self.operation,
             "connected": self.connected,
-            "said": self.said,
+            "said": self.message,
         }
         if self.error:
-            shown["error"] = self.error.as_dict()
-        return {**shown, "diff": self.diff} if diff else shown
+            document["error"] = self.error.as_dict()
+        return {**document, "diff": self.diff} if diff else document
 
 
 def server(agent: Agent, settings: Settings) -> Server:
-    """counsel as this agent should start it: no module in the folder where an agent works is ever imported. `-P` keeps
-    Python from looking there, `-E` from a PYTHONPATH with an empty entry, which means the same."""
-    flags = ("-P",) if _by_module_path(settings.env) else ("-E", "-P")
+    """counsel as this agent should start it, never importing a module from the agent's working folder: `-P` keeps Python
+    from looking there, `-E` ignores a PYTHONPATH, whose empty entries mean the same."""
+    flags = ("-P",) if _needs_pythonpath(settings.env) else ("-E", "-P")
     return Server(
         name=NAME,
         command=sys.executable,
         args=(*flags, "-m", "counsel", "stdio", "--as", agent.name),
-        env={**_table(settings), **_handed_on(agent, settings)},
+        env={**_table(settings), **_references(agent, settings)},
     )
 
 
-def _by_module_path(env: Mapping[str, str]) -> bool:
-    """Whether only PYTHONPATH leads to this counsel."""
+def _needs_pythonpath(env: Mapping[str, str]) -> bool:
+    """Whether this counsel is found only through PYTHONPATH."""
     above = str(Path(__file__).parents[1])
     return above in env.get("PYTHONPATH", "").split(os.pathsep)
 
 
-def passing(python: str) -> bool:
-    """Whether this Python lies in a cache that `uvx` or `pipx run` made: what is written would stop working one day."""
+def in_cache(python: str) -> bool:
+    """Whether this Python is in a cache of `uvx` or `pipx run`: the entry would stop working once that is cleared."""
     parts = Path(python).parts
     return any(part.startswith(("archive-v", "environments-v")) for part in parts) or (
         "pipx" in parts and ".cache" in parts
@@ -140,18 +138,18 @@ def passing(python: str) -> bool:
 
 
 def _table(settings: Settings) -> dict[str, str]:
-    """COUNSEL_HOME, where a front that knows nothing but HOME would look elsewhere."""
+    """COUNSEL_HOME, unless it is the default that a front derives from HOME."""
     user = settings.env.get("HOME") or str(Path.home())
-    mine = str(settings.home)
-    return {} if mine == places.home({"HOME": user}) else {"COUNSEL_HOME": mine}
+    own = str(settings.home)
+    return {} if own == places.home({"HOME": user}) else {"COUNSEL_HOME": own}
 
 
-def _handed_on(agent: Agent, settings: Settings) -> dict[str, str]:
-    """What is not set must reach counsel as nothing, not as a text: Codex leaves it out by itself."""
+def _references(agent: Agent, settings: Settings) -> dict[str, str]:
+    """References to variables. An unset one must reach counsel as empty, not as `${NAME}`; Codex leaves it out by itself."""
     default = ":-" if FORMATS[agent.name].syntax.expands else ""
     missing = _MISSING[agent.hands_on]
     # An empty SSL_CERT_FILE would leave OpenSSL, and every agent that counsel starts, without certificates.
-    empty = {name for name in _WAYS if not settings.own_env.get(name)} if default else set()
+    empty = {name for name in _NETWORK if not settings.own_env.get(name)} if default else set()
     wanted = (name for name in _variables(settings) if missing(name) and name not in empty)
     return {name: f"${{{name}{default}}}" for name in wanted}
 
@@ -160,21 +158,21 @@ def _variables(settings: Settings) -> list[str]:
     providers = [row.provider for row in Catalog.load(settings).providers() if row.provider.name != "local"]
     keys = [name for row in providers for name in row.key_envs]
     addresses = [row.base_url_env for row in providers if row.base_url_env]
-    return list(dict.fromkeys((*_CONTEXT, *_AGENTS, *keys, *addresses, *_WAYS, *_set(settings))))
+    return list(dict.fromkeys((*_CONTEXT, *_AGENTS, *keys, *addresses, *_NETWORK, *_set_settings(settings))))
 
 
-def _set(settings: Settings) -> list[str]:
-    """Settings that stand in the environment of who runs setup; those in COUNSEL_HOME's files reach every window."""
-    given = settings.own_env
+def _set_settings(settings: Settings) -> list[str]:
+    """Settings from the environment of `counsel setup`; those in COUNSEL_HOME's files reach every client anyway."""
+    env = settings.own_env
     names = (row.metadata["env"] for row in rows())
-    return [name for name in names if given.get(name) and name not in _NOT_HANDED_ON]
+    return [name for name in names if env.get(name) and name not in _NEVER_NAMED]
 
 
 # ── planning ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Setup:
-    """Plans for each agent by itself: one that cannot take it holds up none of the others."""
+    """Plans each agent separately: a failure of one does not stop the others."""
 
     def __init__(self, settings: Settings, env: Mapping[str, str] | None = None) -> None:
         self.settings = settings
@@ -195,7 +193,7 @@ class Setup:
     def _step(self, agent: Agent, *, remove: bool) -> Step:
         program = locate(agent, self.env)
         if program is None and not remove and not self._used(agent):
-            return Step(agent, None, "not installed", said=f"Install it: {agent.install}")
+            return Step(agent, None, "not installed", message=f"Install it: {agent.install}")
         path = _user_table(agent, self.servers).target.path
         try:
             action, writes = self._removal(agent) if remove else self._entry(agent)
@@ -204,28 +202,30 @@ class Setup:
         return Step(agent, program, action, path, writes)
 
     def _used(self, agent: Agent) -> bool:
-        """An application without a program on PATH (VS Code on macOS) is known by its files."""
+        """An application without a program on PATH (VS Code on macOS) is detected by its files."""
         return "ask" not in agent.can and is_present(agent.name, self.servers.workspace)
 
     # ── in ──
 
     def _entry(self, agent: Agent) -> tuple[str, list[Planned]]:
-        wanted, held = server(agent, self.settings), self._held(agent)
-        if held is None:
+        wanted, existing = server(agent, self.settings), self._existing(agent)
+        if existing is None:
             plan = self.servers.add([wanted], [agent.name], "user", dry_run=True).plan
             return "added", plan.writes
-        if not is_ours(held.server):
+        if not is_ours(existing.server):
             raise Conflict(
-                f"{agent.label} has another server named {NAME!r}; it was left alone.",
+                f"{agent.label} has another server named {NAME!r}; it was not changed.",
                 hint=f"Rename or remove it: counsel servers remove {NAME} --agent {agent.name} --scope user",
-                file=str(held.table.target.path),
+                file=str(existing.table.target.path),
             )
         plan = self.servers.update(NAME, _renewal(wanted), [agent.name], "user", dry_run=True).plan
         return plan.results[0].action, plan.writes
 
-    def _held(self, agent: Agent) -> ListedServer | None:
-        seen = self.servers.listing([agent.name], "user")
-        broken = [one for one in seen.problems if one.get("name") in (None, NAME) and not one.get("editable")]
+    def _existing(self, agent: Agent) -> ListedServer | None:
+        listed = self.servers.listing([agent.name], "user")
+        broken = [
+            row for row in listed.problems if row.get("name") in (None, NAME) and not row.get("editable")
+        ]
         if broken:
             raise from_dict(
                 {
@@ -235,16 +235,16 @@ class Setup:
                     "file": broken[0]["path"],
                 }
             )
-        return next((one for one in seen.servers if one.server.name == NAME and one.table.writable), None)
+        return next((row for row in listed.servers if row.server.name == NAME and row.table.writable), None)
 
     # ── out ──
 
     def _removal(self, agent: Agent) -> tuple[str, list[Planned]]:
-        """What setup did is rewound, byte for byte where nobody wrote since; else the entry alone is taken out."""
-        held = self._held(agent)
-        if held is None or not is_ours(held.server):
+        """Restores the earlier bytes if the file was not written since; else removes the entry alone."""
+        existing = self._existing(agent)
+        if existing is None or not is_ours(existing.server):
             return "absent", []
-        path = held.table.target.path
+        path = existing.table.target.path
         try:
             return "removed", [self.servers.undo_log.rewind(self._done(agent), path)]
         except (Conflict, NotFound):
@@ -252,25 +252,25 @@ class Setup:
             return "removed", plan.writes
 
     def _done(self, agent: Agent) -> list[Operation]:
-        """The changes of `counsel setup` that still stand, newest first."""
-        known = self.servers.history()
-        taken_back = {one.undoes for one in known}
-        standing: list[Operation] = []
-        for one in known:
-            if one.what == _REMOVED.format(agent.name):
+        """The changes of `counsel setup` that are still in place, newest first."""
+        history = self.servers.history()
+        undone = {operation.undoes for operation in history}
+        in_place: list[Operation] = []
+        for operation in history:
+            if operation.what == _REMOVED.format(agent.name):
                 break
-            if one.what == _ADDED.format(agent.name) and one.id not in taken_back:
-                standing.append(one)
-        return standing
+            if operation.what == _ADDED.format(agent.name) and operation.id not in undone:
+                in_place.append(operation)
+        return in_place
 
 
 def _renewal(wanted: Server) -> Callable[[Server], Server]:
-    """Of an entry that is there, only what must change: the user's own variables and fields stay."""
+    """Changes only what must change in an existing entry: the user's own variables and fields stay."""
 
     def change(old: Server) -> Server:
         kept = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
         own = {
-            name: value for name, value in kept.items() if name in _WAYS and not is_unexpanded(name, value)
+            name: value for name, value in kept.items() if name in _NETWORK and not is_unexpanded(name, value)
         }
         return old.replaced(command=wanted.command, args=wanted.args, env={**kept, **wanted.env, **own})
 

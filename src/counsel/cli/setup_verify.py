@@ -1,7 +1,7 @@
-"""Does each agent really connect to counsel? The agents themselves are asked, each in its own words.
+"""Does each agent connect to counsel? The agents themselves are asked, each through its own interface.
 
-Claude Code and Gemini CLI connect when they list their servers; Codex tells through its app-server. The
-entries of the others are started as these clients would start them.
+Claude Code and Gemini CLI connect when they list their servers; Codex reports through its app-server. The
+entries of the others are started as those clients would start them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ SECONDS = 60.0
 _Verdict: TypeAlias = tuple[bool, str]
 _TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 _ELSEWHERE = (
-    "Gemini CLI connects, but not in this folder: it disables every MCP server where it does not trust the folder. "
-    "Start `gemini` here once and trust it."
+    "Gemini CLI connects, but not in this folder: it disables all MCP servers in folders that it does not trust. "
+    "Start `gemini` here once and trust the folder."
 )
-_AGAIN = "`{}` says more; `counsel servers check counsel` starts the entry itself."
+_AGAIN = "`{}` shows more; `counsel servers check counsel` starts the entry itself."
 
 
 async def check(steps: list[Step], env: Mapping[str, str], seconds: float = SECONDS) -> None:
-    """Fill in `connected` and `said` of every step that has an entry; all agents at once."""
-    await asyncio.gather(*(_one(step, env, seconds) for step in steps if has_entry(step)))
+    """Fill in `connected` and `message` of every step that has an entry; all agents at once."""
+    await asyncio.gather(*(_check_agent(step, env, seconds) for step in steps if has_entry(step)))
 
 
 def has_entry(step: Step) -> bool:
@@ -47,30 +47,30 @@ def has_entry(step: Step) -> bool:
     }
 
 
-async def _one(step: Step, env: Mapping[str, str], seconds: float) -> None:
+async def _check_agent(step: Step, env: Mapping[str, str], seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            step.connected, step.said = await _ASKED.get(step.agent.name, _started)(step, env)
+            step.connected, step.message = await _CHECKS.get(step.agent.name, _started)(step, env)
     except TimeoutError:
         step.connected = False
-        step.said = f"{step.agent.label} did not tell within {seconds:g} s whether it connects."
+        step.message = f"{step.agent.label} did not report within {seconds:g} s whether it connects."
     except (OSError, ValueError) as error:
         step.connected = False
-        step.said = f"{step.agent.label} could not be asked whether it connects: {error}."
+        step.message = f"{step.agent.label} could not be asked whether it connects: {error}."
 
 
 async def _claude(step: Step, env: Mapping[str, str]) -> _Verdict:
     line = _line(await _listed(step, env))
     if "Connected" in line:
         return True, "Claude Code connects."
-    return False, f"Claude Code says: {line or 'nothing of counsel'}. {_AGAIN.format('claude mcp list')}"
+    return False, f"Claude Code says: {line or 'no line about counsel'}. {_AGAIN.format('claude mcp list')}"
 
 
 async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
     line = _line(await _listed(step, {**env, **_TRUSTED}))
     if line.endswith("- Connected"):
         return True, "Gemini CLI connects." if _gemini_trusts_this_folder(env) else _ELSEWHERE
-    return False, f"Gemini CLI says: {line or 'nothing of counsel'}. {_AGAIN.format('gemini mcp list')}"
+    return False, f"Gemini CLI says: {line or 'no line about counsel'}. {_AGAIN.format('gemini mcp list')}"
 
 
 def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
@@ -78,61 +78,61 @@ def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
 
 
 async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
-    found = await _codex_status(step, env)
-    missing = set(TOOLS) - set(found.get("tools") or {})
+    status = await _codex_status(step, env)
+    missing = set(TOOLS) - set(status.get("tools") or {})
     if not missing:
         return True, f"Codex connects and sees {len(TOOLS)} tools."
-    why = str(found.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[0]
+    why = str(status.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[0]
     return False, f"Codex says: {why[:300]}. {_AGAIN.format('codex mcp get counsel')}"
 
 
 async def _started(step: Step, env: Mapping[str, str]) -> _Verdict:
     """The entry, started as the client would start it."""
     servers, label = Servers.here(env=env), step.agent.label
-    (found, *_rest) = servers.find(NAME, [step.agent.name], "user")
-    checked = await servers_check.check_one(found, servers.workspace, SECONDS)
-    if checked.status == "ok":
+    (row, *_rest) = servers.find(NAME, [step.agent.name], "user")
+    result = await servers_check.check_one(row, servers.workspace, SECONDS)
+    if result.status == "ok":
         return (
             True,
-            f"{label}'s entry starts and answers; {label} itself was not asked: its settings show the server.",
+            f"{label}'s entry starts and answers; {label} itself was not asked. Its settings show the server.",
         )
-    words = f"{label}'s entry does not answer: {checked.error}. `counsel servers check counsel` says more."
-    return False, words
+    message = f"{label}'s entry does not answer: {result.error}. `counsel servers check counsel` shows more."
+    return False, message
 
 
-_ASKED: dict[str, Callable[[Step, Mapping[str, str]], Awaitable[_Verdict]]] = {
+_CHECKS: dict[str, Callable[[Step, Mapping[str, str]], Awaitable[_Verdict]]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,
 }
 
 
-def _line(said: str) -> str:
-    """What a listing says of counsel: `counsel: … - ✔ Connected`, `✓ counsel: … - Connected`."""
-    lines = (line.strip() for line in said.splitlines())
+def _line(output: str) -> str:
+    """The line about counsel in a listing: `counsel: … - ✔ Connected`, `✓ counsel: … - Connected`."""
+    lines = (line.strip() for line in output.splitlines())
     return next((line for line in lines if line.lstrip("✓✔✗✘○… ").startswith(f"{NAME}:")), "")
 
 
 async def _listed(step: Step, env: Mapping[str, str]) -> str:
     process = await _start(step, env, "mcp", "list")
     try:
-        said, _ = await process.communicate()
+        output, _ = await process.communicate()
     finally:
         await _end(process)
-    return said.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
 async def _codex_status(step: Step, env: Mapping[str, str]) -> Json:
     process = await _start(step, env, "app-server", stderr=asyncio.subprocess.DEVNULL)
     assert process.stdin is not None  # noqa: S101 - asked for below
     assert process.stdout is not None  # noqa: S101
-    asked = (
+    requests = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": NAME, "version": "1"}}},
         {"method": "initialized"},
         {"id": 2, "method": "mcpServerStatus/list", "params": {}},
     )
     try:
-        process.stdin.write("".join(json.dumps(line) + "\n" for line in asked).encode())
+        process.stdin.write("".join(json.dumps(line) + "\n" for line in requests).encode())
         while line := await process.stdout.readline():
             answer = json.loads(line)
             if answer.get("id") == 2:
@@ -152,8 +152,8 @@ async def _start(
     *args: str,
     stderr: int = asyncio.subprocess.STDOUT,
 ) -> asyncio.subprocess.Process:
-    """In an empty folder: to answer, an agent starts all servers of the user, and where it works they would import
-    what lies there."""
+    """In an empty folder: an agent starts all servers of the user to answer, and in its working folder they would import
+    modules from there."""
     empty = str(start_folder.empty(workspace_of(env, paths.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),
@@ -169,7 +169,7 @@ async def _start(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """With everything that it started: a client that hangs must not stay."""
+    """With all its children: a client that hangs must not stay."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -1,4 +1,4 @@
-"""`counsel skills`: find, understand and share the agents' skills."""
+"""`counsel skills`: list, check and share the agents' skills."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MARKS = {"own": "yes", "shared": "shared", "missing": "-"}
 
 @click.group()
 def skills() -> None:
-    """Skills of all agents: find them, understand them, share them."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may hold bytes that are no text
+    """List, check and share the skills of all agents."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may hold bytes that are not UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
@@ -53,7 +53,7 @@ _scopes = click.option(
 _project = click.option(
     "--project", type=click.Path(file_okay=False), help="The project's folder instead of the current one."
 )
-_dry = click.option("--dry-run", is_flag=True, help="Say what would happen and change nothing.")
+_dry = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
 
 
 @skills.command("list", short_help="List the skills that each agent would load here.")
@@ -70,26 +70,26 @@ def list_(
     project: str | None,
     as_json: bool,
 ) -> None:
-    """List the skills that each agent would load here; with TEXT only those that hold its words."""
+    """List the skills that each agent would load here; with TEXT, only those that contain all its words."""
     from counsel.skills.discover import list_skills  # noqa: PLC0415
 
-    found = list_skills(agents=agents, scopes=scopes, text=" ".join(text), project=project)
+    listing = list_skills(agents=agents, scopes=scopes, text=" ".join(text), project=project)
     if as_json:
-        _document(found)
+        _document(listing)
         return
-    if found.skills:
+    if listing.skills:
         output.table(
-            ("agent", "scope", "skill", "state", "description"), [_line(skill) for skill in found.skills]
+            ("agent", "scope", "skill", "state", "description"), [_line(skill) for skill in listing.skills]
         )
-    _remarks(found)
-    if not found.skills:
+    _remarks(listing)
+    if not listing.skills:
         output.message("No skill matches." if text or agents or scopes else "No skill found here.")
 
 
-def _document(found: Listing) -> None:
-    """A skill per line: Python indents JSON four times slower than it writes it."""
-    lines = ",\n".join("    " + json.dumps(skill.as_dict(), ensure_ascii=False) for skill in found.skills)
-    problems = json.dumps(list(found.problems), ensure_ascii=False)
+def _document(listing: Listing) -> None:
+    """One skill per line: indented JSON takes Python four times as long."""
+    lines = ",\n".join("    " + json.dumps(skill.as_dict(), ensure_ascii=False) for skill in listing.skills)
+    problems = json.dumps(list(listing.problems), ensure_ascii=False)
     sys.stdout.write(output.escaped(f'{{\n  "skills": [\n{lines}\n  ],\n  "problems": {problems}\n}}\n'))
 
 
@@ -115,29 +115,29 @@ def _short(text: str, most: int = 72) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _remarks(found: Listing) -> None:
-    """Why some are not loaded, one line each, for people."""
-    for skill in found.skills:
+def _remarks(listing: Listing) -> None:
+    """Why some are not loaded, one line each."""
+    for skill in listing.skills:
         for note in skill.notes:
-            output.message(output.sanitized(f"{skill.agent} {skill.path}: {note.words}"))
-    for problem in found.problems:
+            output.message(output.sanitized(f"{skill.agent} {skill.path}: {note.message}"))
+    for problem in listing.problems:
         output.message(output.sanitized(problem))
 
 
-@skills.command(short_help="Skill by agent: who has it, who lacks it, which copies differ.")
+@skills.command(short_help="Skills by agent: which have it, which lack it, which copies differ.")
 @_agents
 @_project
 @json_option
 def matrix(*, agents: tuple[str, ...], project: str | None, as_json: bool) -> None:
-    """Show skill by agent: who has it, who reads it from a shared folder, who lacks it, which copies differ."""
+    """Show skills by agent: which have it, which read it from a shared folder, which lack it, which copies differ."""
     from counsel.skills.discover import list_skills  # noqa: PLC0415
     from counsel.skills.matrix import skill_matrix  # noqa: PLC0415
 
-    found = list_skills(project=project)
+    listing = list_skills(project=project)
     names = list(agents or WITH_SKILLS)
-    rows = skill_matrix(found.skills, names)
+    rows = skill_matrix(listing.skills, names)
     if as_json:
-        output.document({"rows": [row.as_dict() for row in rows], "problems": list(found.problems)})
+        output.document({"rows": [row.as_dict() for row in rows], "problems": list(listing.problems)})
     elif rows:
         output.table(("skill", *names, "content"), [_matrix_line(row, names) for row in rows])
     else:
@@ -151,7 +151,7 @@ def _matrix_line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     return (_short(row.name), *(MARKS.get(row.cells[name], row.cells[name]) for name in names), content)
 
 
-@skills.command(short_help="Show one skill, and what to mend in it.")
+@skills.command(short_help="Show one skill and its problems.")
 @click.argument("name")
 @_agents
 @_scopes
@@ -200,19 +200,19 @@ def _page(shown: Shown) -> str:
         "license": shown.header.text("license") or None,
     }
     lines = [f"{key + ':':<11}{' '.join(value.split())}" for key, value in facts.items() if value]
-    lines += [f"problem:   {note.words}" for note in skill.notes]
+    lines += [f"problem:   {note.message}" for note in skill.notes]
     lines += [
         f"also:      {other.agent} ({other.scope}) {other.path}, {other.state}" for other in shown.others
     ]
     lines += [f"file:      {path} ({size:,} bytes)" for path, size in shown.files]
     wrong = [finding for finding in shown.findings if not finding.ok]
-    lines += [f"mend:      {finding.words}. {finding.mend}" for finding in wrong]
+    lines += [f"fix:       {finding.message}. {finding.fix}" for finding in wrong]
     if not wrong:
-        lines.append("check:     keeps the agentskills.io rules")
+        lines.append("check:     follows the agentskills.io rules")
     return output.sanitized("\n".join(lines))
 
 
-@skills.command(short_help="Let other agents see a skill, or take that back.")
+@skills.command(short_help="Share a skill with other agents, or undo that.")
 @click.argument("name")
 @click.option(
     "--to",
@@ -220,16 +220,16 @@ def _page(shown: Shown) -> str:
     callback=names.known(WITH_SKILLS),
     shell_complete=names.completed(WITH_SKILLS),
     metavar="AGENT",
-    help="For these agents; several with commas.",
+    help="The agents to share with, separated by commas.",
 )
-@click.option("--everywhere", is_flag=True, help="For every agent.")
+@click.option("--everywhere", is_flag=True, help="Share with every agent.")
 @click.option(
-    "--scope", type=click.Choice(("user", "project")), help="Where agents look for it.  [default: user]"
+    "--scope", type=click.Choice(("user", "project")), help="Whose skills folder it goes to.  [default: user]"
 )
-@click.option("--copy", is_flag=True, help="Make copies instead of links.")
-@click.option("--remove", is_flag=True, help="Take back what was shared: that, and nothing else.")
+@click.option("--copy", is_flag=True, help="Copy instead of linking.")
+@click.option("--remove", is_flag=True, help="Remove what was shared, and nothing else.")
 @click.option(
-    "--yes", is_flag=True, help="Replace what is in the way without asking; it is kept in the backups."
+    "--yes", is_flag=True, help="Replace what is in the way without asking; it is moved to the backups."
 )
 @_dry
 @_project
@@ -246,7 +246,7 @@ def share(
     project: str | None,
     as_json: bool,
 ) -> None:
-    """Let other agents see a skill: a link (or copy) from where it lives to where each of them looks."""
+    """Share a skill with other agents: put a link (or copy) where each of them looks."""
     from counsel.skills.share import share_skill  # noqa: PLC0415
     from counsel.skills.unshare import unshare_skill  # noqa: PLC0415
 
@@ -255,24 +255,24 @@ def share(
         _report(done, dry_run=dry_run, as_json=as_json)
         return
     if bool(to) == everywhere:
-        raise click.UsageError(f"Say for whom: --to AGENT ({', '.join(WITH_SKILLS)}) or --everywhere.")
-    wish: dict[str, Any] = {"to": to, "scope": scope or "user", "copy": copy, "project": project}
-    plan = share_skill(name, **wish, dry_run=True)
+        raise click.UsageError(f"Name the agents: --to AGENT ({', '.join(WITH_SKILLS)}) or --everywhere.")
+    options: dict[str, Any] = {"to": to, "scope": scope or "user", "copy": copy, "project": project}
+    plan = share_skill(name, **options, dry_run=True)
     if not dry_run:
-        agreed = yes or _agreed(plan.steps, ask=not as_json)
-        plan = share_skill(name, **wish, replace_existing=agreed)
+        replace_existing = yes or _confirmed(plan.steps, ask=not as_json)
+        plan = share_skill(name, **options, replace_existing=replace_existing)
     _report(plan, dry_run=dry_run, as_json=as_json)
 
 
-def _agreed(steps: Sequence[Step], *, ask: bool) -> bool:
-    """Ask a person about what is in the way; without one, `share_skill` refuses."""
+def _confirmed(steps: Sequence[Step], *, ask: bool) -> bool:
+    """Ask about what is in the way; without a terminal, `share_skill` refuses."""
     blocked = [step for step in steps if step.blocked]
     if not blocked or not (ask and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     for step in blocked:
-        output.message(step.words)
-    kept = " What is replaced is kept in the backups." if any(s.fate == "replace" for s in blocked) else ""
-    if click.confirm(f"Go on?{kept}", default=False, err=True):
+        output.message(step.message)
+    note = " What is replaced is moved to the backups." if any(s.fate == "replace" for s in blocked) else ""
+    if click.confirm(f"Continue?{note}", default=False, err=True):
         return True
     raise Conflict("Nothing was changed.")
 
@@ -282,13 +282,13 @@ def _agreed(steps: Sequence[Step], *, ask: bool) -> bool:
 @_dry
 @json_option
 def undo(*, identity: str | None, dry_run: bool, as_json: bool) -> None:
-    """Take back the last `share`, or the one with this ID."""
+    """Undo the last `share`, or the one with this ID."""
     from counsel.skills.unshare import undo_sharing  # noqa: PLC0415
 
     _report(undo_sharing(identity, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
 
-WORDS = {
+FATES = {
     "share": "would {kind}",
     "beside": "would {kind}",
     "replace": "would replace",
@@ -305,13 +305,13 @@ def _report(done: Sharing, *, dry_run: bool, as_json: bool) -> None:
         output.document({**done.as_dict(), "dry_run": dry_run})
         return
     rows = [
-        (", ".join(step.agents), _fate(step, dry_run=dry_run), str(step.path), step.words)
+        (", ".join(step.agents), _fate(step, dry_run=dry_run), str(step.path), step.message)
         for step in done.steps
     ]
     output.table(("for", "what", "where", "remark"), rows)
     for step in done.steps:
         if step.backup:
-            output.message(f"{step.path}: what was there is in {step.backup}")
+            output.message(f"{step.path}: the previous content is in {step.backup}")
     for warning in done.warnings:
         output.message(warning)
     if done.id and any(step.fate in {"shared", "replaced"} for step in done.steps):
@@ -319,5 +319,5 @@ def _report(done: Sharing, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _fate(step: Step, *, dry_run: bool) -> str:
-    words = WORDS[step.fate].format(kind=step.kind)
+    words = FATES[step.fate].format(kind=step.kind)
     return f"would be {words}" if dry_run and step.fate == "removed" else words

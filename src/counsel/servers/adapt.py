@@ -1,4 +1,4 @@
-"""A server as one agent can have it: refusals and warnings first, then its entry."""
+"""A server adapted to one agent: refusals and warnings."""
 
 from __future__ import annotations
 
@@ -13,84 +13,84 @@ from counsel.errors import InvalidArgument
 from counsel.servers import fields, secrets
 from counsel.servers.formats import FORMATS
 
-NameIs: TypeAlias = Literal["new", "copied", "there"]
+NameIs: TypeAlias = Literal["new", "copied", "existing"]
 
 
 def fit(
     fmt: ServerFormat, table: ServerTable, server: Server, origin: str | None = None, *, name: NameIs = "new"
 ) -> tuple[Server, list[str]]:
-    """The server as this agent can have it, and what must be said about it; refused when it cannot have it."""
+    """The server as this agent supports it, with warnings; raises when the agent cannot have it."""
     label = AGENTS[fmt.agent].label
-    if name != "there":
+    if name != "existing":
         refuse_name(fmt, server.name, copied=name == "copied")
     if server.transport not in TRANSPORTS and origin != fmt.agent:
-        raise InvalidArgument(f"{label} cannot be given the transport {server.transport!r}.")
+        raise InvalidArgument(f"{label} does not support the transport {server.transport!r}.")
     if server.transport in TRANSPORTS and server.transport not in fmt.transports:
         raise InvalidArgument(
-            f"{label} does not speak {server.transport}.",
+            f"{label} does not support {server.transport}.",
             hint="Use the server's streamable HTTP address (--transport http), or leave this agent out.",
         )
     warnings = []
-    for field, words in fmt.lacks.items():
+    for field, reason in fmt.lacks.items():
         if getattr(server, field) not in (None, ()):
-            warnings.append(f"{words}; left out.")
+            warnings.append(f"{reason}; left out.")
             server = server.without(field)
     if unused := fields.of_the_other_kind(server):
         warnings.append(
-            f"{label} does not use {', '.join(unused)} of a server with transport {server.transport}."
+            f"{label} ignores {', '.join(unused)} with the transport {server.transport}; left out."
         )
         server = server.without(*unused)
     if server.extras and origin != fmt.agent:
-        warnings.append(f"{label}: {', '.join(server.extras)} left out: fields of another agent.")
+        warnings.append(f"{label}: {', '.join(server.extras)} left out: another agent's fields.")
         server = server.without("extras")
-    _refuse_words_of_others(fmt, server, origin)
-    return server, warnings + [f"{words}." for words in fmt.warns(server)] + secret_warnings(
+    _refuse_placeholders_of_others(fmt, server, origin)
+    return server, warnings + [f"{reason}." for reason in fmt.warns(server)] + secret_warnings(
         fmt, table, server
     )
 
 
 def refuse_name(fmt: ServerFormat, name: str, *, copied: bool = False) -> None:
-    """A new name must be one that the agent's own commands take; a copied one, that it loads."""
+    """A new name must be valid for the agent's own commands; a copied one, only for its files."""
     label = AGENTS[fmt.agent].label
     pattern = (copied and fmt.loads) or fmt.names
     if name in fmt.reserved:
-        raise InvalidArgument(f"{label} keeps the name {name!r} for itself.", hint="Choose another name.")
+        raise InvalidArgument(f"{label} reserves the name {name!r}.", hint="Choose another name.")
     if not pattern.fullmatch(name):
         raise InvalidArgument(
-            f"{label} does not take the name {name!r}.", hint=f"Names are made of {fmt.names_words}."
+            f"{label} does not accept the name {name!r}.", hint=f"Names may contain {fmt.names_text}."
         )
 
 
-def _refuse_words_of_others(fmt: ServerFormat, server: Server, origin: str | None) -> None:
-    """`${workspaceFolder}`, `${input:id}`, `{file:path}`: what one client fills in, another takes for text or a variable."""
-    label, theirs = AGENTS[fmt.agent].label, FORMATS[origin].syntax.own if origin else EDITORS_WORDS
+def _refuse_placeholders_of_others(fmt: ServerFormat, server: Server, origin: str | None) -> None:
+    """`${workspaceFolder}`, `${input:id}`, `{file:path}`: one client fills it in, another reads it as text or as a variable."""
+    label, placeholders = AGENTS[fmt.agent].label, FORMATS[origin].syntax.own if origin else EDITORS_WORDS
     for value in _values(server):
-        word = re.search(theirs, value)
-        if word and not re.fullmatch(fmt.syntax.own, word[0]):
+        placeholder = re.search(placeholders, value)
+        if placeholder and not re.fullmatch(fmt.syntax.own, placeholder[0]):
             source = AGENTS[origin].label if origin else "an editor such as Cursor"
             raise InvalidArgument(
-                f"{label} does not know {word[0]}; only {source} fills it in.",
-                hint="Write what it stands for in its place (`counsel servers add`).",
+                f"{label} does not know {placeholder[0]}; only {source} fills it in.",
+                hint="Write the actual value instead (`counsel servers add`).",
             )
-        word = re.search(fmt.syntax.own, value)
-        if word and origin and not re.fullmatch(theirs, word[0]):
+        placeholder = re.search(fmt.syntax.own, value)
+        if placeholder and origin and not re.fullmatch(placeholders, placeholder[0]):
             raise InvalidArgument(
-                f"{label} would fill in {word[0]} itself; {AGENTS[origin].label} does not.",
-                hint="Write what it stands for in its place (`counsel servers add`).",
+                f"{label} would fill in {placeholder[0]} itself; {AGENTS[origin].label} does not.",
+                hint="Write the actual value instead (`counsel servers add`).",
             )
 
 
 def _values(server: Server) -> tuple[str, ...]:
-    texts = (server.command, server.url, server.cwd or "", *server.args)
-    return (*texts, *server.env.values(), *server.headers.values())
+    strings = (server.command, server.url, server.cwd or "", *server.args)
+    return (*strings, *server.env.values(), *server.headers.values())
 
 
 def untranslatable(table: ServerTable, name: str, error: Untranslatable) -> InvalidArgument:
     label = AGENTS[table.agent].label
     return InvalidArgument(
         f"{name!r} cannot be written for {label}: {error}.",
-        hint=f"{label}'s way to refer to a variable: {FORMATS[table.agent].syntax.example}. "
-        "--literal writes values as text.",
+        hint=f"{label} refers to a variable as: {FORMATS[table.agent].syntax.example}. "
+        "--literal writes values literally.",
     )
 
 
@@ -98,30 +98,30 @@ def secret_warnings(fmt: ServerFormat, table: ServerTable, server: Server) -> li
     example = fmt.syntax.example
     warnings = []
     if places := secrets.in_command_line(server):
-        offer = f"use a variable ({example})" if fmt.syntax.expands else _OFFERS[server.transport == "stdio"]
+        advice = f"use a variable ({example})" if fmt.syntax.expands else _ADVICE[server.transport == "stdio"]
         warnings.append(
-            f"A literal secret in {' and '.join(places)} is seen in lists of processes and in logs; {offer}."
+            f"A literal secret in {' and '.join(places)} shows up in process lists and logs; {advice}."
         )
-    if table.scope == "project" and (held := secrets.in_file(server)):
+    if table.scope == "project" and (names := secrets.in_file(server)):
         warnings.append(
-            f"{', '.join(held)}: a literal secret in a file that is shared with the project; "
+            f"{', '.join(names)}: a literal secret in a file that the project shares; "
             f"use a variable ({example})."
         )
     return warnings
 
 
-# Where an agent expands nothing: of a server that is started, and of a remote one.
-_OFFERS = {
-    True: "let the server have it as a variable (env_vars)",
+# For agents that expand no references: local servers, remote servers.
+_ADVICE = {
+    True: "pass it to the server as a variable (env_vars)",
     False: "send it in a header (bearer_token_env_var or env_http_headers)",
 }
 
 
 def refuse_unusable(fmt: ServerFormat, name: str, entry: Entry) -> None:
-    """Never written: what the agent itself could not read."""
+    """Refuse an entry that the agent itself could not read."""
     try:
         fmt.read(name, entry)
     except Unreadable as error:
         raise InvalidArgument(f"{AGENTS[fmt.agent].label} could not use {name!r}: {error}.") from None
-    if not fields.sayable(json.dumps(entry, ensure_ascii=False, default=str)):
-        raise InvalidArgument(f"{name!r} holds text that is not UTF-8.")
+    if not fields.writable_text(json.dumps(entry, ensure_ascii=False, default=str)):
+        raise InvalidArgument(f"{name!r} holds bytes that are not UTF-8.")

@@ -30,7 +30,7 @@ def add(
     notes: Sequence[str] = (),
     copied: bool = False,
 ) -> None:
-    """`origin` is the agent whose own fields (`extras`) the server carries; other agents do not get these."""
+    """`origin` is the agent whose own fields (`extras`) the server has; other agents do not get these."""
     fmt = FORMATS[table.agent]
     try:
         fields.refuse_unusable(server)
@@ -45,24 +45,22 @@ def add(
         return
     off = fmt.off(planner.workspace, table, planner.reader)(server.name)
     on = fmt.read(server.name, entry).enabled and not off
-    warnings += _switch_words(fmt, server, on=on) + fmt.notes(planner.workspace, table, planner.reader)
-    present = _entry_at(planner, table, server.name)
-    action = "added" if present is MISSING else "replaced"
+    warnings += _switch_notes(fmt, server, on=on) + fmt.notes(planner.workspace, table, planner.reader)
+    existing = _entry_at(planner, table, server.name)
+    action = "added" if existing is MISSING else "replaced"
     edits = {table.target: _adder(table, server.name, entry, replaces=replaces)}
     planner.step(table, server.name, action, edits, [*notes, *warnings])
 
 
-def _switch_words(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
+def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
     label, command = AGENTS[fmt.agent].label, f"{server.name} --agent {fmt.agent}"
     if on == server.enabled:
         return []
     if not on:
-        return [
-            f"It is switched off in {label}, by its name; `counsel servers enable {command}` switches it on."
-        ]
+        return [f"It is disabled in {label}, by its name; `counsel servers enable {command}` enables it."]
     if fmt.no_switch:
-        return [f"It is switched on in {label}. {fmt.no_switch}."]
-    return [f"It is switched on in {label}; `counsel servers disable {command}` switches it off."]
+        return [f"It is enabled in {label}. {fmt.no_switch}."]
+    return [f"It is enabled in {label}; `counsel servers disable {command}` disables it."]
 
 
 def _entry_at(planner: Planner, table: ServerTable, name: str) -> Any:
@@ -72,14 +70,14 @@ def _entry_at(planner: Planner, table: ServerTable, name: str) -> Any:
 
 def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
     def edits(document: Meaning) -> list[Edit]:
-        held = _held(document, table)
-        old = held.get(name, MISSING)
+        servers = _servers_in(document, table)
+        old = servers.get(name, MISSING)
         if old is not MISSING and alike(old, entry):
             return []
         if old is not MISSING and not replaces:
             raise Conflict(
                 f"{AGENTS[table.agent].label} already has a server {name!r} ({table.scope}, {table.target.path}).",
-                hint="`counsel servers update` changes it, --replace puts the new one in its place.",
+                hint="Change it with `counsel servers update`, or replace it with --replace.",
                 file=str(table.target.path),
             )
         if table.frame is not None and document.get(table.keys[:-1]) is MISSING:
@@ -89,8 +87,8 @@ def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> Ed
     return edits
 
 
-def _held(document: Meaning, table: ServerTable) -> Mapping[str, Any]:
-    held: Mapping[str, Any] = {}
+def _servers_in(document: Meaning, table: ServerTable) -> Mapping[str, Any]:
+    servers: Mapping[str, Any] = {}
     for depth in range(1, len(table.keys) + 1):
         inner = document.get(table.keys[:depth])
         if inner is MISSING:
@@ -101,24 +99,24 @@ def _held(document: Meaning, table: ServerTable) -> Mapping[str, Any]:
                 hint="Correct it by hand and try again.",
                 file=str(table.target.path),
             )
-        held = inner
-    return held
+        servers = inner
+    return servers
 
 
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def update(
-    planner: Planner, found: ListedServer, change: Callable[[Server], Server], notes: Sequence[str] = ()
+    planner: Planner, row: ListedServer, change: Callable[[Server], Server], notes: Sequence[str] = ()
 ) -> None:
-    """Only the fields whose written form changes are touched; all others stay as they stand."""
-    fmt, table = FORMATS[found.agent], found.table
-    old = fmt.read(found.server.name, found.entry)
+    """Changes only the fields whose written form differs; all others stay as they are."""
+    fmt, table = FORMATS[row.agent], row.table
+    old = fmt.read(row.server.name, row.entry)
     try:
         wanted = change(old)
         _refuse_renaming(old, wanted)
         fields.refuse_unusable(wanted, old)
-        fitted, warnings = fit(fmt, table, wanted, origin=fmt.agent, name="there")
+        fitted, warnings = fit(fmt, table, wanted, origin=fmt.agent, name="existing")
         delta = patch((), fmt.write(old), fmt.write(fitted))
     except Untranslatable as error:
         planner.refuse(table, old.name, untranslatable(table, old.name, error))
@@ -132,7 +130,7 @@ def update(
         if entry is MISSING:
             raise NotFound(f"{old.name!r} is no longer in {table.target.path}.", file=str(table.target.path))
         return [
-            placed for edit in delta if (placed := _placed(edit, fmt, table, old.name, entry)) is not None
+            placed for edit in delta if (placed := _at_entry(edit, fmt, table, old.name, entry)) is not None
         ]
 
     planner.step(table, old.name, "updated", {table.target: edits}, [*notes, *warnings])
@@ -141,12 +139,12 @@ def update(
 def _refuse_renaming(old: Server, wanted: Server) -> None:
     if wanted.name != old.name:
         raise InvalidArgument(
-            f"{old.name!r} cannot become {wanted.name!r} by an update.",
-            hint="`counsel servers rename` gives it another name.",
+            f"An update cannot rename {old.name!r} to {wanted.name!r}.",
+            hint="Use `counsel servers rename`.",
         )
 
 
-def _placed(edit: Edit, fmt: ServerFormat, table: ServerTable, name: str, entry: Entry) -> Edit | None:
+def _at_entry(edit: Edit, fmt: ServerFormat, table: ServerTable, name: str, entry: Entry) -> Edit | None:
     key, rest = edit.path[0], edit.path[1:]
     key = next((alias for alias in fmt.aliases.get(key, ()) if alias in entry), key)
     path = (*table.keys, name, key, *rest)
@@ -156,9 +154,9 @@ def _placed(edit: Edit, fmt: ServerFormat, table: ServerTable, name: str, entry:
     return Put(path, edit.value)
 
 
-def rename(planner: Planner, found: ListedServer, to: str) -> None:
-    """The entry stays where and as it is; what switches it off by its name goes along."""
-    fmt, table, name = FORMATS[found.agent], found.table, found.server.name
+def rename(planner: Planner, row: ListedServer, to: str) -> None:
+    """The entry keeps its position and content; a switch that names it is renamed, too."""
+    fmt, table, name = FORMATS[row.agent], row.table, row.server.name
     try:
         refuse_name(fmt, to)
     except CounselError as error:
@@ -166,20 +164,22 @@ def rename(planner: Planner, found: ListedServer, to: str) -> None:
         return
 
     def edits(document: Meaning) -> list[Edit]:
-        held = _held(document, table)
-        if to in held:
+        servers = _servers_in(document, table)
+        if to in servers:
             raise Conflict(
                 f"{AGENTS[table.agent].label} already has a server {to!r} ({table.scope}, {table.target.path}).",
-                hint="Choose another name, or remove that one first.",
+                hint="Choose another name, or remove that server first.",
                 file=str(table.target.path),
             )
-        return [Rename((*table.keys, name), to)] if name in held else []
+        return [Rename((*table.keys, name), to)] if name in servers else []
 
     changes: dict[Target, EditsOf] = {table.target: edits}
     if fmt.off(planner.workspace, table, planner.reader)(name):
-        for one in fmt.switches(planner.workspace, table):
-            changes[one.target] = _also(changes.get(one.target), _moved_switch(one, name, to))
-    warnings = [f"{words}." for words in fmt.warns(found.server.replaced(name=to))]
+        for its_switch in fmt.switches(planner.workspace, table):
+            changes[its_switch.target] = _also(
+                changes.get(its_switch.target), _moved_switch(its_switch, name, to)
+            )
+    warnings = [f"{warning}." for warning in fmt.warns(row.server.replaced(name=to))]
     planner.step(table, name, "renamed", changes, warnings, becomes=to)
 
 
@@ -191,49 +191,53 @@ def _also(first: EditsOf | None, then: EditsOf) -> EditsOf:
     return both
 
 
-def _moved_switch(one: Switch, name: str, to: str) -> EditsOf:
-    """Off under the new name, no longer under the old one."""
+def _moved_switch(switch_: Switch, name: str, to: str) -> EditsOf:
+    """Disabled under the new name, no longer under the old one."""
 
     def edits(document: Meaning) -> list[Edit]:
-        on = one.edits(document, name, True)
-        return on + one.edits(Meaning(intended(document.value, on)), to, False)
+        on = switch_.edits(document, name, True)
+        return on + switch_.edits(Meaning(intended(document.value, on)), to, False)
 
     return edits
 
 
 def remove(planner: Planner, table: ServerTable, name: str) -> None:
     def edits(document: Meaning) -> list[Edit]:
-        return [Drop((*table.keys, name))] if name in _held(document, table) else []
+        return [Drop((*table.keys, name))] if name in _servers_in(document, table) else []
 
     planner.step(table, name, "removed", {table.target: edits})
 
 
-def switch(planner: Planner, found: ListedServer, *, enabled: bool) -> None:
-    fmt, table, name = FORMATS[found.agent], found.table, found.server.name
+def switch(planner: Planner, row: ListedServer, *, enabled: bool) -> None:
+    fmt, table, name = FORMATS[row.agent], row.table, row.server.name
     if fmt.no_switch:
         planner.refuse(
             table, name, InvalidArgument(f"{fmt.no_switch}.", hint="Switch it there, or remove the server.")
         )
         return
     switches = fmt.switches(planner.workspace, table)
-    edits = {one.target: _switcher(one.edits, name, enabled=enabled) for one in switches}
-    notes = [one.note for one in switches if one.note and _has_work(planner, one, name, enabled=enabled)]
+    edits = {each.target: _switcher(each.edits, name, enabled=enabled) for each in switches}
+    notes = [
+        each.note for each in switches if each.note and _would_change(planner, each, name, enabled=enabled)
+    ]
     planner.step(table, name, "enabled" if enabled else "disabled", edits, notes)
 
 
-def _has_work(planner: Planner, one: Switch, name: str, *, enabled: bool) -> bool:
-    document = planner.reader.quiet(one.target) or safewrite.document(None, one.target.kind, one.target.path)
-    return bool(one.edits(document, name, enabled))
+def _would_change(planner: Planner, switch_: Switch, name: str, *, enabled: bool) -> bool:
+    document = planner.reader.quiet(switch_.target) or safewrite.document(
+        None, switch_.target.kind, switch_.target.path
+    )
+    return bool(switch_.edits(document, name, enabled))
 
 
 def _switcher(make: Callable[[Meaning, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditsOf:
     return lambda document: make(document, name, enabled)
 
 
-def readable(found: ListedServer) -> Server:
-    """The server as its agent reads it, `enabled` as listed."""
+def readable(row: ListedServer) -> Server:
+    """The server as its agent reads it, `enabled` as in the listing."""
     try:
-        server = FORMATS[found.agent].read(found.server.name, found.entry)
+        server = FORMATS[row.agent].read(row.server.name, row.entry)
     except Unreadable as error:
-        raise ConfigInvalid(f"{found.server.name!r} in {found.table.target.path}: {error}.") from None
-    return server.replaced(enabled=found.server.enabled)
+        raise ConfigInvalid(f"{row.server.name!r} in {row.table.target.path}: {error}.") from None
+    return server.replaced(enabled=row.server.enabled)

@@ -1,7 +1,7 @@
-"""Codex reads its files as layers: servers of one name are merged, field by field, the stronger file over the weaker.
+"""Codex and OpenCode read their files as layers: servers of one name are merged field by field, the stronger file over the weaker.
 
-So an entry may be only a part of a server (`enabled = false` over the user's), and two entries that are fine by
-themselves can make one that breaks every codex command (a command in one file, a url in the other).
+So an entry may be only part of a server (`enabled = false` over the user's), and two valid entries can merge into one
+that breaks every codex command (a command in one file, a url in the other).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counsel.servers.formats import tables
 
 
 def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[ServerTable]:
-    """Of two in one scope the first, the nearer one, is the stronger. What plugins bring is no layer."""
+    """Of two tables in one scope the first, nearer one is stronger. Plugins are not layers."""
     layers = [table for table in places if table.scope != "plugin"]
     return sorted(layers, key=lambda table: fmt.precedence.index(table.scope))[::-1]
 
@@ -27,15 +27,15 @@ def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[Serv
 def beneath(
     fmt: ServerFormat, places: Iterable[ServerTable], reader: Reader
 ) -> dict[Path, Mapping[str, Any]]:
-    """For each file the servers of the weaker files, merged."""
-    found: dict[Path, Mapping[str, Any]] = {}
-    so_far: Mapping[str, Any] = {}
+    """For each file, the merged servers of the weaker files."""
+    merged_below: dict[Path, Mapping[str, Any]] = {}
+    below: Mapping[str, Any] = {}
     for table in weakest_first(fmt, places):
-        found[table.target.path] = so_far
+        merged_below[table.target.path] = below
         document = reader.quiet(table.target)
         entries = MISSING if document is None else document.get(table.keys)
-        so_far = merged(so_far, entries) if isinstance(entries, Mapping) else so_far
-    return found
+        below = merged(below, entries) if isinstance(entries, Mapping) else below
+    return merged_below
 
 
 def merged(weaker: Any, stronger: Any) -> Any:
@@ -47,19 +47,19 @@ def merged(weaker: Any, stronger: Any) -> Any:
 def refusal(
     fmt: ServerFormat, workspace: Workspace, reader: Reader, name: str, after: Mapping[str, Any]
 ) -> InvalidArgument | None:
-    """Why a change must not be made: `after` is what the entry of this name becomes, by file."""
+    """Why a change must not be made. `after`: the new entry of this name, by file."""
     layers = weakest_first(fmt, [*tables(fmt, workspace), *fmt.others(workspace, reader)])
-    was = {str(table.target.path): _entry(table, name, reader) for table in layers}
-    becomes = {**was, **after}
+    before = {str(table.target.path): _entry(table, name, reader) for table in layers}
+    becomes = {**before, **after}
     why = _broken(fmt, name, becomes.values())
-    if not why or _broken(fmt, name, was.values()):
+    if not why or _broken(fmt, name, before.values()):
         return None
     label = AGENTS[fmt.agent].label
-    held = ", ".join(path for path, entry in becomes.items() if entry is not MISSING)
+    files = ", ".join(path for path, entry in becomes.items() if entry is not MISSING)
     return InvalidArgument(
-        f"{label} merges the servers called {name!r} of all its files ({held}), and what would come out cannot be "
-        f"used: {why}.",
-        hint="Choose another name, or change it in the other file first.",
+        f"{label} merges the servers named {name!r} of all its files ({files}), and the result could not be used: "
+        f"{why}.",
+        hint="Choose another name, or change the other file first.",
     )
 
 
@@ -69,13 +69,13 @@ def _entry(table: ServerTable, name: str, reader: Reader) -> Any:
 
 
 def _broken(fmt: ServerFormat, name: str, entries: Iterable[Any]) -> str:
-    together: Any = MISSING
+    whole: Any = MISSING
     for entry in entries:
-        together = merged(together, entry)
-    if together is MISSING:
+        whole = merged(whole, entry)
+    if whole is MISSING:
         return ""
     try:
-        fmt.read(name, together)
+        fmt.read(name, whole)
     except Unreadable as error:
         return str(error)
     return ""

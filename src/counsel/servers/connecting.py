@@ -1,4 +1,4 @@
-"""A connection to an MCP server as its agent would make it: started or called."""
+"""Connect to an MCP server as its agent would: start it or call it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Tool
 
-# What a server writes between its messages is told in the result; the library would print a traceback for each.
+# Stray lines of a server are reported in the result; the library would print a traceback for each.
 logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 
 MOST_PAGES, MOST_TOOLS = 100, 2_000  # of one server's list
 TAIL = 10  # lines of a failed server's stderr
-LONGEST = 500  # letters of one line
+LONGEST = 500  # characters of one line
 
 
 def load() -> None:
-    """Half a second of imports, more on a busy machine: not a server's fault, so not in its time."""
+    """Imports take half a second, more on a busy machine: they must not count against a server's time limit."""
     importlib.import_module("mcp")
     for name in ("stdio", "sse", "streamable_http"):
         importlib.import_module(f"mcp.client.{name}")
 
 
 class LastResponse:
-    """What the library does not tell: with which HTTP status the last message was answered."""
+    """The HTTP status of the last response, which the library does not expose."""
 
     status = 0
 
@@ -45,7 +45,7 @@ class LastResponse:
         self.status = response.status_code
 
     async def note_post(self, response: Any) -> None:
-        """Many servers refuse the GET with which a client offers to listen; that is no failure."""
+        """Many servers refuse the GET by which a client offers to listen; that is not a failure."""
         if response.request.method == "POST":
             self.status = response.status_code
 
@@ -54,7 +54,7 @@ class LastResponse:
 async def connected(
     start: Start, errors: IO[str], response: LastResponse | None = None
 ) -> AsyncIterator[Client]:
-    """A client that has shaken hands. The server's stderr goes to `errors`."""
+    """A client after its handshake. The server's stderr goes to `errors`."""
     from mcp import Client  # half a second of import
     from mcp.types import Implementation
 
@@ -66,16 +66,16 @@ async def connected(
 
 
 async def every_tool(client: Client) -> list[Tool]:
-    """All pages of them, but for a server whose list has no end."""
-    found: list[Tool] = []
+    """All pages, up to a limit: a server's list may have no end."""
+    tools: list[Tool] = []
     cursor = None
     for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += page.tools
+        tools += page.tools
         cursor = page.next_cursor
-        if not cursor or len(found) >= MOST_TOOLS:
+        if not cursor or len(tools) >= MOST_TOOLS:
             break
-    return found[:MOST_TOOLS]
+    return tools[:MOST_TOOLS]
 
 
 @asynccontextmanager
@@ -91,17 +91,17 @@ async def _transport(start: Start, errors: IO[str], response: LastResponse) -> A
         from mcp.client.sse import sse_client
 
         def client(*_: Any, **options: Any) -> Any:
-            return _noting(http_client(start.env, server.url, **options), response.note)
+            return _with_hook(http_client(start.env, server.url, **options), response.note)
 
         yield sse_client(server.url, headers=headers, httpx_client_factory=client)
         return
     from mcp.client.streamable_http import streamable_http_client
 
-    async with _noting(http_client(start.env, server.url, headers=headers), response.note_post) as http:
+    async with _with_hook(http_client(start.env, server.url, headers=headers), response.note_post) as http:
         yield streamable_http_client(server.url, http_client=http)
 
 
-def _noting(http: Any, note: Callable[[Any], Any]) -> Any:
+def _with_hook(http: Any, note: Callable[[Any], Any]) -> Any:
     http.event_hooks = {**http.event_hooks, "response": [*http.event_hooks["response"], note]}
     return http
 
@@ -125,38 +125,40 @@ def _started(start: Start, errors: IO[str]) -> Any:
 
 
 def reason(error: BaseException, server: Server, status: int = 0) -> str:
-    """Why there is no connection, in one line without secrets. `status`: of the last HTTP answer."""
+    """Why there is no connection, in one line without secrets. `status`: of the last HTTP response."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    known = secrets.redacted(_words(error), server)  # before anything is cut: half of a secret is not found
-    words = " ".join(known.split())
+    redacted = secrets.redacted(
+        _error_text(error), server
+    )  # before anything is cut: half a secret would not be recognised
+    text = " ".join(redacted.split())
     if status >= HTTPStatus.BAD_REQUEST:
-        words = _refused(status, words)
-    return words if len(words) < LONGEST else f"{words[: LONGEST - 1]}…"
+        text = _refused(status, text)
+    return text if len(text) < LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _refused(status: int, words: str) -> str:
-    phrase = next((one.phrase for one in HTTPStatus if one == status), "")
-    wants = " (it wants a token or a login)" if status in (401, 403) else ""
-    said = "" if words in _NO_WORDS or " for url " in words else f": {words}"
-    return f"it answered HTTP {status} {phrase}".rstrip() + wants + said
+def _refused(status: int, text: str) -> str:
+    phrase = next((known.phrase for known in HTTPStatus if known == status), "")
+    needs = " (it needs a token or a login)" if status in (401, 403) else ""
+    detail = "" if text in _BARE_STATUS or " for url " in text else f": {text}"
+    return f"it answered HTTP {status} {phrase}".rstrip() + needs + detail
 
 
-# The library's, of a bare status.
-_NO_WORDS = ("Server returned an error response", "Not Found", "Session terminated")
+# The library's texts for a bare status.
+_BARE_STATUS = ("Server returned an error response", "Not Found", "Session terminated")
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    words = str(error).strip() or type(error).__name__
-    if "validation error" in words:  # pydantic's, with an address and the whole input in it
-        return "what it answered is not MCP"
-    return {"Connection closed": "it ended, or closed the connection, before it answered"}.get(words, words)
+    text = str(error).strip() or type(error).__name__
+    if "validation error" in text:  # pydantic's, with a URL and the whole input in it
+        return "its answer is not MCP"
+    return {"Connection closed": "it exited or closed the connection before it answered"}.get(text, text)
 
 
 def tail(errors: IO[str], server: Server) -> list[str]:
-    """The last lines that a server wrote to its stderr, without its secrets."""
+    """The last lines of a server's stderr, without its secrets."""
     errors.seek(0, os.SEEK_END)
     errors.seek(max(0, errors.tell() - 20_000))
     lines = [line.rstrip() for line in errors.read().splitlines() if line.strip()]

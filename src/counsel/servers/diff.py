@@ -1,4 +1,4 @@
-"""The exact diff of a planned write, without comparing 200,000 lines that are equal anyway."""
+"""The exact diff of a planned write, comparing only the part that differs of up to 200,000 lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _name(planned: Planned, data: bytes | None) -> str:
 
 
 def _lines(data: bytes | None) -> list[str]:
-    """Only a line feed ends a line here: `str.splitlines` would end one at U+2028, too."""
+    """Only a line feed ends a line: `str.splitlines` would also split at U+2028."""
     *lines, last = (data or b"").decode(errors="replace").split("\n")
     return [f"{line}\n" for line in lines] + ([_ended(last)] if last else [])
 
@@ -40,9 +40,9 @@ def _ended(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def _equal(one: list[str], other: list[str]) -> int:
+def _equal(first: list[str], second: list[str]) -> int:
     count = 0
-    for left, right in zip(one, other, strict=False):
+    for left, right in zip(first, second, strict=False):
         if left != right:
             break
         count += 1
@@ -50,14 +50,14 @@ def _equal(one: list[str], other: list[str]) -> int:
 
 
 def _shifted(line: str, start: int) -> str:
-    """A hunk's line numbers are those of the whole file."""
+    """The hunk's line numbers counted in the whole file."""
     if not line.startswith("@@ "):
         return line
     _, old, new, _ = line.split(" ", 3)
     return f"@@ {_moved(old, start)} {_moved(new, start)} @@\n"
 
 
-def _moved(place: str, start: int) -> str:
-    first, comma, count = place[1:].partition(",")
+def _moved(span: str, start: int) -> str:
+    first, comma, count = span[1:].partition(",")
     shift = start if int(first) or start else 0
-    return f"{place[0]}{int(first) + shift}{comma}{count}"
+    return f"{span[0]}{int(first) + shift}{comma}{count}"

@@ -1,4 +1,4 @@
-"""Servers from named fields: what a person types, a page sends or a script gives."""
+"""Servers from named fields, as typed on the command line, sent over HTTP or passed from Python."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ _LOCAL = ("command", "args", "env", "cwd")
 _REMOTE = ("url", "headers", "token_env")
 
 
-def _text(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and sayable(value))
+def _string(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and writable_text(value))
 
 
-def sayable(text: str) -> bool:
-    """No program can be given a NUL; no file can hold a byte of the command line that was not UTF-8."""
+def writable_text(text: str) -> bool:
+    """No program argument may hold a NUL, and no file a byte that was not UTF-8 on the command line."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _command(value: Any) -> bool:
-    return _text(value) and (not value or bool(value.strip()))
+    return _string(value) and (not value or bool(value.strip()))
 
 
-def _texts(value: Any) -> bool:
-    return value is None or (isinstance(value, list | tuple) and all(map(_text, value)) and None not in value)
+def _strings(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list | tuple) and all(map(_string, value)) and None not in value
+    )
 
 
 def _tools(value: Any) -> bool:
-    return _texts(value) and all(value or ())
+    return _strings(value) and all(value or ())
 
 
 def _map(value: Any) -> bool:
-    """`null` takes a name out."""
+    """`null` removes a name."""
     return isinstance(value, Mapping) and all(
-        isinstance(key, str) and _text(item) for key, item in value.items()
+        isinstance(key, str) and _string(item) for key, item in value.items()
     )
 
 
 def _env(value: Any) -> bool:
-    return _map(value) and all(name and "=" not in name and sayable(name) for name in value)
+    return _map(value) and all(name and "=" not in name and writable_text(name) for name in value)
 
 
 def _headers(value: Any) -> bool:
@@ -63,7 +65,7 @@ def _one_line(text: str) -> bool:
 
 
 def is_url(value: Any) -> bool:
-    return _text(value) and (not value or re.fullmatch(_URL, value) is not None)
+    return _string(value) and (not value or re.fullmatch(_URL, value) is not None)
 
 
 def _variable(value: Any) -> bool:
@@ -78,9 +80,9 @@ def _seconds(value: Any) -> bool:
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "transport": (lambda value: value in TRANSPORTS, f"one of {', '.join(TRANSPORTS)}"),
     "command": (_command, "a program (UTF-8)"),
-    "args": (_texts, "a list of texts (UTF-8)"),
+    "args": (_strings, "a list of strings (UTF-8)"),
     "env": (_env, "names and values of variables (UTF-8)"),
-    "cwd": (_text, "text (UTF-8)"),
+    "cwd": (_string, "a string (UTF-8)"),
     "url": (is_url, "an address such as https://host/mcp"),
     "headers": (_headers, "names and values of HTTP headers"),
     "token_env": (_variable, "the name of a variable"),
@@ -90,69 +92,68 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def made(name: str, given: Mapping[str, Any], *, literal: bool = False) -> Server:
+def made(name: str, values: Mapping[str, Any], *, literal: bool = False) -> Server:
     """A new server; it needs a command or a url."""
-    if bool(given.get("command")) == bool(given.get("url")):
+    if bool(values.get("command")) == bool(values.get("url")):
         raise InvalidArgument("A server needs a command or a url, and not both.")
-    return patched(Server(name, "http" if given.get("url") else "stdio"), given, literal=literal)
+    return patched(Server(name, "http" if values.get("url") else "stdio"), values, literal=literal)
 
 
-def patched(server: Server, given: Mapping[str, Any], *, literal: bool = False) -> Server:
-    """The server with the fields that were given; names in `env` and `headers` are added to those it has.
+def patched(server: Server, values: Mapping[str, Any], *, literal: bool = False) -> Server:
+    """The server with these fields changed; names in `env` and `headers` are added to the existing ones.
 
-    References are looked for only in values that are new (and with `literal` nowhere): what stands in a file means
-    what it meant.
+    References are recognised only in new values (with `literal` nowhere): a value from a file keeps its meaning.
     """
-    _refuse_wrong(given)
-    if given.get("command") and server.transport != "stdio":
+    _refuse_wrong(values)
+    if values.get("command") and server.transport != "stdio":
         server = server.without(*_REMOTE).replaced(transport="stdio")
-    elif given.get("url") and server.transport == "stdio":
+    elif values.get("url") and server.transport == "stdio":
         server = server.without(*_LOCAL).replaced(transport="http")
-    _refuse_mixtures(given.get("transport") or server.transport, given)
+    _refuse_mixtures(values.get("transport") or server.transport, values)
     read = as_text if literal else from_person
-    values = {name: _value(server, name, value, read) for name, value in given.items()}
-    if "headers" in values and _authorizes(given["headers"]):
-        values.setdefault("token_env", None)
-    new = server.replaced(**values)
-    _refuse_incomplete(new, given)
-    return with_token(_typed_script(new, given, literal=literal))
+    changed = {name: _value(server, name, value, read) for name, value in values.items()}
+    if "headers" in changed and _authorizes(values["headers"]):
+        changed.setdefault("token_env", None)
+    new = server.replaced(**changed)
+    _refuse_incomplete(new, values)
+    return with_token(_typed_script(new, values, literal=literal))
 
 
 def interpreted(server: Server) -> Server:
-    """A pasted server: references in any agent's syntax, but for a shell's script, where `$NAME` is the shell's."""
+    """A pasted server: references in any agent's syntax, except in a shell's script, where `$NAME` belongs to the shell."""
     at, read = script_of(server), translated(server, from_person)
     args = (old if n == at else new for n, (old, new) in enumerate(zip(server.args, read.args, strict=True)))
     return read.replaced(args=tuple(args))
 
 
-def _typed_script(server: Server, given: Mapping[str, Any], *, literal: bool) -> Server:
+def _typed_script(server: Server, values: Mapping[str, Any], *, literal: bool) -> Server:
     at = script_of(server)
-    if literal or at is None or not given.get("args"):
+    if literal or at is None or not values.get("args"):
         return server
-    return server.replaced(args=(*server.args[:at], given["args"][at], *server.args[at + 1 :]))
+    return server.replaced(args=(*server.args[:at], values["args"][at], *server.args[at + 1 :]))
 
 
-def reference_notes(given: Mapping[str, Any], *, literal: bool = False) -> list[str]:
-    """What to tell about `$NAME` in typed values: it was taken for a reference, and may be meant as text."""
+def reference_notes(values: Mapping[str, Any], *, literal: bool = False) -> list[str]:
+    """Notes on `$NAME` in typed values: read as a reference, though it may be meant literally."""
     if literal:
         return []
-    args = list(given.get("args") or ())
-    at = script_of(Server("", command=given.get("command") or "", args=tuple(args)))
-    texts = [given.get(name) for name in ("command", "cwd", "url")]
-    texts += [arg for number, arg in enumerate(args) if number != at]
-    texts += [value for name in ("env", "headers") for value in (given.get(name) or {}).values()]
-    found = dict.fromkeys(word for text in texts if isinstance(text, str) for word in bare(text))
-    return [f"{word} was read as a reference to a variable; --literal writes it as text." for word in found]
+    args = list(values.get("args") or ())
+    at = script_of(Server("", command=values.get("command") or "", args=tuple(args)))
+    strings = [values.get(name) for name in ("command", "cwd", "url")]
+    strings += [arg for number, arg in enumerate(args) if number != at]
+    strings += [value for name in ("env", "headers") for value in (values.get(name) or {}).values()]
+    names = dict.fromkeys(name for text in strings if isinstance(text, str) for name in bare(text))
+    return [f"{name} was read as a reference to a variable; --literal writes it literally." for name in names]
 
 
 def refuse_unusable(server: Server, old: Server | None = None) -> None:
-    """What no field may hold, whoever made the server; of a changed one only what changed is looked at."""
+    """Refuse values that no field may hold; of an updated server, only the changed fields are checked."""
     values = {
         name: getattr(server, name)
         for name in KINDS
         if old is None or getattr(server, name) != getattr(old, name)
     }
-    if server.transport not in TRANSPORTS:  # one agent's own: its module knows
+    if server.transport not in TRANSPORTS:  # one agent's own transport: its module checks it
         values = {name: value for name, value in values.items() if name not in ("transport", "url")}
     elif old is None:
         _refuse_incomplete(server, values)
@@ -164,7 +165,7 @@ def _authorizes(headers: Mapping[str, Any]) -> bool:
 
 
 def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> Any:
-    """What a page sends back as it was shown, masked or not, is the old value."""
+    """A value that comes back as it was shown, masked or not, is the old value."""
     if name == "env":
         return _merged(server.env, value, read)
     if name == "headers":
@@ -181,36 +182,36 @@ def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) ->
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
-def _spelled(given: Mapping[str, str | None], old: Mapping[str, str]) -> dict[str, str | None]:
-    """Headers are the same in capitals or not: one that is there keeps its spelling."""
+def _spelled(new_values: Mapping[str, str | None], old: Mapping[str, str]) -> dict[str, str | None]:
+    """Header names ignore case: an existing one keeps its spelling."""
     known = {name.lower(): name for name in old}
-    return {known.setdefault(name.lower(), name): value for name, value in given.items()}
+    return {known.setdefault(name.lower(), name): value for name, value in new_values.items()}
 
 
 def _merged(
-    old: Mapping[str, str], given: Mapping[str, str | None], read: Callable[[str], str]
+    old: Mapping[str, str], new_values: Mapping[str, str | None], read: Callable[[str], str]
 ) -> dict[str, str]:
-    kept = {name: value for name, value in old.items() if given.get(name, "") is not None}
+    kept = {name: value for name, value in old.items() if new_values.get(name, "") is not None}
     shown = secrets.masked_map(old)
     new = {
         name: read(value)
-        for name, value in given.items()
+        for name, value in new_values.items()
         if value is not None and (name not in old or value not in (shown[name], plain(old[name])))
     }
     return {**kept, **new}
 
 
-def _refuse_wrong(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
+def _refuse_wrong(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
         if name not in KINDS:
             raise InvalidArgument(f"A server has no field {name!r}.", hint=f"Fields: {', '.join(KINDS)}.")
         if not KINDS[name][0](value):
             raise InvalidArgument(f"{name} must be {KINDS[name][1]}.")
 
 
-def _refuse_incomplete(server: Server, given: Mapping[str, Any]) -> None:
+def _refuse_incomplete(server: Server, values: Mapping[str, Any]) -> None:
     needed = "command" if server.transport == "stdio" else "url"
-    if {needed, "transport"} & given.keys() and not getattr(server, needed):
+    if {needed, "transport"} & values.keys() and not getattr(server, needed):
         raise InvalidArgument(f"With transport {server.transport} a server needs a {needed}.")
 
 
@@ -219,8 +220,8 @@ def of_the_other_kind(server: Server) -> list[str]:
     return [name for name in (_REMOTE if server.transport == "stdio" else _LOCAL) if getattr(server, name)]
 
 
-def _refuse_mixtures(transport: str, given: Mapping[str, Any]) -> None:
-    wrong = [name for name in (_REMOTE if transport == "stdio" else _LOCAL) if given.get(name)]
+def _refuse_mixtures(transport: str, values: Mapping[str, Any]) -> None:
+    wrong = [name for name in (_REMOTE if transport == "stdio" else _LOCAL) if values.get(name)]
     if wrong:
         raise InvalidArgument(
             f"With transport {transport} a server takes no {', '.join(wrong)}.",

@@ -1,4 +1,4 @@
-"""The clients' formats by name, each imported at its first use."""
+"""The agents' server formats by name, each imported at first use."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FORMATS: Mapping[str, ServerFormat] = _Formats()
 
 
 def tables(fmt: ServerFormat, workspace: Workspace) -> list[ServerTable]:
-    """Where the user's servers are kept. In the home folder a project's file can be the user's own: it counts once."""
-    found: dict[tuple[str, tuple[str, ...]], ServerTable] = {}
+    """The user's tables of servers. In the home folder a project's file can be the user's own: it counts once."""
+    unique: dict[tuple[str, tuple[str, ...]], ServerTable] = {}
     for table in fmt.tables(workspace):
-        found.setdefault((os.path.realpath(table.target.path), table.keys), table)
-    return list(found.values())
+        unique.setdefault((os.path.realpath(table.target.path), table.keys), table)
+    return list(unique.values())
 
 
 def format_of(agent: str) -> ServerFormat:
@@ -43,7 +43,7 @@ def format_of(agent: str) -> ServerFormat:
 
 
 def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
-    """Whether a client is installed, or was used here: its program is on PATH, or its own folder or file is there."""
+    """Whether a client is installed or was used here: its program is on PATH, or its own folder or file exists."""
     if locate(WITH_SERVERS[agent], workspace.env) is not None:
         return True
     fmt = FORMATS[agent]
@@ -51,7 +51,7 @@ def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
 
 
 def _own_paths(fmt: ServerFormat, workspace: Workspace, scope: str) -> Iterator[Path]:
-    """Its files of the user's and of this scope; the user's folder, unless that is the home folder itself."""
+    """Its files of the user scope and of this scope; the folder of the user's file, unless that is the home folder."""
     for table in fmt.tables(workspace):
         if table.scope in ("user", scope):
             yield table.target.path

@@ -1,4 +1,4 @@
-"""What is there: every agent's servers, scope by scope, with what shadows and what differs. Nothing is started."""
+"""Every agent's servers, scope by scope, with what is shadowed and what differs. Starts nothing."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,13 +17,13 @@ from counsel.servers.formats import FORMATS, tables
 
 
 class ListedServer(Record):
-    """A server where an agent keeps it."""
+    """A server and the table that holds it."""
 
     server: Server
     table: ServerTable
-    entry: Entry  # as it stands in the file
+    entry: Entry  # as in the file
     shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
-    drift: tuple[str, ...] = ()  # fields that are not the same in all agents that use this name
+    drift: tuple[str, ...] = ()  # fields that differ between the agents that have this name
 
     def __repr__(self) -> str:  # no entry: it may hold secrets
         return f"Found({self.server}, {self.table.agent}, {self.table.scope})"
@@ -71,17 +71,17 @@ def server_dict(server: Server) -> dict[str, Any]:
 
 class Listing(Record):
     servers: tuple[ListedServer, ...]
-    problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read: which, why, where
+    problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read
 
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
         return {
-            "servers": [found.as_dict(reveal=reveal) for found in self.servers],
+            "servers": [row.as_dict(reveal=reveal) for row in self.servers],
             "problems": list(self.problems),
         }
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
-    """In one line: the file, the server, what is wrong. Some errors name their file themselves."""
+    """One line: the file, the server, the error. Some errors name their file themselves."""
     path = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
     name = f"{problem['name']}:" if "name" in problem else ""
     return " ".join(filter(None, (path, name, problem["error"])))
@@ -90,20 +90,20 @@ def problem_text(problem: Mapping[str, Any]) -> str:
 def listing(
     workspace: Workspace, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
 ) -> Listing:
-    found: list[ListedServer] = []
+    listed: list[ListedServer] = []
     problems: list[dict[str, Any]] = []
     for agent in FORMATS:
         if agent not in agents:
             continue
         fmt = FORMATS[agent]  # imports the client's module
         rows: list[ListedServer] = []
-        places = [*tables(fmt, workspace), *fmt.others(workspace, reader)]
-        beneath = codex_layers.beneath(fmt, places, reader) if fmt.layered else {}
-        for table in places:
+        all_tables = [*tables(fmt, workspace), *fmt.others(workspace, reader)]
+        beneath = codex_layers.beneath(fmt, all_tables, reader) if fmt.layered else {}
+        for table in all_tables:
             rows += _at(workspace, table, reader, problems, beneath.get(table.target.path, {}))
-        found += _shadowed(rows, fmt.precedence, next((table for table in places if table.alone), None))
-    kept = [one for one in _drifted(found) if scope is None or one.scope == scope]
-    return Listing(tuple(kept), tuple(problems))
+        listed += _shadowed(rows, fmt.precedence, next((table for table in all_tables if table.alone), None))
+    selected = [row for row in _drifted(listed) if scope is None or row.scope == scope]
+    return Listing(tuple(selected), tuple(problems))
 
 
 def _at(
@@ -113,20 +113,20 @@ def _at(
     problems: list[dict[str, Any]],
     beneath: Mapping[str, Any],
 ) -> list[ListedServer]:
-    about = {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
+    location = {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
     try:
         entries, refusal = _entries(table, reader)
     except CounselError as error:
-        if not any(known["path"] == about["path"] for known in problems):
-            problems.append({**about, **error.as_dict()})
+        if not any(problem["path"] == location["path"] for problem in problems):
+            problems.append({**location, **error.as_dict()})
         return []
     if refusal:
-        problems.append({**about, "error": f"{refusal}.", "code": "CONFIG_INVALID", "editable": True})
+        problems.append({**location, "error": f"{refusal}.", "code": "CONFIG_INVALID", "editable": True})
     if entries is MISSING:
         return []
     if not isinstance(entries, Mapping):
-        words = f"{'.'.join(table.keys)} is not an object"
-        problems.append({**about, "error": words, "code": "CONFIG_INVALID"})
+        message = f"{'.'.join(table.keys)} is not an object"
+        problems.append({**location, "error": message, "code": "CONFIG_INVALID"})
         return []
     off = FORMATS[table.agent].off(workspace, table, reader)
     rows = []
@@ -136,7 +136,7 @@ def _at(
         try:
             server = FORMATS[table.agent].read(name, entry)
         except Unreadable as error:
-            problems.append({**about, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
+            problems.append({**location, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
             continue
         on = server.enabled and not off(name) and not refusal
         rows.append(ListedServer(server.replaced(enabled=on), table, entry))
@@ -144,7 +144,7 @@ def _at(
 
 
 def _entries(table: ServerTable, reader: Reader) -> tuple[Any, str]:
-    """What stands there, and why the agent uses none of it."""
+    """The table's entries, and why the agent ignores all of them."""
     if table.entries is not None:
         return table.entries, ""
     document = reader.read(table.target)
@@ -156,13 +156,13 @@ def _entries(table: ServerTable, reader: Reader) -> tuple[Any, str]:
 def _shadowed(
     rows: list[ListedServer], precedence: tuple[Scope, ...], alone: ServerTable | None
 ) -> list[ListedServer]:
-    """The strongest scope is used; of a project's files, the nearest."""
+    """The strongest scope wins; of a project's files, the nearest."""
     if alone is not None:
         return [row if row.table is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
     best: dict[str, ListedServer] = {}
     for row in rows:
-        held = best.get(row.server.name)
-        if held is None or _rank(row, precedence) < _rank(held, precedence):
+        strongest = best.get(row.server.name)
+        if strongest is None or _rank(row, precedence) < _rank(strongest, precedence):
             best[row.server.name] = row
     if not precedence:
         return rows
@@ -186,16 +186,16 @@ def _drifted(rows: list[ListedServer]) -> list[ListedServer]:
 
 
 def _differences(rows: list[ListedServer]) -> tuple[str, ...]:
-    """Fields that differ between agents, leaving out what one of the agents does not have at all."""
+    """Fields that differ between agents, except those that one of the agents does not support."""
     if len({row.server.transport for row in rows}) > 1:
         return ("transport",)
-    lacking = {name for row in rows for name in FORMATS[row.agent].lacks}
+    ignored = {name for row in rows for name in FORMATS[row.agent].lacks}
     if all(self_entry.is_ours(row.server) for row in rows):
-        lacking |= self_entry.BY_AGENT
-    meant = [row.server.means() for row in rows]
-    fields = dict.fromkeys(name for one in meant for name in one)
+        ignored |= self_entry.BY_AGENT
+    meanings = [row.server.means() for row in rows]
+    fields = dict.fromkeys(name for values in meanings for name in values)
     return tuple(
         name
         for name in fields
-        if name not in lacking and any(one.get(name) != meant[0].get(name) for one in meant)
+        if name not in ignored and any(values.get(name) != meanings[0].get(name) for values in meanings)
     )

@@ -1,6 +1,6 @@
-"""How much an MCP server may send in one message, and the caller's own way to it. The library has no bound for either.
+"""Bounds on an MCP server's messages, and the caller's proxy for HTTP. The library has neither.
 
-A server that writes without a line's end, or a body without an end, would fill the memory for as long as its time limit lasts.
+A server that writes an endless line or body would fill memory until its time limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TooMuch(ConnectionError):
 
 
 def bound_stdio() -> None:
-    """Have the library read a server's lines through a bound. It makes its reader itself and takes none from us."""
+    """Patch the library to bound a server's lines: it creates its reader itself and accepts no other."""
     from mcp.client import stdio
 
     library: Any = stdio
@@ -28,7 +28,7 @@ def bound_stdio() -> None:
 
 
 class _Marked:
-    """Ours."""
+    """Marks the patched class."""
 
 
 def _bounded(kind: Any) -> Any:
@@ -40,7 +40,9 @@ def _bounded(kind: Any) -> Any:
             end = chunk.rfind("\n")
             self._line = self._line + len(chunk) if end < 0 else len(chunk) - end - 1
             if self._line > MOST_LINE:
-                await self.transport_stream.aclose()  # else the library would go on reading, to throw it away
+                await (
+                    self.transport_stream.aclose()
+                )  # else the library would keep reading and discard the rest
                 raise TooMuch(f"it sent a message of more than {MOST_LINE // 2**20} MB")
             return chunk
 
@@ -48,7 +50,7 @@ def _bounded(kind: Any) -> Any:
 
 
 def http_client(env: Mapping[str, str], url: str, **options: Any) -> Any:
-    """The library's own client, but with a bound on bodies and through the caller's proxy, not this process's."""
+    """The library's own client, with a bound on bodies and the caller's proxy instead of this process's."""
     import httpx2
     from mcp.shared import _httpx_utils as library
 
@@ -70,8 +72,8 @@ def http_client(env: Mapping[str, str], url: str, **options: Any) -> Any:
 
 async def _bound(response: Any) -> None:
     encoding = response.headers.get("content-encoding", "identity").lower()
-    if encoding not in {"", "identity"}:  # opened by the library without a bound
-        raise TooMuch(f"it compressed its answer ({encoding[:40]}), which was not asked for")
+    if encoding not in {"", "identity"}:  # the library would decompress it without a bound
+        raise TooMuch(f"it compressed its answer ({encoding[:40]}), which was not requested")
     response.stream = _stream(response.stream)
 
 

@@ -1,4 +1,4 @@
-"""Servers as people paste them: JSON, JSONC or TOML, in any agent's form, whole files or just the entry."""
+"""Pasted servers: JSON, JSONC or TOML in any agent's format, whole files or a single entry."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from counsel.errors import ConfigInvalid, InvalidArgument
 from counsel.servers import fields
 from counsel.servers.formats import FORMATS
 
-_FENCED = r"(?s)```[\w-]*\n(.*?)\n?```"  # as it stands in a README
-_ASKED = r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}"
+_FENCED = r"(?s)```[\w-]*\n(.*?)\n?```"  # as in a README
+_PLACEHOLDERS = r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}"
 _TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
 
 
 def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
-    """The servers in a pasted text, and the agent whose form it is. `name` names a bare entry, or picks one."""
+    """The servers in a pasted text, and the agent whose format it is. `name` names a bare entry, or selects one."""
     value, kind = _parsed(text)
     entries = _entries(value, name)
     if not entries:
@@ -37,7 +37,7 @@ def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
 
 
 def _parsed(text: str) -> tuple[dict[str, Any], str]:
-    """What it says, and how. JSON if it can be JSON; a fragment `"name": {…}` gets its braces; else TOML."""
+    """The value and its format: JSON if it parses as JSON (a fragment `"name": {…}` gets braces), else TOML."""
     stripped = text.strip().lstrip("\ufeff")
     if fenced := re.fullmatch(_FENCED, stripped):
         stripped = fenced[1].strip()
@@ -64,18 +64,18 @@ def _parsed(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _refuse_repeated(text: str) -> None:
-    """JSON lets a name stand twice, and only the last counts: whoever pastes two servers expects two."""
+    """JSON allows a name twice and keeps the last; a person who pastes two servers expects two."""
 
     def once(pairs: list[tuple[str, Any]]) -> None:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            repeated = next(name for name in names if names.count(name) > 1)
             raise InvalidArgument(
-                f"The pasted text has {twice!r} twice in one object.", hint="Take one of them out."
+                f"The pasted text has {repeated!r} twice in one object.", hint="Remove one of them."
             )
 
     plain = Plain.of(text, comments=True).text
-    if plain.strip():  # not comments alone
+    if plain.strip():  # more than comments
         json.loads(plain, object_pairs_hook=once, parse_int=str)
 
 
@@ -99,7 +99,7 @@ def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[st
 def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
     if name is None or name in table:
         return {key: entry for key, entry in table.items() if name in (None, key)}
-    if len(table) == 1:  # one server under another name: the name that was asked for wins
+    if len(table) == 1:  # one server under another name: the requested name wins
         return {name: next(iter(table.values()))}
     raise InvalidArgument(f"The pasted text has no server {name!r}.", hint=f"It has: {', '.join(table)}.")
 
@@ -121,7 +121,7 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     fmt = FORMATS[agent]
     try:
         _refuse_doubtful(entry)
-        server = fmt.read(name, _stringly(entry))
+        server = fmt.read(name, _with_strings(entry))
         if fmt.syntax.expands:  # in Codex's own form `$NAME` is text
             server = with_token(fields.interpreted(server))
     except Unreadable as error:
@@ -129,19 +129,19 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     return _switched(server)
 
 
-def _stringly(entry: Any) -> Any:
-    """Numbers and truth values of `env` and `headers` as the strings that are meant."""
+def _with_strings(entry: Any) -> Any:
+    """Numbers and booleans in `env` and `headers` as strings."""
     if not isinstance(entry, Mapping):
         return entry
-    held = {key: entry[key] for key in ("env", "headers") if isinstance(entry.get(key), Mapping)}
-    return {**entry, **{key: text_map(value, key) for key, value in held.items()}}
+    maps = {key: entry[key] for key in ("env", "headers") if isinstance(entry.get(key), Mapping)}
+    return {**entry, **{key: text_map(value, key) for key, value in maps.items()}}
 
 
 def _switched(server: Server) -> Server:
-    """`disabled` and `enabled` are several programs' way to switch; in JSON, none of these agents'."""
+    """Several other programs switch servers by `disabled` or `enabled`; these agents do not, in JSON."""
     off = server.extras.get("disabled") is True or server.extras.get("enabled") is False
-    kept = {key: value for key, value in server.extras.items() if key not in ("disabled", "enabled")}
-    return server.replaced(enabled=server.enabled and not off, extras=kept)
+    extras = {key: value for key, value in server.extras.items() if key not in ("disabled", "enabled")}
+    return server.replaced(enabled=server.enabled and not off, extras=extras)
 
 
 def _refuse_doubtful(entry: Any) -> None:
@@ -149,10 +149,10 @@ def _refuse_doubtful(entry: Any) -> None:
         return
     urls = [entry[key] for key in ("httpUrl", "url", "serverUrl") if entry.get(key)]
     if entry.get("command") and urls:
-        raise Unreadable("it has a command and a url; take one of them out")
+        raise Unreadable("it has a command and a url; remove one of them")
     if urls and entry.get("type") in {None, *TYPES} and not fields.is_url(urls[0]):
         raise Unreadable("its url must be an address such as https://host/mcp")
-    if found := re.search(_ASKED, _text(entry)):
+    if placeholder := re.search(_PLACEHOLDERS, _text(entry)):
         raise Unreadable(
-            f"{found[0]} is for another program to fill in; write a value or ${{NAME}} in its place"
+            f"{placeholder[0]} is filled in by another program; write a value or ${{NAME}} instead"
         )

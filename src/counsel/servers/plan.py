@@ -1,4 +1,4 @@
-"""What would change: for every agent and scope the refusals and warnings first, then the edits as planned writes."""
+"""A command's plan: for every agent and scope the refusals and warnings first, then the edits as planned writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EditsOf = Callable[[Meaning], list[Edit]]
 
 
 class Result:
-    """What happens at one place."""
+    """The outcome for one table."""
 
     def __init__(self, table: ServerTable, name: str, action: str, warnings: Sequence[str] = ()) -> None:
         self.agent: str = table.agent
@@ -30,7 +30,7 @@ class Result:
         self.name = name
         # added, replaced, updated, renamed, removed, enabled, disabled, unchanged, absent, refused
         self.action = action
-        self.names = {name}  # all that it concerns
+        self.names = {name}  # all names that it concerns
         self.warnings = list(warnings)
         self.error: CounselError | None = None
 
@@ -38,7 +38,7 @@ class Result:
         self.action, self.error = "refused", error
 
     def as_dict(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+        document: dict[str, Any] = {
             "agent": self.agent,
             "scope": self.scope,
             "path": self.path,
@@ -46,11 +46,11 @@ class Result:
             "action": self.action,
             "warnings": self.warnings,
         }
-        return {**shown, "error": self.error.as_dict()} if self.error else shown
+        return {**document, "error": self.error.as_dict()} if self.error else document
 
 
 class Plan:
-    """All of a command: a result per place, and the writes. `what` goes into the journal: no values, only names."""
+    """A whole command: a result per table, and the writes. `what` goes into the undo log: names only, no values."""
 
     def __init__(self, what: str, results: list[Result], writes: list[Planned]) -> None:
         self.what = what
@@ -61,7 +61,7 @@ class Plan:
         refused = [result for result in self.results if result.error is not None]
         if not refused:
             return
-        shown = [result.as_dict() for result in self.results]
+        documents = [result.as_dict() for result in self.results]
         first = refused[0].error
         assert first is not None  # noqa: S101 - filtered above
         if len(self.results) == 1:
@@ -70,27 +70,27 @@ class Plan:
         errors = [result.error for result in refused if result.error is not None]
         hints = [*(error.hint for error in errors), self._without({result.agent for result in refused})]
         raise type(first)(
-            f"Nothing was written: it cannot be done for {names}. {_once(error.message for error in errors)}",
+            f"Nothing was written: this is not possible for {names}. {_once(error.message for error in errors)}",
             hint=_once(hints) or None,
-            results=shown,
+            results=documents,
         )
 
     def _without(self, refused: set[str]) -> str:
         rest = dict.fromkeys(result.agent for result in self.results if result.agent not in refused)
-        return f"Or leave it out: --agent {','.join(rest)}." if rest else ""
+        return f"Or leave those out: --agent {','.join(rest)}." if rest else ""
 
     def diffs(self) -> list[dict[str, str]]:
-        from counsel.servers.diff import unified  # noqa: PLC0415 - only a dry run compares
+        from counsel.servers.diff import unified  # noqa: PLC0415 - only a dry run needs it
 
-        return [{"path": str(one.path), "diff": unified(one)} for one in self.writes if one.changes]
+        return [{"path": str(write.path), "diff": unified(write)} for write in self.writes if write.changes]
 
     def as_dict(self, *, dry_run: bool, operation: str | None = None) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+        document: dict[str, Any] = {
             "dry_run": dry_run,
             "id": operation,
-            "results": [one.as_dict() for one in self.results],
+            "results": [result.as_dict() for result in self.results],
         }
-        return {**shown, "diffs": self.diffs()} if dry_run else shown
+        return {**document, "diffs": self.diffs()} if dry_run else document
 
 
 def _once(sentences: Iterable[str | None]) -> str:
@@ -98,14 +98,14 @@ def _once(sentences: Iterable[str | None]) -> str:
 
 
 class Planner:
-    """Collects steps, joins those of one file into one write."""
+    """Collects steps; joins those of one file into one write."""
 
     def __init__(self, workspace: Workspace, reader: Reader) -> None:
         self.workspace = workspace
         self.reader = reader
         self._results: list[Result] = []
         self._edits: dict[Target, list[EditsOf]] = {}
-        self._files: dict[str, Target] = {}  # links can make one file of two agents' files
+        self._files: dict[str, Target] = {}  # two agents' files can be one, through links
         self._layers: dict[tuple[AgentName, str], dict[str, Any]] = {}
         self._steps: dict[tuple[str, Keys, str], ServerTable] = {}
 
@@ -119,9 +119,9 @@ class Planner:
         *,
         becomes: str | None = None,
     ) -> None:
-        """One place's step; its edits are tried at once, so that a refusal is known before anything is written.
+        """One table's step; its edits are tried at once, so that a refusal is known before anything is written.
 
-        `becomes`: the server's name after it, where that is another one.
+        `becomes`: the server's new name, if it changes.
         """
         result = Result(table, name, action, warnings)
         result.names.add(becomes or name)
@@ -154,7 +154,7 @@ class Planner:
         return bool(edits)
 
     def _refuse_broken_layers(self) -> None:
-        """Once all steps are known: a server may be taken out of two files by one command."""
+        """After all steps: one command may remove a server from two files."""
         for (agent, name), after in self._layers.items():
             error = codex_layers.refusal(FORMATS[agent], self.workspace, self.reader, name, after)
             for result in self._results:
@@ -177,12 +177,12 @@ class Planner:
 
     def _write(self, target: Target, makers: list[EditsOf]) -> Planned:
         def edits(document: Meaning) -> list[Edit]:
-            found: list[Edit] = []
+            all_edits: list[Edit] = []
             for make in makers:
                 more = make(document)
-                found += more
+                all_edits += more
                 document = Meaning(intended(document.value, more))
-            return found
+            return all_edits
 
         return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
 

@@ -9,7 +9,7 @@ from typing import Any
 from counsel.agents.references import REFERENCE
 from counsel.agents.server_format import Server
 
-# Patterns are compiled when they are first needed (by `re` itself): all of them at once would be a tenth of a start.
+# Patterns are compiled at first use (by `re` itself): compiling all of them takes a tenth of a start.
 _WORDS = frozenset(
     [
         "key",
@@ -36,7 +36,7 @@ _WORDS = frozenset(
     ]
 )
 _INSIDE = ("apikey", "api_key", "accesskey", "access_key", "accountkey", "secret", "password")
-# What well-known keys start with; a text with none of these holds no such key.
+# Prefixes of well-known keys; a text without any of them holds no such key.
 _STARTS = (
     *(
         "sk-",
@@ -72,7 +72,7 @@ MASK = "…"
 
 
 def named(name: str) -> bool:
-    """Whether what stands under this name is a secret by its name."""
+    """Whether this name suggests that its value is a secret."""
     lower = name.lower().replace("-", "_").replace(".", "_")
     return (
         not _WORDS.isdisjoint(lower.split("_"))
@@ -87,7 +87,7 @@ def _known_key(text: str) -> bool:
 
 
 def _random(text: str) -> bool:
-    """Long, of letters and digits without a space or a dot: nobody writes such a thing by hand, except as a path."""
+    """Long, of letters and digits without a space or a dot: not written by hand, except as a path."""
     if text.startswith(("/", "~/", "./", "../")):
         return any(map(_random, filter(None, text.strip("~.").split("/"))))
     return (
@@ -99,25 +99,25 @@ def _random(text: str) -> bool:
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a literal stands there that should not be shown; a reference to a variable is none."""
+    """Whether the value is a literal that should not be shown; a reference to a variable is not."""
     literal = REFERENCE.sub("", value).strip()
-    found = re.match(_PREFIX, literal)
-    rest = found[2].strip() if found else literal
+    prefix = re.match(_PREFIX, literal)
+    rest = prefix[2].strip() if prefix else literal
     if not rest or rest.lower() in {"bearer", "basic", "token"}:
         return False
     return named(name) or _known_key(literal) or _random(literal)
 
 
 def masked(value: str) -> str:
-    if found := re.fullmatch(_PREFIX, value):
-        return found[1] + masked(found[2])
+    if prefix := re.fullmatch(_PREFIX, value):
+        return prefix[1] + masked(prefix[2])
     if REFERENCE.fullmatch(value):
         return value
     return f"{value[:2]}{MASK}{value[-2:]}" if len(value) >= 10 else MASK
 
 
 def shown(name: str, value: str) -> str:
-    """A value as it may be shown: masked as a whole by its name, else only the secrets inside it."""
+    """A value for display: masked as a whole if its name says so, else only the secrets inside it."""
     return masked(value) if looks_secret(name, value) else _replaced(value, masked)
 
 
@@ -127,14 +127,14 @@ def masked_map(values: Mapping[str, str]) -> dict[str, str]:
 
 def masked_args(args: Iterable[str]) -> tuple[str, ...]:
     """`--api-key VALUE`, `--api-key=VALUE`, `NAME=VALUE`, `Name: VALUE`, and values that look like keys by themselves."""
-    found: list[str] = []
+    shown_args: list[str] = []
     flag = ""
     for arg in args:
         whole = _random(arg) or (flag and looks_secret(flag, arg) and not re.fullmatch(_HEADER, arg))
-        found.append(masked(arg) if whole else _replaced(arg, masked))
+        shown_args.append(masked(arg) if whole else _replaced(arg, masked))
         option = re.fullmatch(_FLAG, arg)
         flag = option[1] if option and option[2] is None else ""
-    return tuple(found)
+    return tuple(shown_args)
 
 
 def masked_url(url: str) -> str:
@@ -150,21 +150,21 @@ def _replaced(text: str, change: Callable[[str], str]) -> str:
 
 
 def _inside(text: str) -> Iterator[tuple[int, int]]:
-    """Where secrets stand in a text: in an address, in pairs (`?key=…`, `Password=…;`), after a header's name."""
-    for found in re.finditer(_PAIR, text) if "=" in text else ():
-        if looks_secret(found[1], found[2]):
-            yield found.span(2)
+    """Spans of secrets in a text: in an address, in pairs (`?key=…`, `Password=…;`), after a header's name."""
+    for match in re.finditer(_PAIR, text) if "=" in text else ():
+        if looks_secret(match[1], match[2]):
+            yield match.span(2)
     if ":" in text and (header := re.fullmatch(_HEADER, text)) and looks_secret(header[1], header[2]):
         yield header.span(2)
     if "://" in text:
-        for found in re.finditer(_LOGIN, text):
-            yield found.span(found.lastindex or 0)
-        for found in re.finditer(r"(?<=/)[^/?#\s]+", text):
-            if _random(found[0]):
-                yield found.span()
+        for match in re.finditer(_LOGIN, text):
+            yield match.span(match.lastindex or 0)
+        for match in re.finditer(r"(?<=/)[^/?#\s]+", text):
+            if _random(match[0]):
+                yield match.span()
     if _known_key(text):
-        for found in re.finditer(_VALUES, text):
-            yield found.span()
+        for match in re.finditer(_VALUES, text):
+            yield match.span()
 
 
 def _without_keys(text: str) -> str:
@@ -191,13 +191,13 @@ def masked_server(server: Server) -> Server:
 
 
 def literals(server: Server) -> list[str]:
-    """Every literal secret of a server, to be taken out of words that other programs wrote."""
-    found = [value for name, value in _named(server) if looks_secret(name, value)]
-    found += [old for old, new in zip(server.args, masked_args(server.args), strict=True) if old != new]
-    texts = [*server.args, server.url, *(value for _, value in _named(server))]
-    found += [text[start:end] for text in texts for start, end in _inside(text)]
-    found += [re.sub(_PREFIX, r"\2", value) for value in found]
-    return sorted({one for one in found if len(one) > 3}, key=len, reverse=True)
+    """Every literal secret of a server, to be redacted from other programs' output."""
+    values = [value for name, value in _named(server) if looks_secret(name, value)]
+    values += [old for old, new in zip(server.args, masked_args(server.args), strict=True) if old != new]
+    strings = [*server.args, server.url, *(value for _, value in _named(server))]
+    values += [text[start:end] for text in strings for start, end in _inside(text)]
+    values += [re.sub(_PREFIX, r"\2", value) for value in values]
+    return sorted({value for value in values if len(value) > 3}, key=len, reverse=True)
 
 
 def _named(server: Server) -> tuple[tuple[str, str], ...]:
@@ -211,22 +211,22 @@ def redacted(text: str, server: Server) -> str:
 
 
 def masked_lines(text: str) -> str:
-    """A diff for a page: values under secret names are masked, in JSON and TOML alike."""
+    """A diff for a web page: values under secret names are masked, in JSON and TOML alike."""
 
-    def member(found: re.Match[str]) -> str:
-        return f"{found[1]}{shown(found[2], found[3])}{found[4]}"
+    def member(match: re.Match[str]) -> str:
+        return f"{match[1]}{shown(match[2], match[3])}{match[4]}"
 
     return _without_keys(re.sub(_MEMBER, member, text))
 
 
 def in_command_line(server: Server) -> list[str]:
-    """Where a literal secret stands in the arguments or the address: everybody on the machine can read these."""
-    places = [
+    """Where the arguments or the address hold a literal secret: every user of the machine can read these."""
+    locations = [
         f"argument {number}"
         for number, (old, new) in enumerate(zip(server.args, masked_args(server.args), strict=True), 1)
         if old != new
     ]
-    return places + (["the url"] if masked_url(server.url) != server.url else [])
+    return locations + (["the url"] if masked_url(server.url) != server.url else [])
 
 
 def in_file(server: Server) -> list[str]:

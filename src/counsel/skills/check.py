@@ -1,9 +1,8 @@
-"""A skill against the rules of agentskills.io, with what to mend. No agent enforces all of them."""
+"""Check a skill against the rules of agentskills.io, with fixes. No agent enforces all of them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ LONGEST_COMPATIBILITY = 500
 
 REMARKS = {
     "bom": (
-        "the file begins with a byte-order mark",
-        "Save it as UTF-8 without one: Codex and Gemini refuse it.",
+        "the file starts with a byte-order mark",
+        "Save it as UTF-8 without one: Codex and Gemini reject it.",
     ),
-    "none": ("there is no frontmatter", "Begin the file with `---`, `name:`, `description:` and `---`."),
-    "unclosed": ("the frontmatter is not closed", "Put a line `---` after its last field."),
+    "none": ("the frontmatter is missing", "Start the file with `---`, `name:`, `description:` and `---`."),
+    "unclosed": ("the frontmatter is not closed", "Add a line `---` after its last field."),
     "broken": ("the frontmatter is not valid YAML", "Put values with `: ` or brackets in quotes."),
 }
 
@@ -31,77 +30,77 @@ REMARKS = {
 class Finding:
     rule: str
     ok: bool
-    words: str
-    mend: str = ""
+    message: str
+    fix: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"rule": self.rule, "ok": self.ok, "words": self.message, "mend": self.fix}
 
 
-def check_skill(read: Frontmatter, folder: Path) -> tuple[Finding, ...]:
+def check_skill(header: Frontmatter, folder: Path) -> tuple[Finding, ...]:
     return (
-        _frontmatter(read),
-        _name(read.text("name")),
-        _folder(read.text("name"), folder.name),
-        _description(read.text("description")),
-        *_optional(read),
+        _frontmatter(header),
+        _name(header.text("name")),
+        _folder(header.text("name"), folder.name),
+        _description(header.text("description")),
+        *_optional(header),
     )
 
 
-def _frontmatter(read: Frontmatter) -> Finding:
-    for code, (what, mend) in REMARKS.items():
-        if code in read.remarks:
-            return Finding("frontmatter", ok=False, words=what, mend=mend)
-    return Finding("frontmatter", ok=True, words="YAML between two lines `---`")
+def _frontmatter(header: Frontmatter) -> Finding:
+    for code, (what, fix) in REMARKS.items():
+        if code in header.remarks:
+            return Finding("frontmatter", ok=False, message=what, fix=fix)
+    return Finding("frontmatter", ok=True, message="YAML between two lines `---`")
 
 
 def _name(name: str) -> Finding:
     if not name:
-        return Finding("name", ok=False, words="no name", mend="Add `name:`, equal to the folder's name.")
+        return Finding("name", ok=False, message="no name", fix="Add `name:` with the folder's name.")
     if len(name) > LONGEST_NAME:
         what = f"the name has {len(name)} characters, too long"
-        return Finding("name", ok=False, words=what, mend=f"Use at most {LONGEST_NAME}.")
+        return Finding("name", ok=False, message=what, fix=f"Use at most {LONGEST_NAME}.")
     if not NAME.fullmatch(name):
-        what = f"the name {name!r} is not made of lowercase letters, digits and single hyphens"
-        return Finding("name", ok=False, words=what, mend=_suggestion(name))
-    return Finding("name", ok=True, words=name)
+        what = f"the name {name!r} has characters other than lowercase letters, digits and single hyphens"
+        return Finding("name", ok=False, message=what, fix=_suggestion(name))
+    return Finding("name", ok=True, message=name)
 
 
 def _suggestion(name: str) -> str:
     better = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_NAME]
-    return f"Rename it, for instance to `{better}`." if better else "Rename it."
+    return f"Rename it, for example to `{better}`." if better else "Rename it."
 
 
 def _folder(name: str, folder: str) -> Finding:
     if name and name != folder:
-        what = f"the folder is called {folder!r}, the skill {name!r}"
-        mend = "Give both one name: Claude and Cursor use the folder's, Codex and Gemini the other."
-        return Finding("folder", ok=False, words=what, mend=mend)
-    return Finding("folder", ok=True, words=folder)
+        what = f"the folder is named {folder!r}, the skill {name!r}"
+        fix = "Use one name for both: Claude and Cursor use the folder's, Codex and Gemini the skill's."
+        return Finding("folder", ok=False, message=what, fix=fix)
+    return Finding("folder", ok=True, message=folder)
 
 
 def _description(description: str) -> Finding:
     if not description:
-        mend = "Add `description:` with what it does and when to use it: agents choose by it."
-        return Finding("description", ok=False, words="no description", mend=mend)
+        fix = "Add `description:` with what it does and when to use it: agents choose by this."
+        return Finding("description", ok=False, message="no description", fix=fix)
     if len(description) > LONGEST_DESCRIPTION:
         what = f"the description has {len(description):,} characters, too long"
-        return Finding("description", ok=False, words=what, mend=f"Use at most {LONGEST_DESCRIPTION:,}.")
-    return Finding("description", ok=True, words=f"{len(description)} characters")
+        return Finding("description", ok=False, message=what, fix=f"Use at most {LONGEST_DESCRIPTION:,}.")
+    return Finding("description", ok=True, message=f"{len(description)} characters")
 
 
-def _optional(read: Frontmatter) -> list[Finding]:
+def _optional(header: Frontmatter) -> list[Finding]:
     findings: list[Finding] = []
-    compatibility = read.text("compatibility")
+    compatibility = header.text("compatibility")
     if len(compatibility) > LONGEST_COMPATIBILITY:
         what = f"compatibility has {len(compatibility):,} characters, too long"
         findings.append(
-            Finding("compatibility", ok=False, words=what, mend=f"Use at most {LONGEST_COMPATIBILITY}.")
+            Finding("compatibility", ok=False, message=what, fix=f"Use at most {LONGEST_COMPATIBILITY}.")
         )
-    metadata = read.fields.get("metadata", Mapping())
+    metadata = header.fields.get("metadata", Mapping())
     if not isinstance(metadata, Mapping) and not (isinstance(metadata, Scalar) and metadata.null):
-        mend = "Make it keys and values: Codex refuses anything else."
+        fix = "Make it a mapping of keys and values: Codex rejects anything else."
         findings.append(
-            Finding("metadata", ok=False, words=f"metadata is {node_text(metadata)[:40]!r}", mend=mend)
+            Finding("metadata", ok=False, message=f"metadata is {node_text(metadata)[:40]!r}", fix=fix)
         )
     return findings

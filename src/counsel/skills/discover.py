@@ -1,4 +1,4 @@
-"""The skills of every agent, as each would load them here."""
+"""The skills of every agent, as each would load them in a folder."""
 
 from __future__ import annotations
 
@@ -42,52 +42,55 @@ def list_skills(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Listing:
-    """What each agent would load in `project`. One broken skill, folder or agent never hides the others."""
+    """What each agent would load in `project`. A broken skill, folder or agent never hides the others."""
     for scope in scopes or ():
         if scope not in SCOPES:
             raise InvalidArgument(
                 f"unknown scope {scope!r}.", hint=f"Scopes: {', '.join(SCOPES)}.", scope=scope
             )
-    where = current_workspace(project, env)
+    workspace = current_workspace(project, env)
     scanner = SkillScanner()
-    wanted = list(dict.fromkeys(agents or WITH_SKILLS))
-    found = [skill for agent in wanted for skill in _of_one(agent, where, scanner)]
+    selected = list(dict.fromkeys(agents or WITH_SKILLS))
+    skills = [skill for agent in selected for skill in _skills_of(agent, workspace, scanner)]
     problems = tuple(dict.fromkeys(scanner.problems))
-    # a copy that differs may be another agent's
+    # a differing copy may belong to another agent
     others = [
-        skill for agent in WITH_SKILLS if agent not in wanted for skill in _of_one(agent, where, scanner)
+        skill
+        for agent in WITH_SKILLS
+        if agent not in selected
+        for skill in _skills_of(agent, workspace, scanner)
     ]
-    marked = with_drift((*found, *others))[: len(found)]
-    kept = (skill for skill in marked if not scopes or skill.scope in scopes)
-    return Listing(tuple(matching(kept, text)), problems)
+    marked = with_drift((*skills, *others))[: len(skills)]
+    in_scope = (skill for skill in marked if not scopes or skill.scope in scopes)
+    return Listing(tuple(matching(in_scope, text)), problems)
 
 
 def current_workspace(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Workspace:
-    """Whose home, which environment, which folder: the caller's own unless said otherwise."""
+    """Home, environment and folder: the process's own unless given."""
     try:
         folder = Path(project).expanduser() if project else paths.current_folder()
-        there = paths.isdir(folder)
-    except (OSError, RuntimeError, ValueError):  # the folder is gone, or nobody's home is known
-        folder, there = Path(project or "."), False
-    if not there:
+        exists = paths.isdir(folder)
+    except (OSError, RuntimeError, ValueError):  # the folder is gone, or the home folder is unknown
+        folder, exists = Path(project or "."), False
+    if not exists:
         raise InvalidArgument(
-            f"{folder} is not a folder.", hint="Give the project's folder.", file=str(folder)
+            f"{folder} is not a folder.", hint="Name the project's folder.", file=str(folder)
         )
-    return workspace_of(os.environ if env is None else env, Path(os.path.abspath(folder)))  # noqa: PTH100 - links stay as said
+    return workspace_of(os.environ if env is None else env, Path(os.path.abspath(folder)))  # noqa: PTH100 - keeps links, as the clients do
 
 
-def _of_one(agent: str, where: Workspace, scanner: SkillScanner) -> list[Skill]:
-    found = skill_format(agent).skills(where, scanner)
-    return sorted(found, key=lambda skill: (SCOPES.index(skill.scope), skill.name.lower(), str(skill.path)))
+def _skills_of(agent: str, workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
+    skills = skill_format(agent).skills(workspace, scanner)
+    return sorted(skills, key=lambda skill: (SCOPES.index(skill.scope), skill.name.lower(), str(skill.path)))
 
 
 def matching(skills: Iterable[Skill], text: str) -> list[Skill]:
-    """Skills in whose name, description, plugin or path every word of `text` occurs."""
+    """Skills whose name, description, plugin or path contains every word of `text`."""
     words = text.lower().split()
     if not words:
         return list(skills)
-    return [skill for skill in skills if all(word in _haystack(skill) for word in words)]
+    return [skill for skill in skills if all(word in _searched_text(skill) for word in words)]
 
 
-def _haystack(skill: Skill) -> str:
+def _searched_text(skill: Skill) -> str:
     return f"{skill.name}\n{skill.description}\n{skill.plugin or ''}\n{skill.path}".lower()

@@ -1,4 +1,4 @@
-"""Which skills are the same, and whether their copies still are."""
+"""Which skills are copies of each other, and whether the copies still agree."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ MOST_BYTES = 16_000_000
 
 
 def files_of(folder: Path) -> list[tuple[str, int]]:
-    """A skill's files with their sizes, by name; links are not followed out of it."""
-    found: list[tuple[str, int]] = []
+    """A skill's files with their sizes, by name; linked folders are not followed."""
+    files: list[tuple[str, int]] = []
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in {".git", "__pycache__"})
         for name in sorted(names):
             path = Path(top, name)
             try:
-                about = path.stat()
+                info = path.stat()
             except OSError:
                 continue
-            if stat.S_ISREG(about.st_mode):
-                found.append((path.relative_to(folder).as_posix(), about.st_size))
-        if len(found) >= MOST_FILES:
+            if stat.S_ISREG(info.st_mode):
+                files.append((path.relative_to(folder).as_posix(), info.st_size))
+        if len(files) >= MOST_FILES:
             break
-    return found[:MOST_FILES]
+    return files[:MOST_FILES]
 
 
 def folder_digest(folder: Path) -> str:
-    """Equal for folders with the same files. A file too large to read counts by its size."""
+    """Equal for folders with the same files. A very large file counts by its size."""
     import hashlib  # noqa: PLC0415 - most lists have no copies to compare
 
     digest = hashlib.blake2b(digest_size=12)
@@ -47,17 +47,17 @@ def folder_digest(folder: Path) -> str:
 
 
 def grouped(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
-    """One entry per skill: the same file under any name, or the same name."""
+    """Skills by identity: the same file under any name, or the same name."""
     groups: dict[str, list[Skill]] = {}
-    homes: dict[Path, str] = {}
+    names: dict[Path, str] = {}
     for skill in skills:
-        key = homes.setdefault(skill.real, skill.name)
+        key = names.setdefault(skill.real, skill.name)
         groups.setdefault(key, []).append(skill)
     return groups
 
 
 def drifted(group: list[Skill]) -> dict[Path, Path]:
-    """Of copies with different content: each one's SKILL.md and another that differs from it."""
+    """For copies with different content: each SKILL.md and another one that differs from it."""
     reals = {skill.real for skill in group}
     if len(reals) < 2:
         return {}
@@ -70,7 +70,7 @@ def drifted(group: list[Skill]) -> dict[Path, Path]:
 
 
 def with_drift(skills: tuple[Skill, ...]) -> tuple[Skill, ...]:
-    """The list with a remark on every skill of which another copy is different. What comes with agents is nobody's copy."""
+    """The list with a note on every skill that has a different copy. Skills that come with an agent are not copies."""
     others: dict[Path, Path] = {}
     for group in grouped(skill for skill in skills if skill.scope != "system").values():
         others |= drifted(group)

@@ -1,6 +1,6 @@
-"""A SKILL.md read as forgivingly as possible: for `show`, `check` and search, whichever agent it belongs to.
+"""Read a SKILL.md as leniently as possible: for `show`, `check` and search, independent of the agent.
 
-What one particular agent makes of a file is in that agent's room (`agents/*/skills.py`).
+How one particular agent reads a file is in that agent's module (`agents/*/skills.py`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlE
 from counsel.configfiles.yaml.read import parse
 from counsel.lazy_dataclass import dataclass
 
-FORGIVING = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)
+LENIENT = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)
 _LINE = re.compile(r"[ \t]*([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)$")
 _CLOSING = re.compile(r"^---[ \t]*$|^\.\.\.[ \t]*$", re.MULTILINE)
-_MOST = 262_144  # a header longer than this is no header
+_MOST = 262_144  # characters of the header
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Frontmatter:
     present: bool = True
 
     def text(self, key: str) -> str:
-        """A field as one text; lists are joined with commas."""
+        """A field as one string; lists are joined with commas."""
         return node_text(self.fields.get(key))
 
     def list(self, key: str) -> tuple[str, ...]:
-        """A field that is a list, or text with commas or spaces outside brackets."""
+        """A field that is a list, or a string separated by commas or spaces outside brackets."""
         node = self.fields.get(key)
         if isinstance(node, list):
             return tuple(node_text(item) for item in node)
@@ -37,7 +37,7 @@ class Frontmatter:
 
 
 def read(text: str) -> Frontmatter:
-    """Never raises, never gives up: in the worst case the whole text is the body."""
+    """Never raises: in the worst case the whole text is the body."""
     remarks: list[str] = []
     if text.startswith("\ufeff"):
         text = text[1:]
@@ -57,7 +57,7 @@ def _split(rest: str, remarks: list[str]) -> tuple[str, str]:
         return rest[: closing.start()], rest[closing.end() :].removeprefix("\n")
     remarks.append("unclosed")
     header: list[str] = []
-    for line in rest.split("\n"):  # what still looks like `key: value`
+    for line in rest.split("\n"):  # lines that look like `key: value`
         if not _LINE.match(line) and not line.startswith((" ", "\t", "#")):
             break
         header.append(line)
@@ -66,7 +66,7 @@ def _split(rest: str, remarks: list[str]) -> tuple[str, str]:
 
 def _fields(header: str, remarks: list[str]) -> dict[str, Node]:
     try:
-        node = parse(header[:_MOST], FORGIVING)
+        node = parse(header[:_MOST], LENIENT)
     except YamlError:
         remarks.append("broken")
         return _lines(header)
@@ -78,14 +78,14 @@ def _fields(header: str, remarks: list[str]) -> dict[str, Node]:
 
 
 def _lines(header: str) -> dict[str, Node]:
-    """`key: value` line by line, deeper lines belonging to the key above: for headers that are no YAML."""
+    """`key: value` line by line, deeper lines continuing the value above: for headers that are not YAML."""
     fields: dict[str, Node] = {}
     key = ""
     for line in header.split("\n"):
-        found = _LINE.match(line) if not key or not line.startswith((" ", "\t")) else None
-        if found:
-            key = found[1]
-            fields[key] = Scalar(_unquoted((found[2] or "").strip()), plain=False)
+        pair = _LINE.match(line) if not key or not line.startswith((" ", "\t")) else None
+        if pair:
+            key = pair[1]
+            fields[key] = Scalar(_unquoted((pair[2] or "").strip()), plain=False)
         elif key and line.strip():
             before = node_text(fields[key])
             fields[key] = Scalar(f"{before} {line.strip()}".strip(), plain=False)

@@ -1,4 +1,4 @@
-"""Skill by agent: who has it, who would read it from a shared folder, who lacks it, and whether copies agree."""
+"""Skills by agent: which have it, which read it from a shared folder, which lack it, and whether copies agree."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Row:
 
 
 def skill_matrix(skills: Iterable[Skill], agents: Iterable[str] = WITH_SKILLS) -> tuple[Row, ...]:
-    """Built from a whole listing; skills that come with an agent (scope `system`) are left out."""
+    """From a complete listing, without the skills that come with an agent (scope `system`)."""
     groups = grouped(skill for skill in skills if skill.scope != "system")
     names = list(agents)
     return tuple(
-        _row(name, group, names) for name, group in sorted(groups.items(), key=lambda one: one[0].lower())
+        _row(name, group, names) for name, group in sorted(groups.items(), key=lambda item: item[0].lower())
     )
 
 

@@ -1,7 +1,7 @@
-"""One skill for several agents: a link, or a copy, from where it lives to where each of them looks.
+"""Share one skill with several agents: put a link or a copy where each of them looks.
 
-Agents that read the shared folder `.agents/skills` are served by one link there. What is already there is never
-replaced without being asked, and then moved into COUNSEL_HOME/backups/skills; the journal knows how to take it all back.
+Agents that read the shared folder `.agents/skills` get one link there. Existing files are never replaced without
+confirmation, and then moved to COUNSEL_HOME/backups/skills; the undo log records how to restore them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from counsel.skills.show import named
 from counsel.skills.undo_log import UndoEntry, UndoLog, new_id, restore
 
 Kind: TypeAlias = Literal["link", "copy"]
-# `beside`: nothing is in the place, but an agent has another skill of that name elsewhere
+# `beside`: the path is free, but an agent has another skill of that name elsewhere
 Fate: TypeAlias = Literal["share", "beside", "replace", "already", "shared", "replaced", "removed", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens, or happened, at one place."""
+    """One link or copy, planned or done."""
 
     agents: tuple[str, ...]
     path: Path
     fate: Fate
     kind: Kind
     source: Path
-    words: str = ""
+    message: str = ""
     backup: Path | None = None
 
     @property
     def blocked(self) -> bool:
-        """Only with a person's yes."""
+        """Needs confirmation."""
         return self.fate in {"replace", "beside"}
 
     def as_dict(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Step:
             "fate": self.fate,
             "kind": self.kind,
             "source": str(self.source),
-            "words": self.words,
+            "words": self.message,
             "backup": str(self.backup) if self.backup else None,
         }
 
@@ -62,7 +62,7 @@ class Sharing:
     skill: str
     scope: str
     steps: tuple[Step, ...]
-    id: str = ""  # empty: nothing was done (a dry run, or nothing to do)
+    id: str = ""  # empty: nothing was changed
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,32 +89,36 @@ def share_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Let the agents `to` (none: all) see the skill. Refuses with `Conflict` where something else is in the way,
-    unless `replace_existing`; a dry run tells instead (`fate` is `replace` or `beside`)."""
+    """Share the skill with the agents `to` (none: all). Raises `Conflict` when something else is in the way,
+    unless `replace_existing`; a dry run reports it (`fate` is `replace` or `beside`)."""
     _known_scope(scope)
-    where = current_workspace(project, env)
-    listing = list_skills(project=where.project, env=where.env)
-    found = named(listing, name)
-    skill = found[0]
-    _refuse_loose(skill)
-    steps = _plan(skill, listing, known_agents(to), scope=scope, kind="copy" if copy else "link", where=where)
-    sharing = Sharing(skill.name, scope, tuple(steps), warnings=tuple(_warnings(found, steps, scope, where)))
+    workspace = current_workspace(project, env)
+    listing = list_skills(project=workspace.project, env=workspace.env)
+    matches = named(listing, name)
+    skill = matches[0]
+    _refuse_loose_file(skill)
+    steps = _plan(
+        skill, listing, known_agents(to), scope=scope, kind="copy" if copy else "link", workspace=workspace
+    )
+    sharing = Sharing(
+        skill.name, scope, tuple(steps), warnings=tuple(_warnings(matches, steps, scope, workspace))
+    )
     if dry_run or all(step.fate == "already" for step in steps):
         return sharing
     _refuse_replacing(steps, replace_existing=replace_existing)
-    done = _carry_out(sharing, where)
-    return replace(done, warnings=(*done.warnings, *_not_taken(done, where)))
+    done = _apply(sharing, workspace)
+    return replace(done, warnings=(*done.warnings, *_not_loaded(done, workspace)))
 
 
 def _known_scope(scope: str) -> None:
     if scope not in {"user", "project"}:
-        raise InvalidArgument(f"skills are shared in scope user or project, not {scope!r}.", scope=scope)
+        raise InvalidArgument(f"skills can be shared in scope user or project, not {scope!r}.", scope=scope)
 
 
-def _refuse_loose(skill: Skill) -> None:
+def _refuse_loose_file(skill: Skill) -> None:
     if skill.folder.name == "skills" and skill.folder.parent.name.startswith("."):
-        words = f"{skill.path} lies loose in a skills folder: sharing it would share them all."
-        raise InvalidArgument(words, hint="Move it into a folder of its own.", file=str(skill.path))
+        message = f"{skill.path} is directly in a skills folder: sharing it would share the whole folder."
+        raise InvalidArgument(message, hint="Move it into a folder of its own.", file=str(skill.path))
 
 
 def known_agents(to: Collection[str]) -> list[str]:
@@ -124,46 +128,50 @@ def known_agents(to: Collection[str]) -> list[str]:
 
 
 def _plan(
-    skill: Skill, listing: Listing, agents: list[str], *, scope: str, kind: Kind, where: Workspace
+    skill: Skill, listing: Listing, agents: list[str], *, scope: str, kind: Kind, workspace: Workspace
 ) -> list[Step]:
     source = skill.real.parent if skill.real.name == skill.path.name else skill.folder
     targets: dict[Path, list[str]] = {}
     steps: list[Step] = []
     for agent in agents:
-        if has := _has(agent, source, _ENOUGH[scope, kind], listing):
-            words = f"{AGENTS[agent].label} reads it from {has.folder}"
-            steps.append(Step((agent,), has.folder, "already", kind, source, words))
+        if existing := _existing(agent, source, _ENOUGH[scope, kind], listing):
+            message = f"{AGENTS[agent].label} reads it from {existing.folder}"
+            steps.append(Step((agent,), existing.folder, "already", kind, source, message))
         else:
-            targets.setdefault(_target(agent, skill, scope, where), []).append(agent)
+            targets.setdefault(_target(agent, skill, scope, workspace), []).append(agent)
     return steps + [_step(path, names, source, kind, listing) for path, names in targets.items()]
 
 
-# Where an agent must see the skill already: one in the project does not serve the user's other projects, and who
-# asks for a copy in the project wants it there for others.
-_EVERYBODYS = frozenset({"user", "admin", "system"})
+# Scopes in which the agent may already have the skill: one in the project does not help in other projects, and a copy
+# in the project is meant for other people.
+#
+_GLOBAL = frozenset({"user", "admin", "system"})
 _ENOUGH: dict[tuple[str, Kind], frozenset[str]] = {
-    ("user", "link"): _EVERYBODYS,
-    ("user", "copy"): _EVERYBODYS,
-    ("project", "link"): _EVERYBODYS | {"project", "plugin"},
+    ("user", "link"): _GLOBAL,
+    ("user", "copy"): _GLOBAL,
+    ("project", "link"): _GLOBAL | {"project", "plugin"},
     ("project", "copy"): frozenset({"project"}),
 }
 
 
-def _has(agent: str, source: Path, enough: frozenset[str], listing: Listing) -> Skill | None:
-    """The agent's own sight of this very skill."""
+def _existing(agent: str, source: Path, enough: frozenset[str], listing: Listing) -> Skill | None:
+    """This skill as the agent sees it, if it does."""
     return next(
         (
-            one
-            for one in listing.skills
-            if one.agent == agent and one.accepted and one.scope in enough and one.real.parent == source
+            skill
+            for skill in listing.skills
+            if skill.agent == agent
+            and skill.accepted
+            and skill.scope in enough
+            and skill.real.parent == source
         ),
         None,
     )
 
 
-def _target(agent: str, skill: Skill, scope: str, where: Workspace) -> Path:
-    at = skill_format(agent)
-    folder = at.user_folder(where) if scope == "user" else at.project_folder(where)
+def _target(agent: str, skill: Skill, scope: str, workspace: Workspace) -> Path:
+    fmt = skill_format(agent)
+    folder = fmt.user_folder(workspace) if scope == "user" else fmt.project_folder(workspace)
     return folder / (skill.name.rpartition(":")[2] if skill.agent == "claude" else skill.folder.name)
 
 
@@ -171,62 +179,66 @@ def _step(path: Path, agents: list[str], source: Path, kind: Kind, listing: List
     step = Step(tuple(agents), path, "share", kind, source)
     if os.path.lexists(path):
         if os.path.realpath(path) == os.path.realpath(source):
-            return replace(step, fate="already", words="it is there")
-        return replace(step, fate="replace", words=f"{path} exists; it would be moved into the backups")
-    for one in listing.skills:
+            return replace(step, fate="already", message="already there")
+        return replace(step, fate="replace", message=f"{path} exists; it would be moved to the backups")
+    for skill in listing.skills:
         if (
-            one.agent in agents
-            and one.accepted
-            and one.folder.name == path.name
-            and one.real.parent != source
+            skill.agent in agents
+            and skill.accepted
+            and skill.folder.name == path.name
+            and skill.real.parent != source
         ):
-            words = f"{AGENTS[one.agent].label} has another skill of this name in {one.folder}"
-            return replace(step, fate="beside", words=words)
+            message = f"{AGENTS[skill.agent].label} has another skill of this name in {skill.folder}"
+            return replace(step, fate="beside", message=message)
     return step
 
 
-def _warnings(skills: list[Skill], steps: list[Step], scope: str, where: Workspace) -> list[str]:
+def _warnings(skills: list[Skill], steps: list[Step], scope: str, workspace: Workspace) -> list[str]:
     skill = skills[0]
-    found: list[str] = []
+    warnings: list[str] = []
     if drifted(skills):
-        found.append(
-            f"Different skills go by this name: {skill.folder} is shared; say a path to share another."
+        warnings.append(
+            f"Several different skills have this name: {skill.folder} is shared. Give a path to share another one."
         )
     if any(step.kind == "link" and step.fate != "already" for step in steps):
-        if scope == "project" and not skill.real.is_relative_to(os.path.realpath(where.project)):
-            found.append("The link leads out of the project: for others who use it, share with --copy.")
+        if scope == "project" and not skill.real.is_relative_to(os.path.realpath(workspace.project)):
+            warnings.append("The link points out of the project: use --copy if other people use the project.")
         if skill.plugin:
-            found.append(
-                f"The link leads into the plugin {skill.plugin}: it breaks when that is updated or removed."
+            warnings.append(
+                f"The link points into the plugin {skill.plugin}: it breaks when the plugin is updated or removed."
             )
-    return found
+    return warnings
 
 
 def _refuse_replacing(steps: list[Step], *, replace_existing: bool) -> None:
     blocked = [step for step in steps if step.blocked]
     if blocked and not replace_existing:
-        words = "; ".join(step.words for step in blocked)
-        kept = ": what is there is kept in the backups" if any(s.fate == "replace" for s in blocked) else ""
-        hint = f"Nothing was changed. Say --yes to go on{kept}."
-        raise Conflict(f"{words}.", hint=hint, file=str(blocked[0].path))
+        message = "; ".join(step.message for step in blocked)
+        note = (
+            ": the existing files are moved to the backups"
+            if any(s.fate == "replace" for s in blocked)
+            else ""
+        )
+        hint = f"Nothing was changed. Use --yes to continue{note}."
+        raise Conflict(f"{message}.", hint=hint, file=str(blocked[0].path))
 
 
-def _carry_out(sharing: Sharing, where: Workspace) -> Sharing:
-    undo_log = UndoLog(where.env)
+def _apply(sharing: Sharing, workspace: Workspace) -> Sharing:
+    undo_log = UndoLog(workspace.env)
     identity = new_id()
     with undo_log.locked():
         done = [
-            step if step.fate == "already" else _put(step, sharing, identity, undo_log, where)
+            step if step.fate == "already" else _put(step, sharing, identity, undo_log, workspace)
             for step in sharing.steps
         ]
     return replace(sharing, steps=tuple(done), id=identity)
 
 
-def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, where: Workspace) -> Step:
+def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, workspace: Workspace) -> Step:
     occupied = os.path.lexists(step.path)
     if occupied and step.fate != "replace":
-        words = f"{step.path} has come into being meanwhile."
-        raise Conflict(words, hint="Try again.", file=str(step.path))
+        message = f"{step.path} was created in the meantime."
+        raise Conflict(message, hint="Try again.", file=str(step.path))
     backup = undo_log.backup_path(identity, step.path.name) if occupied else None
     entry = UndoEntry(
         identity,
@@ -236,7 +248,7 @@ def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, where: 
         step.kind,
         str(step.path),
         str(step.source),
-        points_to=_link_text(step, where) if step.kind == "link" else "",
+        points_to=_link_text(step, workspace) if step.kind == "link" else "",
         digest=folder_digest(step.source) if step.kind == "copy" else "",
         made=tuple(str(folder) for folder in _missing(step.path.parent)),
         backup=str(backup or ""),
@@ -250,26 +262,28 @@ def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, where: 
     except OSError as error:
         restore(entry)
         undo_log.mark_undone(entry)
-        words = f"{step.path} could not be made ({error.strerror or error})."
+        message = f"{step.path} could not be created ({error.strerror or error})."
         raise Conflict(
-            words, hint="What was shared before it stays: `counsel skills undo`.", file=str(step.path)
+            message,
+            hint="Earlier links of this command stay: undo them with `counsel skills undo`.",
+            file=str(step.path),
         ) from None
     return replace(step, fate="replaced" if step.fate == "replace" else "shared", backup=backup)
 
 
-def _not_taken(done: Sharing, where: Workspace) -> list[str]:
-    """What the agents make of it, looked at again: a link helps nobody who refuses what it shows."""
+def _not_loaded(done: Sharing, workspace: Workspace) -> list[str]:
+    """Agents that do not load what was shared, from a new listing: they may refuse the skill."""
     fresh = {step.path: step.agents for step in done.steps if step.fate in {"shared", "replaced"}}
     return [
-        f"{AGENTS[skill.agent].label} does not use {skill.folder}: {skill.notes[0].words}"
-        for skill in list_skills(project=where.project, env=where.env).skills
+        f"{AGENTS[skill.agent].label} does not use {skill.folder}: {skill.notes[0].message}"
+        for skill in list_skills(project=workspace.project, env=workspace.env).skills
         if skill.agent in fresh.get(skill.folder, ()) and not skill.accepted and skill.notes
     ]
 
 
-def _link_text(step: Step, where: Workspace) -> str:
-    """Relative inside the project, so that the project can be moved; absolute elsewhere."""
-    project = os.path.realpath(where.project)
+def _link_text(step: Step, workspace: Workspace) -> str:
+    """Relative inside the project, so that the project can be moved; otherwise absolute."""
+    project = os.path.realpath(workspace.project)
     parent = os.path.realpath(step.path.parent)
     if step.source.is_relative_to(project) and Path(parent).is_relative_to(project):
         return os.path.relpath(step.source, parent)
@@ -277,7 +291,7 @@ def _link_text(step: Step, where: Workspace) -> str:
 
 
 def _missing(folder: Path) -> list[Path]:
-    return [one for one in reversed([folder, *folder.parents]) if not one.exists()]
+    return [parent for parent in reversed([folder, *folder.parents]) if not parent.exists()]
 
 
 def _make(step: Step, entry: UndoEntry) -> None:
@@ -294,7 +308,7 @@ def _make(step: Step, entry: UndoEntry) -> None:
 
 
 def _special(folder: str, names: list[str]) -> list[str]:
-    """Pipes, sockets and devices are not copied: reading them could wait for ever."""
+    """Pipes, sockets and devices are not copied: reading them could block forever."""
     kinds = {name: (Path(folder) / name).lstat().st_mode for name in names}
     return [
         name

@@ -1,4 +1,4 @@
-"""One skill, understood: its text, its files, what it may use, and what to mend."""
+"""One skill in detail: its text, files, allowed tools and problems."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def show_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Shown:
-    """The skill of that name, command, folder or path; of several, the one that an agent loads."""
-    found = named(list_skills(agents=agents, scopes=scopes, project=project, env=env), name)
-    skill = found[0]
+    """The skill with this name, command, folder or path; of several, one that an agent loads."""
+    matches = named(list_skills(agents=agents, scopes=scopes, project=project, env=env), name)
+    skill = matches[0]
     file = SkillScanner().file(str(skill.real))
     header = read(file.text)
     return Shown(
         skill,
-        tuple(found[1:]),
+        tuple(matches[1:]),
         header,
         tuple(files_of(skill.real.parent)),
         check_skill(header, skill.folder),
@@ -64,14 +64,14 @@ def show_skill(
 
 
 def named(listing: Listing, name: str) -> list[Skill]:
-    """Every skill that goes by this name, best first; `NotFound` says what is near."""
-    found = [skill for skill in listing.skills if name in _names(skill)]
-    if not found:
+    """Every skill with this name, best first; `NotFound` suggests similar names."""
+    matches = [skill for skill in listing.skills if name in _names(skill)]
+    if not matches:
         known = sorted({skill.name for skill in listing.skills})
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = f"Did you mean {', '.join(near)}?" if near else "See `counsel skills list`."
-        raise NotFound(f"no skill is called {name!r}.", hint=hint)
-    return sorted(found, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))
+        similar = difflib.get_close_matches(name, known, n=3)
+        hint = f"Did you mean {', '.join(similar)}?" if similar else "See `counsel skills list`."
+        raise NotFound(f"no skill is named {name!r}.", hint=hint)
+    return sorted(matches, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))
 
 
 def _names(skill: Skill) -> set[str]:

@@ -1,6 +1,6 @@
-"""What sharing did, so that it can be taken back exactly: one JSON line per deed under COUNSEL_HOME/backups/skills.
+"""The undo log of sharing: one JSON line per link or copy, under COUNSEL_HOME/backups/skills.
 
-The line is on the disk before the deed: after a crash, undo looks at what is really there.
+The line is on disk before the change: after a crash, undo checks what really exists.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from counsel.settings import default_home
 
 @dataclass(frozen=True, slots=True)
 class UndoEntry:
-    """One link or copy that was put somewhere."""
+    """One link or copy that was created. The field names are those of the file."""
 
-    id: str  # of the command that did it; several deeds may share it
+    id: str  # of the command; several entries may share it
     skill: str
     agents: tuple[str, ...]
     scope: str
     kind: Literal["link", "copy"]
-    path: str  # what was made
-    source: str  # the folder that it shows
-    points_to: str = ""  # a link's text
+    path: str  # the link or copy
+    source: str  # the skill's folder
+    points_to: str = ""  # a link's target as written
     digest: str = ""  # a copy's content
-    made: tuple[str, ...] = ()  # folders that had to be made for it, outermost first
-    backup: str = ""  # where the thing that was there before has gone
+    made: tuple[str, ...] = ()  # parent folders created for it, outermost first
+    backup: str = ""  # where the replaced file or folder was moved
     when: float = 0.0
     taken_back: bool = False
 
@@ -49,20 +49,20 @@ class UndoLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One sharer at a time on this machine."""
+        """Only one process shares at a time."""
         try:
             paths.private_folder(self.folder)
             lock = (self.folder / "lock").open("w")
         except OSError as error:
-            words = f"{error.filename or self.folder} cannot be written ({error.strerror})."
-            raise Conflict(words, hint="Check the folder's owner and mode, or set COUNSEL_HOME.") from None
+            message = f"{error.filename or self.folder} cannot be written ({error.strerror})."
+            raise Conflict(message, hint="Check the folder's owner and mode, or set COUNSEL_HOME.") from None
         with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def entries(self) -> list[UndoEntry]:
-        """All deeds, later lines over earlier ones about the same path and command."""
-        found: dict[tuple[str, str], UndoEntry] = {}
+        """All entries; a later line replaces an earlier one about the same path and command."""
+        latest: dict[tuple[str, str], UndoEntry] = {}
         try:
             lines = self.path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         except (FileNotFoundError, NotADirectoryError):
@@ -72,25 +72,25 @@ class UndoLog:
         for line in lines:
             entry = _entry(line)
             if entry:
-                found[entry.id, entry.path] = entry
-        return list(found.values())
+                latest[entry.id, entry.path] = entry
+        return list(latest.values())
 
     def active(self) -> list[UndoEntry]:
         return [entry for entry in self.entries() if not entry.taken_back]
 
     def append(self, entry: UndoEntry) -> None:
-        """The line begins anew, whatever a crash or a full disk left before it."""
+        """Starts on a new line, even if a crash or a full disk left half of one."""
         line = "\n" + json.dumps(asdict(entry), ensure_ascii=True) + "\n"
-        with open(self.path, "ab", opener=_private) as undo_log:
-            undo_log.write(line.encode())
-            undo_log.flush()
-            os.fsync(undo_log.fileno())
+        with open(self.path, "ab", opener=_private) as file:
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
 
     def mark_undone(self, entry: UndoEntry) -> None:
         self.append(replace(entry, taken_back=True))
 
     def backup_path(self, identity: str, name: str) -> Path:
-        """A fresh place for what has to make room."""
+        """A free path for what is moved away."""
         folder = self.folder / identity
         paths.private_folder(folder)
         path = folder / name
@@ -110,7 +110,7 @@ def new_id() -> str:
 
 
 def _entry(line: str) -> UndoEntry | None:
-    """A line, or None for one that a crash cut short."""
+    """A line's entry; None for a line that a crash cut short."""
     try:
         fields: dict[str, Any] = json.loads(line)
         return UndoEntry(**{**fields, "agents": tuple(fields["agents"]), "made": tuple(fields["made"])})
@@ -119,7 +119,7 @@ def _entry(line: str) -> UndoEntry | None:
 
 
 def restore(entry: UndoEntry) -> None:
-    """What was there before, and none of the folders that had to be made."""
+    """Move the backup back, and remove the folders that were created."""
     path = Path(entry.path)
     if entry.backup and os.path.lexists(entry.backup) and not os.path.lexists(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,5 +127,5 @@ def restore(entry: UndoEntry) -> None:
     for folder in reversed(entry.made):
         try:
             Path(folder).rmdir()
-        except OSError:  # not empty, or gone: it is not ours to remove
+        except OSError:  # not empty, or gone
             return

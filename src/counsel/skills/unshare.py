@@ -1,4 +1,4 @@
-"""Taking back what was shared: exactly that, and putting back what had to make room for it."""
+"""Undo sharing: remove exactly what was shared, and restore what it replaced."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def unshare_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Take back what was shared of this skill (for these agents), for the user and in this project: nothing else."""
-    where = current_workspace(project, env)
-    undo_log = UndoLog(where.env)
+    """Remove what was shared of this skill (with these agents), for the user and in this project; nothing else."""
+    workspace = current_workspace(project, env)
+    undo_log = UndoLog(workspace.env)
     agents = set(known_agents(to))
     shared = [
         entry
@@ -35,11 +35,11 @@ def unshare_skill(
         and agents & set(entry.agents)
         and scope in {None, entry.scope}
     ]
-    entries = [entry for entry in shared if entry.scope == "user" or _is_in(where.project, entry)]
+    entries = [entry for entry in shared if entry.scope == "user" or _is_in(workspace.project, entry)]
     if not entries:
         raise _nothing_shared(name, shared)
-    _refuse_taking_from_others(entries, agents)
-    return _take_back(entries, undo_log, dry_run=dry_run)
+    _refuse_if_others_use_it(entries, agents)
+    return _undo(entries, undo_log, dry_run=dry_run)
 
 
 def _is_in(project: Path, entry: UndoEntry) -> bool:
@@ -48,65 +48,71 @@ def _is_in(project: Path, entry: UndoEntry) -> bool:
 
 def _nothing_shared(name: str, elsewhere: list[UndoEntry]) -> NotFound:
     if elsewhere:
-        words = f"{name!r} is not shared in this project, but as {elsewhere[0].path}."
-        return NotFound(words, hint="Say that with --project DIR, or `counsel skills undo ID`.")
-    hint = "Only what `counsel skills share` made is taken back; see `counsel skills list`."
-    return NotFound(f"nothing of {name!r} was shared by counsel.", hint=hint)
+        message = f"{name!r} is not shared in this project, but at {elsewhere[0].path}."
+        return NotFound(message, hint="Use --project DIR, or `counsel skills undo ID`.")
+    hint = "Only links and copies made by `counsel skills share` are removed; see `counsel skills list`."
+    return NotFound(f"counsel has not shared {name!r}.", hint=hint)
 
 
-def _refuse_taking_from_others(entries: list[UndoEntry], agents: set[str]) -> None:
-    """One link may serve several agents: it is not taken from those who were not named."""
+def _refuse_if_others_use_it(entries: list[UndoEntry], agents: set[str]) -> None:
+    """One link may serve several agents: it stays if some of them were not named."""
     for entry in entries:
         if others := [agent for agent in entry.agents if agent not in agents]:
-            words = f"{entry.path} also serves {', '.join(others)}."
-            hint = f"Name them, too (--to {','.join(entry.agents)}), or leave --to out."
-            raise Conflict(words, hint=hint, file=entry.path)
+            message = f"{entry.path} also serves {', '.join(others)}."
+            hint = f"Name them as well (--to {','.join(entry.agents)}), or leave --to out."
+            raise Conflict(message, hint=hint, file=entry.path)
 
 
 def undo_sharing(
     identity: str | None = None, *, dry_run: bool = False, env: Mapping[str, str] | None = None
 ) -> Sharing:
-    """Take back one `share` command, the last unless its id is given."""
+    """Undo one `share` command: the last, or the one with this id."""
     undo_log = UndoLog(os.environ if env is None else env)
     active = undo_log.active()
     wanted = identity or (active[-1].id if active else "")
     entries = [entry for entry in active if entry.id == wanted]
     if not entries:
-        words = f"nothing to undo under {identity!r}." if identity else "nothing to undo: no skill is shared."
-        raise NotFound(words, hint="`counsel skills share` prints the id of what it did.")
-    return _take_back(entries, undo_log, dry_run=dry_run)
+        message = (
+            f"nothing to undo under {identity!r}." if identity else "nothing to undo: no skill is shared."
+        )
+        raise NotFound(message, hint="`counsel skills share` prints its id.")
+    return _undo(entries, undo_log, dry_run=dry_run)
 
 
-def _take_back(entries: list[UndoEntry], undo_log: UndoLog, *, dry_run: bool) -> Sharing:
+def _undo(entries: list[UndoEntry], undo_log: UndoLog, *, dry_run: bool) -> Sharing:
     with undo_log.locked():
         steps = [
-            _kept_or_removed(entry) if dry_run else _undone(entry, undo_log) for entry in reversed(entries)
+            _planned_step(entry) if dry_run else _undo_entry(entry, undo_log) for entry in reversed(entries)
         ]
     return Sharing(entries[0].skill, entries[0].scope, tuple(steps), id="" if dry_run else entries[0].id)
 
 
-def _kept_or_removed(entry: UndoEntry) -> Step:
-    """What taking back would do, looking only."""
+def _planned_step(entry: UndoEntry) -> Step:
+    """What undo would do; changes nothing."""
     path = Path(entry.path)
     step = Step(entry.agents, path, "removed", entry.kind, Path(entry.source))
     if not os.path.lexists(path):
-        return replace(step, words="it is gone already")
+        return replace(step, message="it no longer exists")
     if entry.kind == "link":
         ours = path.is_symlink() and str(path.readlink()) == entry.points_to
-        return step if ours else replace(step, fate="kept", words="it is no longer the link that was made")
+        return (
+            step
+            if ours
+            else replace(step, fate="kept", message="it is no longer the link that counsel created")
+        )
     if not path.is_dir() or path.is_symlink():
-        return replace(step, fate="kept", words="it is no longer the copy that was made")
+        return replace(step, fate="kept", message="it is no longer the copy that counsel created")
     changed = folder_digest(path) != entry.digest
-    return replace(step, words="it was changed since: it is moved into the backups") if changed else step
+    return replace(step, message="it was changed since: it is moved to the backups") if changed else step
 
 
-def _undone(entry: UndoEntry, undo_log: UndoLog) -> Step:
-    step = _kept_or_removed(entry)
+def _undo_entry(entry: UndoEntry, undo_log: UndoLog) -> Step:
+    step = _planned_step(entry)
     path = Path(entry.path)
     if step.fate == "removed" and os.path.lexists(path):
         if entry.kind == "link":
             path.unlink()
-        elif step.words:
+        elif step.message:
             step = replace(step, backup=undo_log.backup_path(entry.id, f"{path.name}.changed"))
             assert step.backup  # noqa: S101
             shutil.move(path, step.backup)

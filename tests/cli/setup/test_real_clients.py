@@ -133,7 +133,7 @@ def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent
             AGENTS["codex"], Path(agents.env["PATH"].split(os.pathsep)[1], "codex"), "added"
         )
         asyncio.run(setup_verify.check([step], env))
-        assert "Codex says" in step.said
+        assert "Codex says" in step.message
     else:
         agents.run(*ASKED[agent], env=env)
     got = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())

@@ -137,9 +137,9 @@ def test_a_python_in_a_cache_is_warned_about(
     user.install("claude")
     monkeypatch.setattr(sys, "executable", python)
     user.counsel("--yes", "--no-check")
-    assert ("lies in a cache" in user.err) is warned
+    assert ("is in a cache" in user.err) is warned
     user.counsel("--yes", "--remove")
-    assert "lies in a cache" not in user.err
+    assert "is in a cache" not in user.err
 
 
 def test_remove_takes_what_codex_added_to_the_entry_too(user: User) -> None:
@@ -177,7 +177,7 @@ def test_it_can_be_repeated(user: User) -> None:
     assert set(actions(user, "--no-check").values()) == {"unchanged"}  # nothing to say yes to
     assert user.files() == before
     user.counsel("--no-check")
-    assert "Codex: already there" in user.err
+    assert "Codex: already registered" in user.err
 
 
 @pytest.mark.parametrize("existing", [True, False], ids=["with files", "empty home"])

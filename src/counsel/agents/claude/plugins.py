@@ -17,7 +17,7 @@ from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root
 from counsel.agents.skill_scanner import SKILL_FILE, SkillScanner, real_path
 
-_FOLDER_SOURCES = ("directory", "file")  # no set: what is looked up may be any JSON
+_FOLDER_SOURCES = ("directory", "file")  # not a set: the value may be any JSON
 
 
 class Plugin(NamedTuple):
@@ -44,7 +44,9 @@ def enabled_plugins(
         name, _, market = identity.rpartition("@")
         marketplace = _marketplace(market, workspace, scanner, settings)
         offer = _offer(marketplace, name, scanner) if marketplace else None
-        folder, version = _home(identity, workspace, scanner, marketplace, offer) if offer else (None, None)
+        folder, version = (
+            _location(identity, workspace, scanner, marketplace, offer) if offer else (None, None)
+        )
         if not marketplace or offer is None or folder is None:
             why = _why_not(market, marketplace is not None, offer is not None)
             scanner.problems.append(f"Claude plugin {identity}: {why}: its skills are not loaded.")
@@ -54,7 +56,7 @@ def enabled_plugins(
 
 def _why_not(market: str, known: bool, listed: bool) -> str:
     if not known:
-        return f"the marketplace {market!r} is not known"
+        return f"the marketplace {market!r} is unknown"
     return (
         "it is not installed, or its folder is gone"
         if listed
@@ -73,7 +75,7 @@ def _enabled(settings: list[dict[str, Any]]) -> dict[str, Any]:
 def _marketplace(
     name: str, workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
 ) -> tuple[Path, bool] | None:
-    """Its folder, and whether plugins are read from there in place."""
+    """Its folder, and whether plugins are read in place from there."""
     known = scanner.json(workspace.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
     if not isinstance(known, dict):
         for layer in settings:  # declared in settings and not fetched yet: a local folder needs no fetching
@@ -89,10 +91,10 @@ def _marketplace(
 def _offer(marketplace: tuple[Path, bool], plugin: str, scanner: SkillScanner) -> dict[str, Any] | None:
     listed = scanner.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
     offers = listed if isinstance(listed, list) else []
-    return next((one for one in offers if isinstance(one, dict) and one.get("name") == plugin), None)
+    return next((offer for offer in offers if isinstance(offer, dict) and offer.get("name") == plugin), None)
 
 
-def _home(
+def _location(
     identity: str,
     workspace: Workspace,
     scanner: SkillScanner,
@@ -119,7 +121,7 @@ def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> li
     plugins = scanner.json(workspace.claude_dir() / "plugins" / "installed_plugins.json").get("plugins")
     entry = plugins.get(identity) if isinstance(plugins, dict) else None
     entries = entry if isinstance(entry, list) else [entry]
-    return [one for one in entries if isinstance(one, dict)]
+    return [item for item in entries if isinstance(item, dict)]
 
 
 def _applies(entry: dict[str, Any], workspace: Workspace) -> bool:
@@ -138,7 +140,7 @@ def manifest_of(plugin: Plugin, scanner: SkillScanner) -> dict[str, Any] | None:
     path = manifest_file(plugin)
     manifest = scanner.json(path) if path.exists() else {"name": plugin.identity.rpartition("@")[0]}
     if _paths(manifest.get("skills")) is None or not _valid(manifest):
-        scanner.problems.append(f"{path}: not a valid manifest: Claude does not load {plugin.identity}.")
+        scanner.problems.append(f"{path}: invalid manifest: Claude does not load {plugin.identity}.")
         return None
     return manifest
 
@@ -152,13 +154,15 @@ def _skill_folders(plugin: Plugin, scanner: SkillScanner) -> Iterator[Root]:
     if manifest is None:
         return
     identity, folder, version, offer, _ = plugin
-    if isinstance(said := manifest.get("version"), str):
-        version = version or said
+    if isinstance(declared := manifest.get("version"), str):
+        version = version or declared
     more = (_paths(manifest.get("skills")) or []) + (_paths(offer.get("skills")) or [])
     usual = folder / "skills"
     if not usual.is_dir() and not more and (folder / SKILL_FILE).is_file():
         usual = folder  # a plugin that is one skill
-    for path in dict.fromkeys([usual, *(Path(os.path.normpath(folder / one)) for one in more)]):
+    for path in dict.fromkeys(
+        [usual, *(Path(os.path.normpath(folder / path_inside)) for path_inside in more)]
+    ):
         yield Root(path, "plugin", plugin=identity, version=version, prefix=str(manifest["name"]))
 
 

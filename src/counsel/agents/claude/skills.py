@@ -1,7 +1,7 @@
 """The skills that Claude Code loads, measured with 2.1.325 (docs/skills.md).
 
-Its own `init` message names them: `slash_commands` are those a person can call, `skills` those of them that say when
-to use them.
+Its own `init` message lists them: `slash_commands` are those a user can call, `skills` those of them with a
+description of when to use them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def project_folder(workspace: Workspace) -> Path:
 
 def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     settings = _settings(workspace, scanner)
-    found = [
-        _skill(root, one, scanner, direct=_direct(root, one))
+    found_skills = [
+        _skill(root, path, scanner, direct=_is_own_skill(root, path))
         for root in _roots(workspace, scanner, settings)
-        for one in _search(root, scanner)
+        for path in _search(root, scanner)
     ]
-    return _settled(found, _switched_off(settings))
+    return _resolve_duplicates(found_skills, _switched_off(settings))
 
 
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,7 +79,7 @@ def _settings(workspace: Workspace, scanner: SkillScanner) -> list[dict[str, Any
 
 
 def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
-    """A plugin's folder with a SKILL.md of its own is one skill; every other folder holds one per subfolder."""
+    """A plugin folder with its own SKILL.md is one skill; any other folder has one per subfolder."""
     own = root.path / SKILL_FILE
     if root.plugin and own.is_file():
         yield SkillPath(str(own), os.path.realpath(own))
@@ -87,17 +87,17 @@ def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
         yield from scanner.search(root.path, ONE_LEVEL)
 
 
-def _direct(root: Root, one: SkillPath) -> bool:
-    return bool(root.plugin) and Path(one.path).parent == root.path
+def _is_own_skill(root: Root, path: SkillPath) -> bool:
+    return bool(root.plugin) and Path(path.path).parent == root.path
 
 
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill(root: Root, one: SkillPath, scanner: SkillScanner, *, direct: bool) -> Skill:
-    file = scanner.file(one.real)
+def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, direct: bool) -> Skill:
+    file = scanner.file(path.real)
     fields = header(file.text)
-    folder = os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
+    folder = os.path.basename(os.path.dirname(path.path))  # noqa: PTH119, PTH120
     name = (_text(fields.get("name")) or folder) if direct else folder
     if root.plugin:
         name = f"{root.prefix}:{plain_name(name)}"
@@ -107,36 +107,36 @@ def _skill(root: Root, one: SkillPath, scanner: SkillScanner, *, direct: bool) -
         root.scope,
         name,
         description,
-        scanner.path(one.path),
-        scanner.path(one.real),
-        f"/{name}" if _said_yes(fields.get("user-invocable")) else None,
-        model=bool(description) and not _said_no_model(fields.get("disable-model-invocation")),
+        scanner.path(path.path),
+        scanner.path(path.real),
+        f"/{name}" if _is_invocable(fields.get("user-invocable")) else None,
+        model=bool(description) and not _is_true(fields.get("disable-model-invocation")),
         plugin=root.plugin,
         version=root.version,
     )
-    return _judged(skill, file)
+    return _with_problems(skill, file)
 
 
-def _judged(skill: Skill, file: SkillFile) -> Skill:
+def _with_problems(skill: Skill, file: SkillFile) -> Skill:
     if file.failure:
         return skill.noted("unreadable", f"Claude cannot read it: {file.failure}.", "refused", command=None)
     if file.size > LARGEST:
-        why = f"SKILL.md has {file.size:,} bytes, too large: Claude loads at most {LARGEST:,}."
-        return skill.noted("too-large", why, "refused", command=None)
+        message = f"SKILL.md has {file.size:,} bytes, too large: Claude loads at most {LARGEST:,}."
+        return skill.noted("too-large", message, "refused", command=None)
     if not skill.description:
-        why = "no description: Claude offers it as a slash command only and never chooses it by itself."
-        skill = skill.noted("no-description", why)
+        message = "no description: Claude offers it only as a slash command and never chooses it on its own."
+        skill = skill.noted("no-description", message)
     if skill.command is None:
         skill = skill.noted("not-invocable", "user-invocable is off: only the model can use it.")
     return skill
 
 
 def header(text: str) -> dict[str, Node]:
-    """The fields that Claude sees: as YAML, or as YAML with doubtful values quoted, or none."""
-    found = _HEADER.match(text.removeprefix("\ufeff"))
-    if not found:
+    """The fields as Claude reads them: as YAML, or as YAML with ambiguous values quoted, or none."""
+    block = _HEADER.match(text.removeprefix("\ufeff"))
+    if not block:
         return {}
-    for attempt in (found[1], _quoted(found[1])):
+    for attempt in (block[1], _quoted(block[1])):
         try:
             node = parse(attempt, DIALECT)
         except YamlError:
@@ -150,18 +150,18 @@ def _quoted(text: str) -> str:
 
 
 def _quoted_line(line: str) -> str:
-    found = _PAIR.fullmatch(line)
-    if not found or not _SPECIAL.search(found[2]):
+    pair = _PAIR.fullmatch(line)
+    if not pair or not _SPECIAL.search(pair[2]):
         return line
-    value = found[2]
+    value = pair[2]
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         return line
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{found[1]}: "{escaped}"'
+    return f'{pair[1]}: "{escaped}"'
 
 
 def plain_name(name: str) -> str:
-    """How a plugin's skill is called: everything but letters, digits, `_` and `-` becomes `-`, per UTF-16 unit."""
+    """The name of a plugin's skill: all but letters, digits, `_` and `-` become `-`, per UTF-16 unit."""
     return re.sub(r"[^A-Za-z0-9_-]", lambda odd: "-" * (len(odd[0].encode("utf-16-le")) // 2), name)
 
 
@@ -169,11 +169,11 @@ def _text(node: Node | None) -> str:
     return node.text.strip() if isinstance(node, Scalar) and not node.null else ""
 
 
-def _said_yes(node: Node | None) -> bool:
+def _is_invocable(node: Node | None) -> bool:
     return node is None or (isinstance(node, Scalar) and node.text.strip().lower() in _TRUE)
 
 
-def _said_no_model(node: Node | None) -> bool:
+def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.text.strip().lower() in _TRUE
 
 
@@ -188,23 +188,23 @@ def _switched_off(settings: list[dict[str, Any]]) -> set[str]:
     return {name for name, value in merged.items() if value == "off"}
 
 
-def _settled(found: list[Skill], off: set[str]) -> list[Skill]:
-    """One file counts once however often it is linked; of one name the first is used."""
+def _resolve_duplicates(skills: list[Skill], off: set[str]) -> list[Skill]:
+    """One file counts once, however often it is linked; of one name the first is used."""
     files: dict[Path, Skill] = {}
     names: dict[str, Skill] = {}
     settled: list[Skill] = []
-    for skill in found:
+    for skill in skills:
         if skill.state != "loaded":
             settled.append(skill)
         elif (first := files.setdefault(skill.real, skill)) is not skill:
-            why = f"duplicate: the same file is already loaded as {first.name!r} from {first.folder}."
-            settled.append(skill.noted("same-file", why, "shadowed", shadowed_by=first.path))
+            message = f"duplicate: the same file is already loaded as {first.name!r} from {first.folder}."
+            settled.append(skill.noted("same-file", message, "shadowed", shadowed_by=first.path))
         elif (first := names.setdefault(skill.name, skill)) is not skill:
-            why = f"duplicate name: {first.path} is used instead."
-            settled.append(skill.noted("duplicate", why, "shadowed", shadowed_by=first.path))
+            message = f"duplicate name: {first.path} is used instead."
+            settled.append(skill.noted("duplicate", message, "shadowed", shadowed_by=first.path))
         elif skill.name in off:
-            why = "switched off by skillOverrides in Claude's settings."
-            settled.append(skill.noted("disabled", why, "disabled"))
+            message = "disabled by skillOverrides in Claude's settings."
+            settled.append(skill.noted("disabled", message, "disabled"))
         else:
             settled.append(skill)
     return settled

@@ -34,7 +34,7 @@ _FENCE = re.compile(r"^[^\S\n]*---[^\S\n]*$", re.MULTILINE)
 
 
 class Refused(ValueError):
-    """Codex's own words for why it does not take a skill."""
+    """Codex's own reason for rejecting a skill."""
 
 
 def user_folder(workspace: Workspace) -> Path:
@@ -48,12 +48,12 @@ def project_folder(workspace: Workspace) -> Path:
 def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     config = _config(workspace, scanner)
     namespaces: dict[str, str] = {}
-    found = [
-        _skill(root, one, scanner, namespaces)
+    found_skills = [
+        _skill(root, path, scanner, namespaces)
         for root in _roots(workspace, scanner, config)
-        for one in scanner.search(root.path, DEEP)
+        for path in scanner.search(root.path, DEEP)
     ]
-    return _settled(found, config)
+    return _resolve_duplicates(found_skills, config)
 
 
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
@@ -75,7 +75,7 @@ def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) 
 
 
 def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
-    """The folder and those above it up to the repository's root; alone when there is none."""
+    """The folder and its parents up to the repository's root; without one, the folder alone."""
     markers = config.get("project_root_markers")
     names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
     above = [project, *project.parents]
@@ -88,38 +88,38 @@ def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
 def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, Any]:
     path = workspace.codex_dir() / "config.toml"
     try:
-        held: dict[str, Any] = document.parse(settings_text(path), "toml").value
+        value: dict[str, Any] = document.parse(settings_text(path), "toml").value
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, ConfigInvalid) as error:
-        scanner.problems.append(f"{path}: cannot be read ({error}): Codex does not start with it.")
+        scanner.problems.append(f"{path}: cannot be read ({error}): Codex does not start with this file.")
         return {}
-    return held
+    return value
 
 
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill(root: Root, one: SkillPath, scanner: SkillScanner, namespaces: dict[str, str]) -> Skill:
-    file = scanner.file(one.real)
-    folder = os.path.basename(os.path.dirname(one.real))  # noqa: PTH119, PTH120
+def _skill(root: Root, path: SkillPath, scanner: SkillScanner, namespaces: dict[str, str]) -> Skill:
+    file = scanner.file(path.real)
+    folder = os.path.basename(os.path.dirname(path.real))  # noqa: PTH119, PTH120
     name, description, refusal = _one_line(folder) or "skill", "", ""
     try:
         fields = header(file)
         name = _one_line(_optional(fields, "name")) or name
         description = _one_line(_optional(fields, "description"))
-        _checked(name, description)
+        _check(name, description)
     except Refused as error:
         refusal = str(error)
-    if prefix := _namespace(os.path.dirname(one.real), scanner, namespaces):  # noqa: PTH120
+    if prefix := _namespace(os.path.dirname(path.real), scanner, namespaces):  # noqa: PTH120
         name = f"{prefix}:{name}"
     skill = Skill(
         AGENT,
         root.scope,
         name,
         description,
-        scanner.path(one.path),
-        scanner.path(one.real),
+        scanner.path(path.path),
+        scanner.path(path.real),
         f"${name}",
         shared=root.shared,
         plugin=root.plugin or prefix or None,
@@ -128,16 +128,16 @@ def _skill(root: Root, one: SkillPath, scanner: SkillScanner, namespaces: dict[s
     if not refusal:
         return skill
     return skill.noted(
-        "refused", f"Codex refuses it: {refusal}{_hint(refusal, file)}", "refused", command=None
+        "refused", f"Codex rejects it: {refusal}{_hint(refusal, file)}", "refused", command=None
     )
 
 
 def _hint(refusal: str, file: SkillFile) -> str:
-    """What a person should know beyond Codex's words."""
+    """An addition to Codex's own message."""
     if file.data.startswith(b"\xef\xbb\xbf"):
-        return " (the file begins with a byte-order mark: save it without)"
+        return " (the file starts with a byte-order mark: save it without one)"
     if refusal.startswith("missing YAML frontmatter"):
-        return " (it must begin with a line `---` and close with another)"
+        return " (it must start with a line `---` and end with another)"
     return {
         "missing field `description`": " (no description: add `description: …` to the frontmatter)",
         "invalid name: exceeds maximum length of 64 characters": " (the name is too long)",
@@ -176,25 +176,25 @@ def _block(text: str) -> str:
 
 
 def _typed(node: Node) -> dict[str, Node]:
-    """Codex wants texts in `name` and `description`, a mapping in `metadata`, each at most once."""
+    """Codex requires strings in `name` and `description` and a mapping in `metadata`, each at most once."""
     if isinstance(node, Scalar) and node.null:
         return {}
     if not isinstance(node, Mapping):
         raise YamlError("invalid type, expected struct SkillFrontmatter")
     if node.odd_keys:
         raise YamlError("invalid type, expected a string as key")
-    _texts(node, ("name", "description"))
+    _require_strings(node, ("name", "description"))
     metadata = node.items.get("metadata", Scalar(""))
     if "metadata" in node.doubled:
         raise YamlError("duplicate field `metadata`")
     if isinstance(metadata, Mapping):
-        _texts(metadata, ("short-description",))
+        _require_strings(metadata, ("short-description",))
     elif metadata != Scalar(""):  # `metadata: null` is refused, too
         raise YamlError("metadata: invalid type, expected struct SkillFrontmatterMetadata")
     return node.items
 
 
-def _texts(node: Mapping, names: tuple[str, ...]) -> None:
+def _require_strings(node: Mapping, names: tuple[str, ...]) -> None:
     for name in names:
         if name in node.doubled:
             raise YamlError(f"duplicate field `{name}`")
@@ -211,21 +211,21 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _checked(name: str, description: str) -> None:
+def _check(name: str, description: str) -> None:
     if len(name) > LONGEST_NAME:
         raise Refused(f"invalid name: exceeds maximum length of {LONGEST_NAME} characters")
     if not description:
         raise Refused("missing field `description`")
 
 
-# ── Codex's repair of prose that is no YAML ──────────────────────────────────────────────────────────
+# ── Codex's repair of text that is not YAML ──────────────────────────────────────────────────────────
 
 _PAIR = re.compile(r"([^:]*):(?=\s|$)([ \t]*)(.*)", re.DOTALL)
 _COMMENT = re.compile(r"(?:(?<=\s)|^)#")
 
 
 def repair(block: str) -> str | None:
-    """The block with values quoted that hold `: ` or an unfinished bracket; None when nothing was to quote."""
+    """The block with values quoted that hold `: ` or an unfinished bracket; None when there was nothing to quote."""
     lines = block.split("\n")
     inside: int | None = None  # the indent of a key with a block scalar
     changed = False
@@ -234,22 +234,22 @@ def repair(block: str) -> str | None:
         if inside is not None and (not line.strip() or indent > inside):
             continue
         inside = None
-        found = _PAIR.fullmatch(line)
-        if not found or not found[1].strip():
+        pair = _PAIR.fullmatch(line)
+        if not pair or not pair[1].strip():
             continue
-        comment = _COMMENT.search(found[3])
-        end = len(found[3][: comment.start()].rstrip()) if comment else len(found[3])
-        scalar = found[3][:end].rstrip()
+        comment = _COMMENT.search(pair[3])
+        end = len(pair[3][: comment.start()].rstrip()) if comment else len(pair[3])
+        scalar = pair[3][:end].rstrip()
         if scalar[:1] in {"|", ">"}:
             inside = indent
-        elif scalar and scalar[0] not in "\"'" and _doubtful(scalar):
+        elif scalar and scalar[0] not in "\"'" and _is_ambiguous(scalar):
             quoted = scalar.replace("'", "''")
-            lines[number] = f"{found[1]}:{found[2]}'{quoted}'{found[3][end:]}"
+            lines[number] = f"{pair[1]}:{pair[2]}'{quoted}'{pair[3][end:]}"
             changed = True
     return "\n".join(lines) if changed else None
 
 
-def _doubtful(scalar: str) -> bool:
+def _is_ambiguous(scalar: str) -> bool:
     if re.search(r":\s", scalar):
         return True
     if scalar[0] not in "[{@`":
@@ -285,20 +285,20 @@ def _manifest_name(folder: str, scanner: SkillScanner) -> str:
 # ── which of several ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _settled(found: list[Skill], config: dict[str, Any]) -> list[Skill]:
-    """Skills with one name are all kept; one file counts once. Refused system skills are not spoken of."""
+def _resolve_duplicates(skills: list[Skill], config: dict[str, Any]) -> list[Skill]:
+    """Skills with one name are all kept; one file counts once. Rejected system skills are left out."""
     files: dict[Path, Skill] = {}
     paths, names = _switched_off(config)
     settled: list[Skill] = []
-    for skill in found:
+    for skill in skills:
         first = files.setdefault(skill.real, skill)
         if first is not skill:
-            words = f"duplicate: the same file is already loaded from {first.folder}."
-            settled.append(skill.noted("same-file", words, "shadowed", shadowed_by=first.path))
+            message = f"duplicate: the same file is already loaded from {first.folder}."
+            settled.append(skill.noted("same-file", message, "shadowed", shadowed_by=first.path))
         elif skill.state == "loaded" and (
             skill.name in names or {str(skill.real), str(skill.real.parent)} & paths
         ):
-            settled.append(skill.noted("disabled", "switched off in Codex's config.toml.", "disabled"))
+            settled.append(skill.noted("disabled", "disabled in Codex's config.toml.", "disabled"))
         elif skill.state == "loaded" or skill.scope != "system":
             settled.append(skill)
     return settled

@@ -1,6 +1,6 @@
 """The skills that Cursor loads: its documented folders, and the rules of its own SDK (PyPI `cursor-sdk` 1.1.0).
 
-There is no Cursor command line on the package registries to ask, so this list is checked against the documents only.
+Cursor's command line is not on the package registries, so this is checked against the documentation only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counsel.configfiles.yaml.read import parse
 AGENT = "cursor"
 FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in several, the first is used
 DEEP = SearchRules(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
-# Codex puts these there itself; Cursor leaves them to Codex.
+# Codex installs these itself; Cursor ignores them.
 OF_CODEX = {"imagegen", "openai-docs", "opneai-docs", "plugin-creator", "skill-creator", "skill-installer"}
 DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
@@ -34,64 +34,64 @@ def project_folder(workspace: Workspace) -> Path:
 
 def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     first: dict[tuple[Path, str], Path] = {}
-    found: list[Skill] = []
+    found_skills: list[Skill] = []
     for root in _roots(workspace):
         base, top = root.path.parents[1], len(str(root.path))
-        for one in _search(root, scanner):
-            skill = _skill(root, one, scanner)
+        for path in _search(root, scanner):
+            skill = _skill(root, path, scanner)
             # the same path below two of the folders is one skill
-            used = first.setdefault((base, one.path[top:]), skill.path)
-            found.append(skill if used is skill.path else _shadowed(skill, used))
-    return found
+            used = first.setdefault((base, path.path[top:]), skill.path)
+            found_skills.append(skill if used is skill.path else _shadowed(skill, used))
+    return found_skills
 
 
 def _roots(workspace: Workspace) -> Iterator[Root]:
-    homes: list[tuple[Path, Scope]] = [(workspace.project, "project"), (workspace.home, "user")]
+    bases: list[tuple[Path, Scope]] = [(workspace.project, "project"), (workspace.home, "user")]
     if os.path.realpath(workspace.project) == os.path.realpath(workspace.home):
-        homes = homes[1:]
-    for base, scope in homes:
+        bases = bases[1:]
+    for base, scope in bases:
         for folder in FOLDERS:
             yield Root(base / folder / "skills", scope, shared=folder != ".cursor")
 
 
 def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
     of_codex = root.path.parent.name == ".codex"
-    for one in scanner.search(root.path, DEEP):
-        if not of_codex or Path(one.path).parent.name not in OF_CODEX:
-            yield one
+    for path in scanner.search(root.path, DEEP):
+        if not of_codex or Path(path.path).parent.name not in OF_CODEX:
+            yield path
 
 
-def _skill(root: Root, one: SkillPath, scanner: SkillScanner) -> Skill:
-    file = scanner.file(one.real)
-    name = os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
+def _skill(root: Root, path: SkillPath, scanner: SkillScanner) -> Skill:
+    file = scanner.file(path.real)
+    name = os.path.basename(os.path.dirname(path.path))  # noqa: PTH119, PTH120
     fields, problem = header(file.text)
     description = fields.get("description")
-    words = description.text if isinstance(description, Scalar) and not description.null else ""
+    text = description.text if isinstance(description, Scalar) and not description.null else ""
     by_model = not _is_true(fields.get("disable-model-invocation"))
     skill = Skill(
         AGENT,
         root.scope,
         name,
-        words.strip(),
-        scanner.path(one.path),
-        scanner.path(one.real),
+        text.strip(),
+        scanner.path(path.path),
+        scanner.path(path.real),
         f"/{name}",
         model=by_model,
         shared=root.shared,
     )
     if file.failure:
         problem = f"it cannot be read: {file.failure}"
-    elif not problem and not words and by_model and not _is_true(fields.get("alwaysApply")):
+    elif not problem and not text and by_model and not _is_true(fields.get("alwaysApply")):
         problem = "no description (it is required unless disable-model-invocation is true)"
     return (
-        skill.noted("refused", f"Cursor refuses it: {problem}.", "refused", command=None)
+        skill.noted("refused", f"Cursor rejects it: {problem}.", "refused", command=None)
         if problem
         else skill
     )
 
 
 def header(text: str) -> tuple[dict[str, Node], str]:
-    """The fields, and why there are none. A header that is not closed goes on to the end of the file."""
+    """The fields, and why there are none. An unclosed header extends to the end of the file."""
     text = text.removeprefix("\ufeff")
     if not text.startswith("---") or text.startswith("----"):
         return {}, ""

@@ -31,7 +31,7 @@ _HEADER = re.compile(r"---\r?\n([\s\S]*?)\r?\n---")
 _SPACE = r"[\s\ufeff]"
 _NAME = re.compile(rf"{_SPACE}*name:{_SPACE}*(.*)")
 _DESCRIPTION = re.compile(rf"{_SPACE}*description:{_SPACE}*(.*)")
-# Plain values that YAML does not read as text: Gemini then reads the lines itself.
+# Plain values that YAML does not read as strings: Gemini then reads the lines itself.
 _NOT_TEXT = re.compile(
     r"|~|null|Null|NULL|true|True|TRUE|false|False|FALSE"
     r"|[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)"
@@ -54,12 +54,12 @@ def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
         for folder in (workspace.gemini_dir(), workspace.project / ".gemini")
     ]
     trusted = _trusted(workspace, settings[0], scanner)
-    found = [
-        _skill(root, one, scanner, trusted=trusted or root.scope != "project")
+    found_skills = [
+        _skill(root, path, scanner, trusted=trusted or root.scope != "project")
         for root in _roots(workspace, scanner)
-        for one in _in_order(root, scanner)
+        for path in _in_order(root, scanner)
     ]
-    return _settled(found, settings)
+    return _resolve_duplicates(found_skills, settings)
 
 
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,31 +93,31 @@ def _roots(workspace: Workspace, scanner: SkillScanner) -> Iterator[Root]:
 
 
 def _in_order(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
-    """As Gemini usually meets them: the folder's own SKILL.md first, then the subfolders from last to first.
+    """In Gemini's usual order: the folder's own SKILL.md first, then the subfolders from last to first.
 
-    Its search runs in parallel, so which of two equal names in one folder wins can differ from start to start.
+    Its search runs in parallel, so which of two equal names in one folder wins can differ between starts.
     """
-    found = list(scanner.search(root.path, TWO_LEVELS))
-    own = [one for one in found if os.path.dirname(one.path) == str(root.path)]  # noqa: PTH120
+    paths = list(scanner.search(root.path, TWO_LEVELS))
+    own = [path for path in paths if os.path.dirname(path.path) == str(root.path)]  # noqa: PTH120
     yield from own
-    yield from reversed([one for one in found if one not in own])
+    yield from reversed([path for path in paths if path not in own])
 
 
 def _settings(path: Path, scanner: SkillScanner) -> dict[str, Any]:
-    """Gemini's files may hold comments."""
+    """Gemini's files may have comments."""
     try:
         text = settings_text(path)
         if "//" not in text and "/*" not in text:
             return scanner.json(path)
         from counsel.agents.detect import without_comments  # noqa: PLC0415 - rare
 
-        found = json.loads(without_comments(text))
+        value = json.loads(without_comments(text))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        scanner.problems.append(f"{path}: cannot be read ({error}): it is ignored.")
+        scanner.problems.append(f"{path}: cannot be read ({error}); ignored.")
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _trusted(workspace: Workspace, settings: dict[str, Any], scanner: SkillScanner) -> bool:
@@ -141,38 +141,40 @@ def _trusted(workspace: Workspace, settings: dict[str, Any], scanner: SkillScann
 # ── what ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _skill(root: Root, one: SkillPath, scanner: SkillScanner, *, trusted: bool) -> Skill:
-    file = scanner.file(one.real)
+def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, trusted: bool) -> Skill:
+    file = scanner.file(path.real)
     read = header(file.text)
-    name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(one.path))  # noqa: PTH119, PTH120
+    name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(path.path))  # noqa: PTH119, PTH120
     skill = Skill(
         AGENT,
         root.scope,
         name,
         read[1].strip() if read else "",
-        scanner.path(one.path),
-        scanner.path(one.real),
+        scanner.path(path.path),
+        scanner.path(path.real),
         f"/{name}",
         shared=root.shared,
         plugin=root.plugin,
         version=root.version,
     )
-    return _judged(skill, file, read, trusted=trusted)
+    return _with_problems(skill, file, read, trusted=trusted)
 
 
-def _judged(skill: Skill, file: SkillFile, read: tuple[str, str] | None, *, trusted: bool) -> Skill:
+def _with_problems(skill: Skill, file: SkillFile, read: tuple[str, str] | None, *, trusted: bool) -> Skill:
     if file.failure and not file.regular:
-        words = f"{file.failure}: Gemini CLI waits for it and does not start."
-        return skill.noted("not-a-file", words, "refused", command=None)
+        message = f"{file.failure}: Gemini CLI waits for it and does not start."
+        return skill.noted("not-a-file", message, "refused", command=None)
     if file.failure:
         return skill.noted("unreadable", f"Gemini cannot read it: {file.failure}.", "refused", command=None)
     if read is None:
-        return skill.noted("refused", f"Gemini drops it: {_why_dropped(file.text)}.", "refused", command=None)
+        return skill.noted(
+            "refused", f"Gemini ignores it: {_why_dropped(file.text)}.", "refused", command=None
+        )
     if not trusted:
-        words = "the folder is not trusted: Gemini reads its skills after `gemini` was told to trust it."
-        return skill.noted("untrusted", words, "untrusted", command=None)
+        message = "the folder is not trusted: Gemini loads its skills once `gemini` was told to trust it."
+        return skill.noted("untrusted", message, "untrusted", command=None)
     if not skill.name.strip():
-        skill = skill.noted("no-name", "the name is empty: nobody can call it.")
+        skill = skill.noted("no-name", "the name is empty: it cannot be called.")
     if not skill.description:
         skill = skill.noted("no-description", "no description: Gemini does not know when to use it.")
     return skill
@@ -180,7 +182,7 @@ def _judged(skill: Skill, file: SkillFile, read: tuple[str, str] | None, *, trus
 
 def _why_dropped(text: str) -> str:
     if text.startswith("\ufeff"):
-        return "it begins with a byte-order mark"
+        return "it starts with a byte-order mark"
     if not re.match(r"---\r?\n", text):
         return "no frontmatter (the first line must be exactly `---`)"
     if not _HEADER.match(text):
@@ -189,16 +191,16 @@ def _why_dropped(text: str) -> str:
 
 
 def header(text: str) -> tuple[str, str] | None:
-    """Name and description: as YAML when both are texts there, else from lines that begin with those words."""
-    found = _HEADER.match(text)
-    if not found:
+    """Name and description: from YAML if both are strings there, else from the lines that start with those keys."""
+    block = _HEADER.match(text)
+    if not block:
         return None
     try:
-        node = parse(found[1], DIALECT)
+        node = parse(block[1], DIALECT)
     except YamlError:
-        return by_lines(found[1])
+        return by_lines(block[1])
     name, description = (_string(node, key) for key in ("name", "description"))
-    return by_lines(found[1]) if name is None or description is None else (name, description)
+    return by_lines(block[1]) if name is None or description is None else (name, description)
 
 
 def _string(node: Any, key: str) -> str | None:
@@ -216,10 +218,10 @@ def by_lines(block: str) -> tuple[str, str] | None:
     while number < len(lines):
         line = lines[number]
         number += 1
-        if found := _NAME.fullmatch(line):
-            name = found[1].strip()
-        elif found := _DESCRIPTION.fullmatch(line):
-            words = [found[1].strip()]
+        if match := _NAME.fullmatch(line):
+            name = match[1].strip()
+        elif match := _DESCRIPTION.fullmatch(line):
+            words = [match[1].strip()]
             while number < len(lines) and re.match(r"[ \t]+\S", lines[number]):
                 words.append(lines[number].strip())
                 number += 1
@@ -230,21 +232,21 @@ def by_lines(block: str) -> tuple[str, str] | None:
 # ── which of several ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _settled(found: list[Skill], settings: list[dict[str, Any]]) -> list[Skill]:
-    last = {skill.name: skill for skill in found if skill.state == "loaded"}
+def _resolve_duplicates(skills: list[Skill], settings: list[dict[str, Any]]) -> list[Skill]:
+    last = {skill.name: skill for skill in skills if skill.state == "loaded"}
     lists = [inside(layer, "skills", "disabled") for layer in settings]
     off = {str(name).lower() for names in lists if isinstance(names, list) for name in names}
     none = any(inside(layer, "skills", "enabled") is False for layer in settings)
     settled: list[Skill] = []
-    for skill in found:
+    for skill in skills:
         if skill.state != "loaded":
             settled.append(skill)
         elif last[skill.name] is not skill:
             winner = last[skill.name]
-            words = f"duplicate name: {winner.path} is used instead."
-            settled.append(skill.noted("duplicate", words, "shadowed", shadowed_by=winner.path))
+            message = f"duplicate name: {winner.path} is used instead."
+            settled.append(skill.noted("duplicate", message, "shadowed", shadowed_by=winner.path))
         elif none or skill.name.lower() in off:
-            settled.append(skill.noted("disabled", "switched off in Gemini's settings.json.", "disabled"))
+            settled.append(skill.noted("disabled", "disabled in Gemini's settings.json.", "disabled"))
         else:
             settled.append(skill)
     return settled
