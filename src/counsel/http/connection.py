@@ -50,6 +50,16 @@ class Parser(h11.Connection):
         self.begun = time.monotonic()  # the present request
         self.received = 0
         self._pieces = 0
+        self._is_chunked = False  # the answer that is being sent
+
+    def send(self, event: Any) -> Any:
+        """A chunk of a stream is framed here: h11 makes thirty function calls of it, and a live stream has twenty a second."""
+        if self._is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
+            return b"%x\r\n%b\r\n" % (len(event.data), event.data) if event.data else b""
+        output = super().send(event)
+        if type(event) is h11.Response:
+            self._is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in (output or b"").lower()
+        return output
 
     def next_event(self) -> Any:
         try:

@@ -24,8 +24,9 @@ class Decoder(Protocol):
 
 class _Plain:
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        for start in range(0, len(chunk), PIECE):
-            yield chunk[start : start + PIECE]
+        if len(chunk) <= PIECE:
+            return iter((chunk,))
+        return (chunk[start : start + PIECE] for start in range(0, len(chunk), PIECE))
 
 
 class _Zlib:
