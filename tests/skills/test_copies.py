@@ -10,6 +10,7 @@ import pytest
 from counsel.errors import CounselError
 from counsel.skills import drift
 from counsel.skills.share import share_skill
+from counsel.skills.show import show_skill
 from counsel.skills.undo_log import UndoEntry, UndoLog, restore
 from counsel.skills.unshare import undo_sharing, unshare_skill
 from skills.sample_skills import add_skill, plain
@@ -103,6 +104,17 @@ def test_a_skill_may_be_taken_back_by_the_name_of_its_folder_or_its_path(user: U
         assert unshare_skill(name, project=user.project).steps[0].fate == "removed"
     with pytest.raises(CounselError, match="counsel has not shared 'gem'"):
         unshare_skill("gem", project=user.project)
+
+
+def test_of_several_sights_of_a_skill_the_one_that_is_used_is_shown(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", plain("gem", "one"))
+    alone = show_skill("gem", agents=("claude",), project=user.project)
+    assert (alone.skill.agent, alone.others) == ("claude", ())
+    add_skill(user, "~/.codex", "gem", "no header")
+    both = show_skill("gem", agents=("claude", "codex"), project=user.project)
+    assert both.skill.accepted
+    assert both.skill.agent == "claude"
+    assert [other.agent for other in both.others] == ["codex"]
 
 
 def test_what_is_gone_already_is_said_and_done_with(user: User) -> None:

@@ -206,8 +206,10 @@ class _Finder:
             node.returns is not None and ast.unparse(node.returns) == "bool",
         )
         self._names.append(node.name)
+        outer, self._statement = self._statement, _first_step(node)  # defaults are for whoever calls it
         for default in chain(node.args.defaults, filter(None, node.args.kw_defaults)):
             yield from self._expression(default)
+        self._statement = outer
         yield from self._block(node.body)
         self._names.pop()
         self._in_function, self._returns_bool = state
@@ -313,6 +315,10 @@ class _Finder:
 
     def _string(self, node: ast.Constant) -> Iterator[_Change]:
         yield self._change(node, '""' if node.value else '"mutated"')
+
+
+def _first_step(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
+    return node.body[1] if ast.get_docstring(node) is not None and len(node.body) > 1 else node.body[0]
 
 
 def _is_log(call: ast.Call) -> bool:

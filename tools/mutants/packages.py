@@ -26,7 +26,7 @@ PACKAGES = {
         Package("models", ("models",), ("models",)),
         Package("configfiles", ("configfiles",), ("configfiles",)),
         Package("servers", ("servers",), ("servers",)),
-        Package("agents", ("agents",), ("agents",)),
+        Package("agents", ("agents",), ("agents", "servers", "skills")),  # their formats, too
         Package("skills", ("skills",), ("skills",)),
         Package("interfaces", INTERFACES, INTERFACES),
         # Tests of commands lie with what they command.

@@ -1,0 +1,64 @@
+"""Every recorded stream of an agent, step by step (tests/golden/steps.txt), whole and broken off after each line.
+
+`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agents.test_event_readers import STREAMS, asked
+from counsel.agents.claude import run as claude
+from counsel.agents.codex import exec as codex_exec
+from counsel.agents.codex import run as codex
+from counsel.agents.cursor import run as cursor
+from counsel.agents.driver import Ask
+from counsel.agents.gemini import run as gemini
+from counsel.agents.process import Exit
+from counsel.errors import CounselError
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "steps.txt"
+READERS: dict[str, tuple[str, Callable[[Ask], Any]]] = {
+    "claude": ("claude", claude.Reader),
+    "codex_app_server": ("codex", codex.Reader),
+    "codex_exec": ("codex", codex_exec.ExecReader),
+    "cursor": ("cursor", cursor.Reader),
+    "gemini": ("gemini", gemini.Reader),
+}
+
+
+def reader_of(stream: str) -> Any:
+    agent, reader = next(READERS[name] for name in READERS if stream.startswith(name))
+    return reader(asked(agent))
+
+
+def steps(stream: str, lines: list[Any], ended: Exit) -> list[str]:
+    reader, shown = reader_of(stream), []
+    try:
+        for line in lines:
+            shown += [repr(step) for step in reader.feed(line)]
+        shown += [repr(step) for step in reader.finish(ended)]
+    except CounselError as error:
+        shown.append(
+            f"{type(error).__name__} {json.dumps({k: v for k, v in error.fields.items() if k != 'hint'}, sort_keys=True, default=str)}"
+        )
+    return shown
+
+
+def test_every_recorded_stream_gives_these_steps() -> None:
+    told = []
+    for path in sorted(STREAMS.glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        told.append(f"# {path.stem}")
+        told += steps(path.stem, lines, Exit(0))
+        for count in range(len(lines)):
+            told.append(f"## broken off after {count} lines")
+            told += steps(path.stem, lines[:count], Exit(1, "it broke"))[-3:]
+    text = "\n".join(told) + "\n"
+    if os.environ.get("COUNSEL_GOLDEN") == "write":
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
