@@ -13,16 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counsel.models import http1
-from counsel.models.http1 import (
-    Address,
-    ConnectTimeout,
-    Disconnected,
-    Late,
-    NotHttp,
-    Pool,
-    address,
-    request_head,
-)
+from counsel.models.connection_pool import Pool
+from counsel.models.http1 import Address, ConnectTimeout, Disconnected, Late, NotHttp, address, request_head
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"

@@ -195,20 +195,20 @@ def database(caller: Caller) -> Iterator[Finding]:
 def _integrity(path: Path) -> Finding:
     todo = "`counsel doctor --repair` moves it aside and builds a new one from its readable rows and the newest backup."
     try:
-        found = maintenance.integrity(path, DATABASE_SECONDS)
+        check = maintenance.integrity(path, DATABASE_SECONDS)
     except CounselError as error:
         return Finding("database", "problem", error.message, error.hint or "")
-    if found.state == "unfinished":
+    if check.state == "unfinished":
         return Finding(
             "database", "warn", f"{path}: the check did not finish within {DATABASE_SECONDS:.0f} s"
         )
-    if found.state == "unreadable":
+    if check.state == "unreadable":
         return Finding(
-            "database", "problem", f"{path}: {found.detail}", "Check the disk and the file's mode."
+            "database", "problem", f"{path}: {check.detail}", "Check the disk and the file's mode."
         )
-    if found.state == "damaged":
-        return Finding("database", "problem", f"{path} is damaged: {found.detail}", todo)
-    return Finding("database", "ok", f"{path} is intact: schema {found.detail}")
+    if check.state == "damaged":
+        return Finding("database", "problem", f"{path} is damaged: {check.detail}", todo)
+    return Finding("database", "ok", f"{path} is intact: schema {check.detail}")
 
 
 def _socket(folder: Path) -> Path:

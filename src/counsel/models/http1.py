@@ -1,10 +1,10 @@
-"""A small HTTP/1.1 client for the vendors' streams: one request at a time on each connection, connections kept for the next.
+"""A small HTTP/1.1 client for the vendors' streams, with one request at a time on each connection.
 
 aiohttp took a quarter of a call's CPU, most of it in layers that are not used here: redirects, cookies, decompression,
-one parser call and one entry in a queue for every chunk. Whatever is not plain (a proxy, an unusual URL) still takes
-aiohttp's way: `transport.py` decides.
+one parser call and one queue entry for every chunk. Other requests (through a proxy, with an unusual URL) still use
+aiohttp: `sender.py` decides. `connection_pool.py` keeps connections open for the next request.
 
-What a server sends is bounded: its head, the size line of a chunk, and the bytes that nobody has read yet.
+Everything that a server sends is bounded: the head, the size line of a chunk, and the bytes that have not been read.
 """
 
 from __future__ import annotations
@@ -12,33 +12,28 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
-MOST_HEAD = 64 * 1024  # bytes of a response's status line and headers
-MOST_INTERIM = 16  # responses with a status of 100 to 199 before the final one
-MOST_UNREAD = 128 * 1024  # bytes of a body that wait for their reader; beyond it the socket is not read
-KEEP = 15.0  # seconds that a connection is kept for the next request
-MOST_KEPT = 100  # connections to one server that wait for the next request
-EYEBALLS = 0.25  # seconds before the next address of a host is tried beside the first (RFC 8305)
-_MOST_SIZE_LINE = 4096  # bytes of a chunk's size with its extensions, or of one trailer line
-_READ = 64 * 1024  # bytes of one read
-_JOINED = 64 * 1024  # bytes of a request that are copied to go out with one system call
+MAX_HEAD = 64 * 1024  # bytes of a response's status line and headers
+MAX_INTERIM = 16  # responses with a status of 100 to 199 before the final one
+MAX_UNREAD = 128 * 1024  # bytes of a body that were not read yet; beyond it the socket is not read
+_MAX_SIZE_LINE = 4096  # bytes of a chunk's size with its extensions, or of one trailer line
+_JOINED = 64 * 1024  # bytes of a request that are joined, to need one system call
 _STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
 _PLAIN_URL = re.compile(r"[!-~]+")
 
-_SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk has come
+_SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk was read
 
 Trust: TypeAlias = ssl.SSLContext | None
 Key: TypeAlias = tuple[str, int, Trust]
 
 
 class NotHttp(ConnectionError):
-    """What came back is no HTTP, or breaks its bounds."""
+    """The response is not HTTP, or exceeds a bound."""
 
 
 class Disconnected(ConnectionError):
@@ -50,7 +45,7 @@ class ConnectTimeout(OSError):
 
 
 class Late(Exception):
-    """Nothing came until the moment that was set."""
+    """Nothing arrived before the deadline."""
 
 
 def check(until: float) -> None:
@@ -62,12 +57,12 @@ class Address(NamedTuple):
     host: str
     port: int
     is_tls: bool
-    head: str  # path and the `host` header, as a request has them
+    head: str  # the path and the `host` header, as in a request
 
 
 @lru_cache(maxsize=256)
 def address(url: str) -> Address | None:
-    """Where a plain URL leads; None for one that needs more than this module does."""
+    """The address of a plain URL; None for one that this module does not support."""
     parts = urlsplit(url)
     if not _PLAIN_URL.fullmatch(url) or "@" in parts.netloc or parts.scheme not in {"http", "https"}:
         return None
@@ -84,9 +79,9 @@ def address(url: str) -> Address | None:
     )
 
 
-def request_head(method: str, where: Address, headers: Mapping[str, str], length: int | None) -> bytes | None:
-    """The request's head; None when a header would break it."""
-    lines = [f"{method} {where.head}", *(f"{name}: {value}\r\n" for name, value in headers.items())]
+def request_head(method: str, to: Address, headers: Mapping[str, str], length: int | None) -> bytes | None:
+    """The request's head; None if a header has a line break."""
+    lines = [f"{method} {to.head}", *(f"{name}: {value}\r\n" for name, value in headers.items())]
     if length is not None:
         lines.append(f"content-length: {length}\r\n")
     head = "".join(lines)
@@ -96,7 +91,7 @@ def request_head(method: str, where: Address, headers: Mapping[str, str], length
 
 
 class Response:
-    """An answer as it comes. `headers` has small letters."""
+    """A response while it arrives. `headers` are in lower case."""
 
     __slots__ = (
         "_connection", "_error", "_pieces", "_size", "_timer", "_until", "_waiter", "ended", "headers", "status",
@@ -105,7 +100,7 @@ class Response:
     def __init__(self, connection: Connection) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.ended = False  # nothing more comes
+        self.ended = False  # no more bytes will arrive
         self._connection: Connection | None = connection
         self._pieces: list[bytes] = []
         self._size = 0
@@ -120,7 +115,7 @@ class Response:
         return kind or "application/octet-stream"
 
     async def readany(self, until: float) -> bytes:
-        """What has come; empty at the end. Raises `Late` when nothing comes until then."""
+        """The bytes that have arrived; empty at the end. Raises `Late` if none arrive before the deadline."""
         while not self._pieces:
             if self._error is not None:
                 raise self._error
@@ -129,7 +124,7 @@ class Response:
             await self.wait(until)
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
-        if self._size > MOST_UNREAD and self._connection is not None:
+        if self._size > MAX_UNREAD and self._connection is not None:
             self._connection.resume()
         self._size = 0
         return data
@@ -141,37 +136,37 @@ class Response:
             await self.wait(until)
 
     async def wait(self, until: float) -> None:
-        """One timer for all waits of a response: a deadline that moves on is an assignment, not a new timer."""
+        """One timer for all waits of a response: moving the deadline is an assignment, not a new timer."""
         loop = asyncio.get_running_loop()
         self._until = until
         if self._timer is None or self._timer.when() > until:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = loop.call_at(until, self._look)
+            self._timer = loop.call_at(until, self._check_deadline)
         self._waiter = loop.create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
         if self._waiter is None or self._waiter.done():
             return
         if loop.time() < self._until:
-            self._timer = loop.call_at(self._until, self._look)
+            self._timer = loop.call_at(self._until, self._check_deadline)
         else:
             self._waiter.set_exception(Late())
 
-    # ── the connection's side ──
+    # ── called by the connection ──
 
     def feed(self, piece: bytes) -> bool:
-        """False when enough waits for its reader."""
+        """False if too many bytes have not been read."""
         self._pieces.append(piece)
         self._size += len(piece)
         self.wake()
-        return self._size <= MOST_UNREAD
+        return self._size <= MAX_UNREAD
 
     def end(self, error: Exception | None = None) -> None:
         self.ended, self._error, self._connection = True, error, None
@@ -182,7 +177,7 @@ class Response:
             self._waiter.set_result(None)
 
     def close(self) -> None:
-        """Whoever reads has enough: an answer that has not ended costs its connection."""
+        """Stop reading. If the response is incomplete, its connection is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -191,20 +186,28 @@ class Response:
             self._connection = None
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Bytes to and from one server. All connections of a pool are read into one buffer: asyncio would make one of 256 KiB
-    for every read, which glibc gets from the system and gives back."""
+class Owner(Protocol):
+    """The pool of a connection."""
 
-    def __init__(self, pool: Pool, key: Key) -> None:
+    buffer: memoryview  # for one read of any of its connections
+
+    def keep(self, connection: Connection) -> None: ...
+    def forget(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection to a server. All connections of a pool are read into one buffer: asyncio would allocate 256 KiB for
+    every read, which glibc requests from the system and returns."""
+
+    def __init__(self, pool: Owner, key: Key) -> None:
         self._pool, self.key = pool, key
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._buffer = b""
-        self._parse = (
-            Connection._head
-        )  # of the class: a connection that named its own method would hold itself
-        self._left = 0  # bytes of the chunk or of the body, or one of the two marks
-        self._keeps = True
+        # The class's function: a bound method would be a reference cycle.
+        self._parse = Connection._head
+        self._left = 0  # bytes left of the chunk or the body, or one of the two markers
+        self._keep_alive = True
         self._interim = 0
         self._is_paused = False
         self.expires = 0.0
@@ -238,17 +241,17 @@ class Connection(asyncio.BufferedProtocol):
             self._is_paused = False
             self._transport.resume_reading()
 
-    # ── asyncio's side ──
+    # ── called by asyncio ──
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio gives it
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio passes it
         return self._pool.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(self._pool.buffer[:nbytes])
-        if self._response is None:  # nobody asked
+        if self._response is None:  # there is no request
             self.abort()
             return
         self._buffer = self._buffer + data if self._buffer else data
@@ -266,32 +269,31 @@ class Connection(asyncio.BufferedProtocol):
         if self._parse is Connection._until_closed and exc is None:
             self._end()
         else:
-            words = str(exc) if exc else "Server disconnected"
-            self._end(Disconnected(words))
+            self._end(Disconnected(str(exc) if exc else "Server disconnected"))
 
-    # ── an answer, piece by piece ──
+    # ── parsing ──
 
     def _head(self) -> None:
         end = self._buffer.find(b"\r\n\r\n")
-        if (len(self._buffer) if end < 0 else end) > MOST_HEAD:
-            raise NotHttp(f"a head of more than {MOST_HEAD} bytes")
+        if (len(self._buffer) if end < 0 else end) > MAX_HEAD:
+            raise NotHttp(f"a head of more than {MAX_HEAD} bytes")
         if end < 0:
             if not b"HTTP/1.".startswith(self._buffer[:7]):
-                raise NotHttp("the answer does not begin with HTTP/1")
+                raise NotHttp("the response does not begin with HTTP/1")
             return
         lines = self._buffer[:end].split(b"\r\n")
         self._buffer = self._buffer[end + 4 :]
         status = _STATUS.match(lines[0])
         if not status:
-            raise NotHttp("a status line that is none")
+            raise NotHttp("an invalid status line")
         if status[2][0:1] == b"1":
             self._interim_response(status[2])
             return
-        assert self._response is not None  # noqa: S101 - `data_received` looked
+        assert self._response is not None  # noqa: S101 - `buffer_updated` checked it
         headers = self._response.headers = _headers(lines[1:])
         self._response.status = int(status[2])
-        said = headers.get("connection", "").lower()
-        self._keeps = "close" not in said if status[1] == b"1" else "keep-alive" in said
+        option = headers.get("connection", "").lower()
+        self._keep_alive = "close" not in option if status[1] == b"1" else "keep-alive" in option
         self._begin_body(headers, self._response.status)
         if self._response is not None:
             self._response.wake()
@@ -301,10 +303,10 @@ class Connection(asyncio.BufferedProtocol):
     def _interim_response(self, status: bytes) -> None:
         """100 Continue and the like: the final response follows."""
         if status == b"101":
-            raise NotHttp("a change of protocol that nobody asked for")
+            raise NotHttp("a protocol change that was not requested")
         self._interim += 1
-        if self._interim > MOST_INTERIM:
-            raise NotHttp(f"more than {MOST_INTERIM} interim responses")
+        if self._interim > MAX_INTERIM:
+            raise NotHttp(f"more than {MAX_INTERIM} interim responses")
         if self._buffer:
             self._head()
 
@@ -317,9 +319,9 @@ class Connection(asyncio.BufferedProtocol):
         elif coding and coding != "identity":
             raise NotHttp(f"the transfer encoding {coding[:40]}")
         elif length is None:
-            self._keeps, self._parse = False, Connection._until_closed
+            self._keep_alive, self._parse = False, Connection._until_closed
         elif not (length.isascii() and length.isdecimal() and len(length) < 20):
-            raise NotHttp("a content-length that is no number")
+            raise NotHttp("a content-length that is not a number")
         else:
             self._left, self._parse = int(length), Connection._counted
             if not self._left:
@@ -328,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
     def _deliver(self, piece: bytes) -> None:
         if piece and self._response is not None and not self._response.feed(piece) and not self._is_paused:
             self._is_paused = True
-            assert self._transport is not None  # noqa: S101 - something has just come
+            assert self._transport is not None  # noqa: S101 - data has just arrived
             self._transport.pause_reading()
 
     def _until_closed(self) -> None:
@@ -354,12 +356,12 @@ class Connection(asyncio.BufferedProtocol):
             self._trailer()
 
     def _chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
-        """What has come of one chunk, and where the next begins; `at` itself when more must come first."""
+        """Add what has arrived of one chunk to `pieces`. Returns the position after it, or `at` if more data is needed."""
         left = self._left
         if left < 0:
             line = data.find(b"\r\n", at)
             if left == _LAST or line < 0:
-                if len(data) - at > _MOST_SIZE_LINE and left != _LAST:
+                if len(data) - at > _MAX_SIZE_LINE and left != _LAST:
                     raise NotHttp("a chunk without a size")
                 return at
             left = _size(data[at:line])
@@ -368,13 +370,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._left = _LAST
                 return at
         stop = at + left
-        if stop + 2 > len(data):  # a part of a chunk is passed on as it is
+        if stop + 2 > len(data):  # an incomplete chunk is passed on
             if piece := data[at:stop]:
                 pieces.append(piece)
             self._left = left - len(piece)
             return at + len(piece)
         if data[stop : stop + 2] != b"\r\n":
-            raise NotHttp("a chunk that is longer than it says")
+            raise NotHttp("a chunk that is longer than its size")
         if left:
             pieces.append(data[at:stop])
         self._left = _SIZE_NEXT
@@ -386,7 +388,7 @@ class Connection(asyncio.BufferedProtocol):
             if not line:
                 self._end()
                 return
-        if len(self._buffer) > _MOST_SIZE_LINE:
+        if len(self._buffer) > _MAX_SIZE_LINE:
             raise NotHttp("a trailer without an end")
 
     def _end(self, error: Exception | None = None) -> None:
@@ -394,7 +396,7 @@ class Connection(asyncio.BufferedProtocol):
         if response is None:
             return
         response.end(error)
-        if error is None and self._keeps and not self._buffer and self.is_open:
+        if error is None and self._keep_alive and not self._buffer and self.is_open:
             self.resume()
             self._pool.keep(self)
         else:
@@ -403,131 +405,26 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _size(line: bytes) -> int:
-    found = _SIZE.fullmatch(line)
-    if not found:
-        raise NotHttp("a chunk whose size is no number")
-    return int(found[1], 16)
+    match = _SIZE.fullmatch(line)
+    if not match:
+        raise NotHttp("a chunk whose size is not a number")
+    return int(match[1], 16)
 
 
 def _headers(lines: list[bytes]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     name = ""
     for line in lines:
-        if line[:1] in {b" ", b"\t"} and name:  # a header that goes on, as old servers send it
-            found[name] += " " + line.strip().decode("utf-8", "replace")
+        if line[:1] in {b" ", b"\t"} and name:  # a header on several lines, from old servers
+            headers[name] += " " + line.strip().decode("utf-8", "replace")
             continue
         left, colon, value = line.decode("utf-8", "replace").partition(":")
         name, value = left.strip().lower(), value.strip()
         if not colon or not name:
             raise NotHttp("a header without a name")
-        if name in found:
-            if name == "content-length" and found[name] != value:
+        if name in headers:
+            if name == "content-length" and headers[name] != value:
                 raise NotHttp("two different content-lengths")
-            value = value if name == "content-length" else f"{found[name]}, {value}"
-        found[name] = value
-    return found
-
-
-class Pool:
-    """Connections that wait for their next request, newest last."""
-
-    def __init__(self) -> None:
-        self.buffer = memoryview(bytearray(_READ))  # what one read of a connection brings
-        self._kept: dict[Key, list[Connection]] = {}
-        self._open: set[Connection] = set()
-        self._usual: ssl.SSLContext | None = None
-        self._sweep: asyncio.TimerHandle | None = None
-        self._is_closed = False
-
-    async def request(
-        self,
-        where: Address,
-        head: bytes,
-        body: bytes | None,
-        *,
-        trust: Trust,
-        connect: float,
-        until: float,
-    ) -> Response:
-        """The answer as soon as its head is here. Raises `OSError`, `NotHttp`, `Late`."""
-        key = (where.host, where.port, (trust or await self._usual_trust()) if where.is_tls else None)
-        connection = self._take(key) or await self._connect(key, connect, until)
-        response = connection.send(head, body)
-        try:
-            await response.head(until)
-        except BaseException:
-            response.close()
-            raise
-        return response
-
-    def _take(self, key: Key) -> Connection | None:
-        kept = self._kept.get(key)
-        while kept:
-            connection = kept.pop()
-            if connection.is_open and connection.expires > time.monotonic():
-                return connection
-            connection.abort()
-        return None
-
-    async def _connect(self, key: Key, seconds: float, until: float) -> Connection:
-        loop = asyncio.get_running_loop()
-        host, port, trust = key
-        by = loop.time() + seconds
-        try:
-            async with asyncio.timeout_at(min(by, until)):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self, key),
-                    host,
-                    port,
-                    ssl=trust,
-                    server_hostname=host if trust else None,
-                    happy_eyeballs_delay=EYEBALLS,
-                )
-        except TimeoutError:
-            if loop.time() < min(by, until):  # the system's own limit
-                raise
-            raise (ConnectTimeout if by <= until else Late) from None
-        self._open.add(connection)
-        return connection
-
-    async def _usual_trust(self) -> ssl.SSLContext:
-        if self._usual is None:
-            made = await asyncio.to_thread(ssl.create_default_context)  # it reads 150 certificates
-            made.set_alpn_protocols(["http/1.1"])
-            self._usual = self._usual or made
-        return self._usual
-
-    def keep(self, connection: Connection) -> None:
-        kept = self._kept.setdefault(connection.key, [])
-        if self._is_closed or len(kept) >= MOST_KEPT:
-            connection.abort()
-            return
-        connection.expires = time.monotonic() + KEEP
-        kept.append(connection)
-        if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(KEEP, self._let_go)
-
-    def forget(self, connection: Connection) -> None:
-        self._open.discard(connection)
-        kept = self._kept.get(connection.key)
-        if kept and connection in kept:
-            kept.remove(connection)
-
-    def _let_go(self) -> None:
-        """Close what has waited for too long."""
-        self._sweep, now = None, time.monotonic()
-        for key, kept in list(self._kept.items()):
-            for connection in [each for each in kept if each.expires <= now]:
-                kept.remove(connection)
-                connection.abort()
-            if not kept:
-                del self._kept[key]
-        if self._kept:
-            self._sweep = asyncio.get_running_loop().call_later(KEEP, self._let_go)
-
-    def close(self) -> None:
-        self._is_closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
-        for connection in list(self._open):
-            connection.abort()
+            value = value if name == "content-length" else f"{headers[name]}, {value}"
+        headers[name] = value
+    return headers

@@ -1,7 +1,7 @@
-"""Requests to the vendors: which client carries one, and whom it trusts.
+"""Sends requests to the vendors, with each caller's proxy and certificates.
 
-The usual ones go through `http1.py`. A request through a proxy, or one whose URL or headers are unusual, goes through aiohttp,
-which knows proxies and how to quote. Both give a response with the same few methods.
+Most requests use `http1.py`. Requests through a proxy, or with unusual URLs or headers, use aiohttp, which supports
+proxies and quotes URLs. Both return a response with the same few methods.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from counsel.lazy_import import Later, imported
-from counsel.models import http1, proxies
+from counsel.models import connection_pool, http1, proxies
 from counsel.types import Endpoint, Limits, Network
 
 if TYPE_CHECKING:
     import aiohttp
 else:
-    aiohttp = Later("aiohttp")  # 130 ms, half of them for certificates: few calls need it
+    aiohttp = Later("aiohttp")  # 130 ms, half of it for certificates: few calls need it
 
-_MOST_TRUSTED = 32  # sets of certificates
+_MAX_TLS_CONTEXTS = 32
 _HEADERS = {
     "content-type": "application/json",
     "accept": "*/*",
-    "accept-encoding": "identity",  # compressed streams arrive in lumps
+    "accept-encoding": "identity",  # compressed streams arrive in bursts
     "user-agent": "counsel",
 }
 
@@ -59,9 +59,9 @@ class Sender:
     """All connections of a process. `close` it at the end."""
 
     def __init__(self) -> None:
-        self._pool: http1.Pool | None = None
+        self._pool: connection_pool.Pool | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._trusted: dict[tuple[str, ...], ssl.SSLContext] = {}
+        self._tls_contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
 
     async def send(
         self,
@@ -73,18 +73,18 @@ class Sender:
         until: float,
         body: bytes | None = None,
     ) -> Response:
-        """The answer once its head is here. Redirects are not followed: a key goes to the address that was set, and nowhere else.
+        """The response, once its head has arrived. Redirects are not followed: a key is sent to the configured address only.
 
         Raises `OSError` and `http1.Late`.
         """
-        proxy, trust = proxies.usable(endpoint), self._trusting(endpoint.network)
+        proxy, trust = proxies.usable(endpoint), self._tls_context(endpoint.network)
         method = "GET" if body is None else "POST"
         if proxy is None and (where := http1.address(url)) is not None:
             length = None if body is None else len(body)
             head = http1.request_head(method, where, {**_HEADERS, **headers}, length)
             if head is not None:
                 if self._pool is None:
-                    self._pool = http1.Pool()
+                    self._pool = connection_pool.Pool()
                 try:
                     return await self._pool.request(
                         where, head, body, trust=trust, connect=limits.connect, until=until
@@ -95,7 +95,7 @@ class Sender:
             await imported(("aiohttp",))
         try:
             async with asyncio.timeout_at(until):
-                response = await self._opened().request(
+                response = await self._aiohttp_session().request(
                     method,
                     url,
                     data=body,
@@ -111,7 +111,7 @@ class Sender:
             raise http1.Late from None
         except aiohttp.ClientError as error:
             raise _translated(error) from error
-        return _OfAiohttp(response)
+        return _AiohttpResponse(response)
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -121,29 +121,29 @@ class Sender:
             await self._session.close()
             self._session = None
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _aiohttp_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,  # it opens a chunk at once, however large: `compression` has a bound
+                auto_decompress=False,  # aiohttp decompresses a chunk whole, however large: `compression` has a bound
                 headers=_HEADERS,
             )
         return self._session
 
-    def _trusting(self, network: Network) -> ssl.SSLContext | None:
-        """Whom this caller trusts; None: whom everybody does. Connections made with one context are never used with another."""
+    def _tls_context(self, network: Network) -> ssl.SSLContext | None:
+        """The certificates that this caller trusts; None: the default. A connection is never shared between two contexts."""
         if not (network.ca_file or network.ca_dir):
             return None
-        name = (network.ca_file, _stamp(network.ca_file), network.ca_dir, _stamp(network.ca_dir))
-        if name not in self._trusted:
-            while len(self._trusted) >= _MOST_TRUSTED:
-                self._trusted.pop(next(iter(self._trusted)))
-            self._trusted[name] = proxies.trust(network)
-        return self._trusted[name]
+        key = (network.ca_file, _modified(network.ca_file), network.ca_dir, _modified(network.ca_dir))
+        if key not in self._tls_contexts:
+            while len(self._tls_contexts) >= _MAX_TLS_CONTEXTS:
+                self._tls_contexts.pop(next(iter(self._tls_contexts)))
+            self._tls_contexts[key] = proxies.trust(network)
+        return self._tls_contexts[key]
 
 
-def _stamp(path: str) -> str:
+def _modified(path: str) -> str:
     try:
         return str(os.stat(path).st_mtime_ns) if path else ""  # noqa: PTH116
     except OSError:
@@ -151,19 +151,21 @@ def _stamp(path: str) -> str:
 
 
 def _translated(error: aiohttp.ClientError) -> OSError:
-    words = str(getattr(error, "os_error", None) or error) or type(error).__name__
+    message = str(getattr(error, "os_error", None) or error) or type(error).__name__
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return ProxyRefused(error.status)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return ProxyUnreachable(words)
+        return ProxyUnreachable(message)
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return Untrusted(words)
-    if isinstance(error, aiohttp.ClientResponseError):  # what came back is no HTTP, or breaks its limits
+        return Untrusted(message)
+    if isinstance(
+        error, aiohttp.ClientResponseError
+    ):  # the response is not HTTP, or exceeds aiohttp's limits
         return http1.NotHttp(error.message)
-    return http1.Disconnected(words)
+    return http1.Disconnected(message)
 
 
-class _OfAiohttp:
+class _AiohttpResponse:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.status = response.status
@@ -174,7 +176,7 @@ class _OfAiohttp:
         return self._response.content_type
 
     async def readany(self, until: float) -> bytes:
-        """Raises `OSError` when the answer breaks off, `Late` when nothing comes until then."""
+        """Raises `OSError` if the response breaks off, `Late` if nothing arrives before the deadline."""
         try:
             async with asyncio.timeout_at(until):
                 return await self._response.content.readany()
@@ -184,7 +186,7 @@ class _OfAiohttp:
             raise http1.Disconnected(str(error)) from error
 
     def close(self) -> None:
-        """One that was read to its end leaves its connection to the next request."""
+        """After a complete response the connection is kept for the next request."""
         if self._response.content.at_eof():
             self._response.release()
         else:
