@@ -46,7 +46,7 @@ def test_a_shortage_is_found_wherever_it_hides() -> None:
     except aiohttp.ClientConnectionError as outer:
         found = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
     assert isinstance(found, OutOfResources)
-    assert found.message.startswith("It could not be done: counsel has as many files")
+    assert found.message.startswith("It could not be done: counsel has reached its limit of open files")
     assert "ulimit -n" in (found.hint or "")
     assert resource_errors.cause(MemoryError())
     assert resource_errors.cause(RuntimeError("can't start new thread"))
@@ -93,11 +93,11 @@ async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
         done, _ = await asyncio.wait(calls, timeout=30, return_when=asyncio.FIRST_COMPLETED)
         shown = next(iter(done)).result()["structuredContent"]
         assert shown["code"] == "OUT_OF_RESOURCES"
-        assert "as many files and connections open as it may" in shown["error"]
+        assert "its limit of open files and connections" in shown["error"]
         async with StdioClient(home, command=command, env=keys) as other:
             await other.initialize()
             refused = await other.call("check_status")
-            assert "as many files and connections open as it may" in refused["structuredContent"]["error"]
+            assert "its limit of open files and connections" in refused["structuredContent"]["error"]
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         fake_process.open_gate("go")
         await asyncio.wait(calls, timeout=30)

@@ -1,4 +1,4 @@
-"""Environment variables as an MCP client passed them on. Standard library only: the stdio front imports this."""
+"""Environment variables that an MCP client passed on unexpanded. Standard library only: the stdio front imports this."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def is_unexpanded(name: str, value: str) -> bool:
-    """A client that does not know a variable may pass on the reference of its config file: `${env:NAME}` is no key."""
+    """A client that does not know a variable may pass on the reference from its config file: `${env:NAME}` is not a key."""
     return value.startswith("$") and value in (
         f"${{env:{name}}}",
         f"${{{name}}}",
@@ -18,5 +18,5 @@ def is_unexpanded(name: str, value: str) -> bool:
 
 
 def expanded(env: Mapping[str, str]) -> dict[str, str]:
-    """Without the variables that were passed on unexpanded: they are not set."""
+    """The variables without those that were passed on unexpanded: they count as not set."""
     return {name: value for name, value in env.items() if not is_unexpanded(name, value)}

@@ -1,4 +1,4 @@
-"""Modules that are imported when something of theirs is first used, or ahead of that in a thread."""
+"""Modules that are imported at their first use, or earlier in a thread."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-SWITCH = (
-    0.0005  # seconds for which an importing thread may keep the interpreter from an answer; usually 0.005
-)
+# Seconds for which an importing thread may hold the interpreter while an answer waits; the default is 0.005.
+SWITCH = 0.0005
 
 
 class Later:
-    """Stands for a module. What was looked up once is an attribute from then on."""
+    """A placeholder for a module. A name that was looked up once is an attribute from then on."""
 
     def __init__(self, name: str) -> None:
         self._module = name
@@ -27,13 +26,13 @@ class Later:
 
 
 async def imported(names: Iterable[str]) -> None:
-    """Import these while the event loop goes on answering."""
-    with _quick_turns():
+    """Import these modules while the event loop keeps running."""
+    with _short_switch_interval():
         await asyncio.to_thread(lambda: [import_module(name) for name in names])
 
 
 @contextmanager
-def _quick_turns() -> Iterator[None]:
+def _short_switch_interval() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:

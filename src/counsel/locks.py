@@ -1,7 +1,7 @@
-"""Lock files, and whether a path still names the file that a process opened. Standard library only: the stdio front uses this.
+"""Lock files, and whether a path still names the file that a process opened. Standard library only: the stdio front imports this.
 
-A lock on a file proves nothing once its path names another file: a home that was deleted and restored has new files
-under the old names. So a lock counts only while the path names the locked file.
+A lock proves nothing once its path names another file: a home that was deleted and restored has new files under the old
+names. So a lock is valid only while the path names the locked file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def take(path: StrPath) -> int | None:
-    """Lock the file at `path`, which is made if it is missing; None while another process holds it."""
+    """Lock the file at `path`, creating it if it is missing; None while another process holds it."""
     import fcntl
 
     while True:
@@ -32,37 +32,37 @@ def take(path: StrPath) -> int | None:
         except BaseException:
             os.close(file)
             raise
-        os.close(file)  # the path was deleted or replaced meanwhile: lock what is there now
+        os.close(file)  # the path was deleted or replaced meanwhile: lock the file that it names now
 
 
 def identity(path: StrPath) -> Identity | None:
-    """Which file `path` names; None when it names none. Raises `OSError` when that cannot be told."""
+    """The file that `path` names; None when there is none. Raises `OSError` when that is unknown."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_at(file: int, path: StrPath) -> bool:
     """Whether `path` names the open file."""
-    held = os.fstat(file)
-    return identity(path) == (held.st_dev, held.st_ino)
+    status = os.fstat(file)
+    return identity(path) == (status.st_dev, status.st_ino)
 
 
 class Pinned:
-    """A folder that was opened, so that the kernel gives its number to no other one, and whether its path still names it."""
+    """A folder that is kept open, so that its inode is not reused, and whether its path still names it."""
 
     def __init__(self, path: StrPath) -> None:
         self.path = path
         self._file: int | None = None
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:  # it is not there, so it cannot be lost
+        except OSError:  # it does not exist, so it cannot be lost
             return
 
     def is_there(self) -> bool:
-        """True, too, when that cannot be told."""
+        """True also when that is unknown."""
         try:
             return self._file is None or is_at(self._file, self.path)
         except OSError:
@@ -75,7 +75,7 @@ class Pinned:
 
 
 def sign(file: int, text: str) -> None:
-    """Say in the lock file who holds it. Only people read this, so a full disk is no reason to fail."""
+    """Write the holder into the lock file. Only people read it, so a full disk is no reason to fail."""
     try:
         os.ftruncate(file, 0)
         os.pwrite(file, text.encode(), 0)
@@ -84,7 +84,7 @@ def sign(file: int, text: str) -> None:
 
 
 def holder(path: StrPath) -> int | None:
-    """The process that signed the lock file last. It may have ended since."""
+    """The process that last signed the lock file. It may have exited since."""
     import json
 
     try:

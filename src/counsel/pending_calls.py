@@ -1,14 +1,14 @@
-"""Notes of fronts that cannot reach a daemon: these calls' clients wait, or were promised that the job goes on.
+"""Notes of fronts that cannot reach a daemon: their clients wait, or were promised that the job continues.
 
-A note is an empty file `run/kept/JOB`. The engine that finds the interrupted job then goes on with it, as with a
-background job, instead of giving it up because its client did not come back. Standard library only: the stdio front uses this.
+A note is an empty file `run/kept/JOB`. The engine that finds the interrupted job then continues it like a background
+job, instead of giving it up because its client did not return. Standard library only: the stdio front imports this.
 """
 
 from __future__ import annotations
 
 import os
 
-STALE = 7 * 86_400  # seconds: a job that was never written down has no other end
+STALE = 7 * 86_400  # seconds: the note of a job that was never stored is not removed otherwise
 
 
 def job_id(key: str) -> str:
@@ -23,7 +23,7 @@ def job_id(key: str) -> str:
 
 
 def note(home: str, job: str) -> bool:
-    """False when nothing can be written there."""
+    """Write a note about this job. False when that is impossible."""
     from counsel import paths
 
     try:
@@ -35,7 +35,7 @@ def note(home: str, job: str) -> bool:
 
 
 def take(home: str | os.PathLike[str], job: str) -> bool:
-    """Whether there was a note about this job; it is removed."""
+    """Remove the note about this job. False when there is none."""
     try:
         os.unlink(f"{os.fspath(home)}/run/kept/{job}")
     except OSError:

@@ -1,4 +1,4 @@
-"""How large a question may be. It is refused before anything of it is written down or sent, wherever it is first seen."""
+"""Limits on the size of a request. One that is too large is refused before anything of it is stored or sent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from counsel.errors import InvalidArgument
 from counsel.requests import ConsensusRequest, Request
 from counsel.settings import Settings
 
-HISTORY = 4  # times the largest prompt: all that a conversation may hold when it goes on
+HISTORY = 4  # times the largest prompt: the most that a conversation may contain when it continues
 
 
 def check(request: Request, settings: Settings) -> None:
-    """Raises `InvalidArgument` with both numbers."""
+    """Raises `InvalidArgument` with the size and the limit."""
     most = settings.max_prompt_bytes
     prompts = {"prompt": request.prompt}
     if isinstance(request, ConsensusRequest) and request.cross_feedback_prompt:
@@ -23,41 +23,41 @@ def check(request: Request, settings: Settings) -> None:
 
 
 def count(text: str, most: int = 0) -> int:
-    """Bytes in UTF-8. A text whose characters alone are too many is not encoded to find out."""
+    """Bytes in UTF-8. A text with too many characters is not encoded to find out."""
     if text.isascii() or (most and len(text) > most):
         return len(text)
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def check_history(held: int, settings: Settings) -> None:
+def check_history(size: int, settings: Settings) -> None:
     most = HISTORY * settings.max_prompt_bytes
-    if held > most:
+    if size > most:
         raise InvalidArgument(
-            f"This conversation holds {held:,} characters; it can go on up to {most:,}.",
+            f"This conversation has {size:,} characters; the limit is {most:,}.",
             hint="Start a new one (leave continuation_id out), or raise COUNSEL_MAX_PROMPT_BYTES.",
-            size=held,
+            size=size,
             limit=most,
         )
 
 
 def check_answers(answers: Iterable[str], settings: Settings) -> None:
-    """What a model reads of the others in a second round: each of them gets all of it, up to 20 times at once."""
+    """The other models' answers in a second round: each model gets all of them, up to 20 at once."""
     most = settings.max_prompt_bytes
-    if (held := sum(map(len, answers))) > most:
+    if (size := sum(map(len, answers))) > most:
         raise InvalidArgument(
-            f"The other models' answers have {held:,} characters together; at most {most:,} are read by another.",
+            f"The other models' answers have {size:,} characters in total; the limit for cross feedback is {most:,}.",
             hint="Ask for shorter answers, or leave cross feedback out.",
-            size=held,
+            size=size,
             limit=most,
         )
 
 
 def too_large(what: str, size: int | None, most: int) -> InvalidArgument:
-    """`size`: None when there is more, and nobody knows how much."""
-    held = f"more than {most:,}" if size is None else f"{size:,}"
+    """`size`: None when it is larger than the limit and unknown."""
+    shown = f"more than {most:,}" if size is None else f"{size:,}"
     return InvalidArgument(
-        f"{what} has {held} bytes; at most {most:,} are taken.",
-        hint="Nothing was sent or kept. Send less, name files instead, or raise COUNSEL_MAX_PROMPT_BYTES.",
+        f"{what} has {shown} bytes; the limit is {most:,}.",
+        hint="Nothing was sent or stored. Send less, name files instead, or raise COUNSEL_MAX_PROMPT_BYTES.",
         size=size,
         limit=most,
     )

@@ -1,10 +1,11 @@
-"""JSON from outside: a provider, an agent, an MCP server. What Python's reader takes too willingly is refused here.
+"""Reads JSON from providers, agents and MCP servers, more strictly than Python's reader; writes compact JSON.
 
-`NaN`, `Infinity` and `1e999` are no JSON and would make our own output none; nesting past the interpreter's limit raises
-`RecursionError`, which no `except ValueError` sees. Both are a `ValueError` here, as is a number of thousands of digits.
+`NaN`, `Infinity` and `1e999` are not JSON and would make our own output invalid; nesting past the interpreter's limit
+raises `RecursionError`, which no `except ValueError` catches. Both are a `ValueError` here, as is a number of thousands
+of digits.
 
 The daemon uses msgspec (`accelerate`): it reads a vendor's event in a third and writes a result in a tenth of the time. What it
-does not take is given to the standard library, whose verdict counts. Commands, which are over in a moment, do not import it.
+refuses is given to the standard library, which decides. Short-lived commands do not import it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(digits: str) -> float:
@@ -36,7 +37,7 @@ _quick_encode: Callable[[Any], bytes] | None = None
 
 
 def accelerate() -> None:
-    """Use msgspec from now on. It takes 20 ms to import: call this in a thread of a process that stays."""
+    """Use msgspec from now on. It takes 20 ms to import: call this in a thread of a long-running process."""
     global _quick_decode, _quick_encode
     import msgspec  # noqa: PLC0415
 
@@ -50,15 +51,15 @@ def loads(text: str | bytes) -> Any:
     if _quick_decode is not None:
         try:
             return _quick_decode(text)
-        except Exception:  # noqa: BLE001, S110 - half a character, or no JSON: the standard library says which
+        except Exception:  # noqa: BLE001, S110 - a lone surrogate, or not JSON: the standard library decides
             pass
-    try:  # `json.loads` without its layers, which cost a small event more than its reading
+    try:  # `json.loads` without its layers, which cost more than parsing a small event
         value, end = _scan(text, 0)
         return value if end == len(text) else _decoder.decode(text)
-    except StopIteration:  # empty, white space first, or nonsense
+    except StopIteration:  # empty, leading white space, or not JSON
         return _decode(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def encode(value: Any, errors: str = "strict") -> bytes:
@@ -66,7 +67,7 @@ def encode(value: Any, errors: str = "strict") -> bytes:
     if _quick_encode is not None:
         try:
             return _quick_encode(value)
-        except Exception:  # noqa: BLE001, S110 - half a character, or a number of more than 64 bits
+        except Exception:  # noqa: BLE001, S110 - a lone surrogate, or a number of more than 64 bits
             pass
     try:
         return _compact(value).encode(errors=errors)
@@ -87,4 +88,4 @@ def _decode(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None

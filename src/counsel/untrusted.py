@@ -1,6 +1,6 @@
-"""Starting programs from a folder that nobody trusts: somewhere else to start them, and no way back through a variable.
+"""Starts programs safely while the user works in an untrusted folder: in another folder, with no variable leading back.
 
-Standard library only: the stdio front stands on `absolute_paths`.
+Standard library only: the stdio front imports `absolute_paths`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Lists of folders in which programs and libraries are looked for. A relative entry, and an empty one (as in
-# `PATH=$PATH:` or `PYTHONPATH=:/x`), means the folder that a program happens to be started in.
+# Lists of folders that are searched for programs and libraries. A relative entry, and an empty one (as in `PATH=$PATH:`
+# or `PYTHONPATH=:/x`), means the current folder.
 SEARCH_PATHS = (
     "PATH",
     "PYTHONPATH",
@@ -23,40 +23,40 @@ SEARCH_PATHS = (
     "PERL5LIB",
     "RUBYLIB",
 )
-# Variables by which a program finds its way to the folder, whatever its working folder is.
+# Variables that lead a program to the untrusted folder, whatever its working folder is.
 POINTERS = ("OLDPWD", "INIT_CWD", "CLAUDE_PROJECT_DIR", "CLIENT_CWD")
 
 
 def absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
-    """The same variables without relative entries in search paths; one that has no other is left out."""
-    found = dict(env)
+    """The variables without relative entries in search paths; a path without absolute entries is left out."""
+    cleaned = dict(env)
     for name in SEARCH_PATHS:
-        if name in found:
-            kept = [entry for entry in found[name].split(":") if entry.startswith("/")]
-            found[name] = ":".join(kept)
-            if not kept:
-                del found[name]
-    return found
+        if name in cleaned:
+            absolute = [entry for entry in cleaned[name].split(":") if entry.startswith("/")]
+            cleaned[name] = ":".join(absolute)
+            if not absolute:
+                del cleaned[name]
+    return cleaned
 
 
 def elsewhere(env: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The variables for a program that is started in `folder` and not told from where."""
-    kept = {name: value for name, value in absolute_paths(env).items() if name not in POINTERS}
-    return {**kept, "PWD": folder}
+    """The variables for a program that starts in `folder` and must not learn where the caller works."""
+    remaining = {name: value for name, value in absolute_paths(env).items() if name not in POINTERS}
+    return {**remaining, "PWD": folder}
 
 
 def run_folder(env: Mapping[str, str]) -> str:
     """The caller's COUNSEL_HOME/run."""
-    from counsel.front import run_paths  # noqa: PLC0415 - the front imports this module and has its own way there
+    from counsel.front import run_paths  # noqa: PLC0415 - the front imports this module
 
     return run_paths.run_folder(run_paths.home(env))
 
 
 def empty_folder(env: Mapping[str, str]) -> str:
-    """A folder of counsel's own that holds nothing and into which nothing can be written.
+    """An empty, read-only folder of counsel's own.
 
-    Not in /tmp: npm takes `node_modules` of the folders above, too, and there anybody could put one. Not the home
-    folder and not `/`: many servers offer what lies in their working folder to a model.
+    Not in /tmp: npm also uses `node_modules` of parent folders, where any user could put one. Not the home folder and
+    not `/`: many servers offer the files of their working folder to a model.
     """
     run = run_folder(env)
     number = 0
@@ -66,4 +66,4 @@ def empty_folder(env: Mapping[str, str]) -> str:
             os.makedirs(folder, 0o500, exist_ok=True)
         if not os.path.islink(folder) and os.path.isdir(folder) and not os.listdir(folder):
             return folder
-        number += 1  # root is not kept from writing there
+        number += 1  # root can write into it all the same

@@ -56,9 +56,7 @@ async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
     who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
     first = await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))
     again = ChatRequest(prompt="and?", model="gpt-5", continuation_id=first["continuation"]["id"])
-    with pytest.raises(
-        InvalidArgument, match="This conversation holds 9,002 characters; it can go on up to 8,000"
-    ):
+    with pytest.raises(InvalidArgument, match="This conversation has 9,002 characters; the limit is 8,000"):
         await engine.submit(again, who)
     assert rows(engine, "jobs") == 1
 

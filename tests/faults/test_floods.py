@@ -556,9 +556,9 @@ async def test_another_users_handover_is_not_heard(path: Any, monkeypatch: pytes
 
 async def test_a_hello_has_its_time_and_its_size(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at, _ = path
-    monkeypatch.setattr(connection, "HELLO_WITHIN", 0.2)
+    monkeypatch.setattr(connection, "HELLO_TIMEOUT", 0.2)
     assert b"no hello" in await told(at, b'@{"hel')
-    monkeypatch.setattr(connection, "HELLO_WITHIN", 20)
+    monkeypatch.setattr(connection, "HELLO_TIMEOUT", 20)
     assert b"at most" in await told(at, b'@{"hello":{"x":"' + b"x" * 5_000_000 + b"\n")
 
 

@@ -161,7 +161,7 @@ async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobo
 async def test_a_daemon_that_cannot_have_the_lock_says_who_holds_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.daemon.files.LEASE_PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.daemon.files.LOCK_TIMEOUT", 0.1)
     first, second = DaemonFiles(home), DaemonFiles(home)
     first.take()
     with pytest.raises(TimeoutError, match=f"process {os.getpid()} holds .*daemon.lock.*kill -CONT"):

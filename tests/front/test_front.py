@@ -159,7 +159,7 @@ async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
             refused = await window.call("chat", prompt="echo")
             assert refused["isError"]
             assert f"kill -CONT {pid}" in refused["structuredContent"]["error"]
-            monkeypatch.setattr("counsel.daemon.rpc_client.PATIENCE", 0.5)
+            monkeypatch.setattr("counsel.daemon.rpc_client.START_TIMEOUT", 0.5)
             with pytest.raises(Internal, match=f"kill -CONT {pid}"):
                 await find(window.env)
             waiting = first.begin("chat", prompt="echo later")

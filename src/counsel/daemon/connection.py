@@ -1,16 +1,16 @@
-"""One connection on the daemon's socket: a stdio front that carries an agent's MCP, or a program that uses the engine.
+"""One connection to the daemon's socket: a stdio front that relays a client's MCP, or a program that uses the engine.
 
-Lines of JSON. A line that starts with `@` is between the front and us; all others are MCP, passed through as they are.
+Lines of JSON. A line that starts with `@` is between the front and us; all others are MCP, passed on unchanged.
 
     front → daemon   @{"hello": {role, version, agent, cwd, env, initialize}}   first, and once
-                     @{"initialize": params}       the client shook hands (the front has answered)
+                     @{"initialize": params}       the client has sent `initialize` (the front has answered it)
                      @{"key": k, "waited": s}      names the call in the next line, also when it is sent again, and the
                                                    seconds that its client has waited; "new": true the first time
-                     @{"handover": true}           a newer release is here: write everything down and end
+                     @{"handover": true}           a newer release is running: store everything and exit
     daemon → front   @{"hello": {version, pid}}    or @{"refused": why}
                      @{"job": id, "id": n}         request n became this job
-                     @{"done": n, "answered": b}   the next line answers request n; or nothing will: it was cancelled
-                     @{"leaving": why}             we end, and it is no accident: no need to start another at once
+                     @{"done": n, "answered": b}   the next line answers request n; or it was cancelled and has no answer
+                     @{"leaving": why}             an orderly exit: no need to start another daemon at once
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.daemon")
 
-HELLO_WITHIN = 10.0  # seconds
-LARGEST_HELLO = 4 * 1024 * 1024  # bytes: it has the caller's environment
+HELLO_TIMEOUT = 10.0  # seconds
+LARGEST_HELLO = 4 * 1024 * 1024  # bytes: it contains the caller's environment
 LONGEST_KEY = 200  # characters
 MOST_WAITED = 86_400  # seconds
 
@@ -61,53 +61,55 @@ class Connection:
         self._key: str | None = None
         self._waited = 0.0
         self._hello: Json = {}
-        self._leaving: asyncio.Task[None] | None = None
-        self._impatience: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._hello_timer: asyncio.TimerHandle | None = None
 
     def about(self) -> Json:
-        """For `counsel daemon status`: who, and nothing of what it said."""
+        """For `counsel daemon status`: the client, and nothing that it sent."""
         client = self._mcp.session.protocol_state.client if self._mcp else self.role
         return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
 
     def _connected(self) -> None:
-        """Before a line is read: whose it is, and whether there is room."""
-        assert self.pipe.transport is not None  # noqa: S101 - it has just been made
+        """Before a line is read: check the user, and the number of connections."""
+        assert self.pipe.transport is not None  # noqa: S101 - it has just been set
         if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
             self._refuse("this daemon belongs to another user")
-        elif not self.server.enter(self):
-            self.pipe.write(_note({"refused": "too many connections: close a window or raise `ulimit -n`"}))
+        elif not self.server.admit(self):
+            self.pipe.write(
+                _control_line({"refused": "too many connections: close a client or raise `ulimit -n`"})
+            )
             self.pipe.close()
         else:
             loop = asyncio.get_running_loop()
-            self._impatience = loop.call_later(
-                HELLO_WITHIN, self.give_up, f"no hello came within {HELLO_WITHIN:g} s"
+            self._hello_timer = loop.call_later(
+                HELLO_TIMEOUT, self.close_if_silent, f"no hello within {HELLO_TIMEOUT:g} s"
             )
 
-    def give_up(self, why: str) -> None:
-        """A connection that has not said hello goes."""
+    def close_if_silent(self, why: str) -> None:
+        """Close a connection that has not said hello."""
         if not self.role:
             self._refuse(why)
 
     def _too_long(self, line: TooLong) -> None:
         if self._mcp is not None:
             self._mcp.refuse(line)
-        else:  # a program waits for an answer that has a number, and the number is lost
+        else:  # a program waits for an answer by its number, and the number is lost
             self._refuse(line.message if self.role else f"a hello may have at most {LARGEST_HELLO:,} bytes")
 
     def _line(self, data: bytes) -> None:
         try:
             self._take(data)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._refuse(f"a line could not be understood: {type(error).__name__} {quoted(str(error))}")
+            self._refuse(f"cannot parse a line: {type(error).__name__} {quoted(str(error))}")
 
     @property
     def busy(self) -> bool:
-        """Whether somebody waits for an answer of ours."""
+        """Whether the client waits for an answer."""
         return bool((self._mcp and self._mcp.busy) or (self._rpc and self._rpc.busy))
 
     def _take(self, data: bytes) -> None:
         if self.server.retired and self._is_new(data):
-            return  # its front sends it to the next daemon, as soon as we have hung up
+            return  # its front sends it to the next daemon as soon as we have closed
         if data.startswith(b"@"):
             self._control(parse(data[1:]))
         elif self._mcp is not None:
@@ -119,7 +121,7 @@ class Connection:
             self._refuse("the first line must be a hello")
 
     def _is_new(self, data: bytes) -> bool:
-        """Whether a line asks for something that is not already on its way here."""
+        """Whether a line is a new request, not about one that is in progress here."""
         if data.startswith(b"@"):
             return False
         if self._rpc is not None:
@@ -142,11 +144,11 @@ class Connection:
             self._key = NewKey(key) if message.get("new") is True else key
             self._waited = _seconds(message.get("waited"))
         elif "initialize" in message and self._mcp is not None:
-            _shake(self._mcp.session, message["initialize"])
+            _initialize(self._mcp.session, message["initialize"])
         elif "handover" in message:
             self.server.end("handover")
         else:
-            raise ValueError("an unknown note")
+            raise ValueError("an unknown control message")
 
     def _greet(self, hello: Json) -> None:
         role = str(hello.get("role"))[:20]
@@ -159,10 +161,10 @@ class Connection:
             self._rpc = RpcServer(server.engine, self.pipe.write, server.status, server.end, self.pipe.drain)
         self.role, self._hello = role, {name: hello.get(name) for name in ("agent", "version")}
         self.pipe.splitter.allow(LARGEST_MESSAGE)
-        if self._impatience is not None:
-            self._impatience.cancel()
+        if self._hello_timer is not None:
+            self._hello_timer.cancel()
         self.server.greeted(self)
-        self.pipe.write(_note({"hello": {"version": __version__, "pid": os.getpid()}}))
+        self.pipe.write(_control_line({"hello": {"version": __version__, "pid": os.getpid()}}))
 
     def _open_mcp(self, hello: Json) -> McpLines:
         env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.server.home)}
@@ -171,52 +173,52 @@ class Connection:
             identity.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
         session = Session(self.server.engine, identity)
         self.server.engine.meet(identity.caller("stdio"))
-        lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_note)
+        lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_control_line)
         if hello.get("initialize"):
-            _shake(session, hello["initialize"])
+            _initialize(session, hello["initialize"])
         return lines
 
     def _refuse(self, why: str) -> None:
-        self.pipe.refuse(_note({"refused": why}))
+        self.pipe.refuse(_control_line({"refused": why}))
 
     def _lost(self) -> None:
-        if self._impatience is not None:
-            self._impatience.cancel()
-        self._leaving = self._leaving or asyncio.ensure_future(self.close("gone"))
+        if self._hello_timer is not None:
+            self._hello_timer.cancel()
+        self._closing = self._closing or asyncio.ensure_future(self.close("gone"))
 
     async def close(self, why: LeaveReason) -> None:
         if self._mcp is not None:
-            self.pipe.write(_note({"leaving": why}))
+            self.pipe.write(_control_line({"leaving": why}))
             await self._mcp.close(why)
         if self._rpc is not None:
             await self._rpc.close(why)
         self.pipe.close()
-        self.server.leave(self)
+        self.server.remove(self)
 
 
-def _note(message: Json) -> bytes:
+def _control_line(message: Json) -> bytes:
     return b"@" + encode_line(message)
 
 
-def _key(given: Any) -> str:
-    if not isinstance(given, str) or len(given) > LONGEST_KEY:
-        raise ValueError(f"a key is a text of at most {LONGEST_KEY} characters")
-    return given
+def _key(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_KEY:
+        raise ValueError(f"a key is a string of at most {LONGEST_KEY} characters")
+    return value
 
 
-def _seconds(given: Any) -> float:
-    """An older front does not say it."""
-    return float(given) if isinstance(given, int | float) and 0 <= given < MOST_WAITED else 0.0
+def _seconds(value: Any) -> float:
+    """0 from an older front, which does not send it."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < MOST_WAITED else 0.0
 
 
-def _shake(session: Session, params: Json) -> None:
-    """The front has answered `initialize`, with a refusal if it was one; here it is only known."""
+def _initialize(session: Session, params: Json) -> None:
+    """The front has answered `initialize`, perhaps with an error; the session only records it."""
     with suppress(RpcError):
         session.protocol_state.initialize(params)
 
 
 def peer_pid(connection: Any) -> int | None:
-    """The process at the other end, where the kernel says it with the user (Linux)."""
+    """The process at the other end, where the kernel reports it (Linux)."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -224,7 +226,7 @@ def peer_pid(connection: Any) -> int | None:
 
 
 def peer_uid(connection: Any) -> int:
-    """Who is at the other end of a unix socket."""
+    """The user at the other end of a unix socket."""
     if hasattr(socket, "SO_PEERCRED"):
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", credentials)[1])

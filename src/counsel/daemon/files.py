@@ -1,7 +1,7 @@
-"""The files that make a process the daemon of its COUNSEL_HOME: the lock and the socket.
+"""The lock and the socket that make a process the daemon of its COUNSEL_HOME.
 
-Only the process that holds the lock at the lock's path touches the socket's path. Whoever loses the lock, because the
-home was deleted, moved or restored under it, touches neither any more: they are the next daemon's.
+Only the process that holds the lock at the lock's path touches the socket's path. A process that loses the lock, because
+the home was deleted, moved or restored, no longer touches either: they belong to the next daemon.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from counsel.front import run_paths
 
 log = logging.getLogger("counsel.daemon")
 
-State: TypeAlias = Literal["ours", "deaf", "lost"]
+State: TypeAlias = Literal["ours", "no socket", "lost"]
 BACKLOG = 512
-LEASE_PATIENCE = 10.0  # seconds for the daemon before us to finish
-TOUCH = 3600.0  # seconds: what cleans /tmp goes by a file's age
+LOCK_TIMEOUT = 10.0  # seconds for the previous daemon to exit
+TOUCH = 3600.0  # seconds: programs that clean /tmp look at a file's age
 
 
 class AlreadyRunning(Exception):
@@ -44,17 +44,17 @@ class DaemonFiles:
     def _lock_path(self) -> str:
         return f"{self.folder}/daemon.lock"
 
-    # ── becoming the daemon ──
+    # ── starting ──
 
     def take(self) -> None:
-        """Take the lock, or raise `Occupied`. The kernel lets go of it however this process ends."""
-        until = time.monotonic() + LEASE_PATIENCE
+        """Take the lock, or raise `Occupied`. The kernel releases it however this process ends."""
+        until = time.monotonic() + LOCK_TIMEOUT
         while not self._take():
             if _answers(self.socket):
                 raise AlreadyRunning
             if time.monotonic() > until:
-                raise TimeoutError(_occupied(self._lock_path))
-            time.sleep(0.02)  # the one before us is finishing what it writes
+                raise TimeoutError(_not_answering(self._lock_path))
+            time.sleep(0.02)  # the previous daemon is writing its last data
 
     def _take(self) -> bool:
         lock = locks.take(self._lock_path)
@@ -67,22 +67,22 @@ class DaemonFiles:
 
     def listen(self) -> socket.socket:
         if self._home.is_there():
-            run_paths.socket(str(self.home))  # its folder in /tmp may have been cleaned away
+            run_paths.socket(str(self.home))  # creates its folder in /tmp, which may have been cleaned up
         _sweep(self.socket)
         listener, self._bound = bind(self.socket)
         return listener
 
-    # ── being it ──
+    # ── running ──
 
     def state(self) -> State:
-        """`deaf`: the socket is gone or another. `lost`: so is the lock, or the home. Raises `OSError` when that cannot be told."""
+        """`no socket`: it was deleted or replaced. `lost`: so was the lock or the home. Raises `OSError` when unknown."""
         if self._lock is None or not locks.is_at(self._lock, self._lock_path) or not self._home.is_there():
             return "lost"
         self._touch()
-        return "ours" if locks.identity(self.socket) == self._bound else "deaf"
+        return "ours" if locks.identity(self.socket) == self._bound else "no socket"
 
     def regain(self) -> bool:
-        """Make the lock again after somebody deleted it. False when the home is another, or another daemon has the lock."""
+        """Create the lock again after it was deleted. False when the home was replaced or another daemon has the lock."""
         if not self._home.is_there():
             return False
         run_paths.run_folder(str(self.home))
@@ -96,27 +96,27 @@ class DaemonFiles:
                 with contextlib.suppress(OSError):
                     os.utime(path)
 
-    # ── leaving ──
+    # ── exiting ──
 
     def remove_socket(self) -> None:
-        """First of all, so that no door comes to a daemon that is leaving."""
+        """First of all, so that no client connects to a daemon that is exiting."""
         with contextlib.suppress(OSError):
             if self.state() != "ours":
                 return
             Path(self.socket).unlink()
-            if Path(self.socket).parent != Path(self.folder):  # in /tmp, and it held nothing else
+            if Path(self.socket).parent != Path(self.folder):  # in /tmp, with nothing else in it
                 Path(self.socket).parent.rmdir()
 
     def release(self) -> None:
-        """The file stays: a lock that is deleted could be held twice."""
+        """Keep the file: a lock file that is deleted could be locked twice."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 def bind(path: str) -> tuple[socket.socket, locks.Identity | None]:
-    """A listening socket and which file it is. Bound under another name, then renamed: nobody ever sees a socket that
-    does not listen, or not ours alone. The caller holds the lock on `path`.
+    """A listening socket and its file's identity. Bound under another name, then renamed: the path never names a socket
+    that does not listen, or that others may open. The caller holds the lock on `path`.
     """
     fresh = f"{path}.{os.getpid()}"
     Path(fresh).unlink(missing_ok=True)
@@ -127,17 +127,17 @@ def bind(path: str) -> tuple[socket.socket, locks.Identity | None]:
     finally:
         os.umask(before)
     listener.listen(BACKLOG)
-    bound = locks.identity(fresh)  # the kernel gives nobody else this number while the socket is open
+    bound = locks.identity(fresh)  # the kernel does not reuse this inode while the socket is open
     Path(fresh).replace(path)
     return listener, bound
 
 
 def _sweep(path: str) -> None:
-    """What daemons left behind that were killed between bind and rename. We hold the lock: none of them lives."""
-    for left in Path(path).parent.glob(f"{Path(path).name}.*"):
-        if left.suffix[1:].isdigit():
+    """Remove sockets of daemons that were killed between bind and rename. We hold the lock: none of them is alive."""
+    for leftover in Path(path).parent.glob(f"{Path(path).name}.*"):
+        if leftover.suffix[1:].isdigit():
             with contextlib.suppress(OSError):
-                left.unlink()
+                leftover.unlink()
 
 
 def _answers(path: str) -> bool:
@@ -145,15 +145,15 @@ def _answers(path: str) -> bool:
         probe.setblocking(False)
         try:
             probe.connect(path)
-        except BlockingIOError:  # its queue is full, so it has one
+        except BlockingIOError:  # its queue is full, so it listens
             return True
         except OSError:
             return False
     return True
 
 
-def _occupied(path: str) -> str:
+def _not_answering(path: str) -> str:
     pid = locks.holder(path)
     who = f"process {pid}" if pid else "another process"
-    todo = f"`kill -CONT {pid}` wakes it up if it is suspended, `kill {pid}` ends it" if pid else "end it"
+    todo = f"`kill -CONT {pid}` resumes it if it is suspended, `kill {pid}` ends it" if pid else "end it"
     return f"{who} holds {path} and does not answer: {todo}"

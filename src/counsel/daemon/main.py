@@ -1,7 +1,7 @@
-"""The daemon: one engine per user and COUNSEL_HOME behind a private unix socket, for as long as it is needed.
+"""Starts the daemon: one engine per user and COUNSEL_HOME behind a private unix socket, for as long as it is needed.
 
-`python -m counsel.daemon.main` forks before anything heavy is imported: the first process ends when the daemon
-listens (0) or could not start (an error's number, or 1), so that whoever started it knows, and the daemon is nobody's child.
+`python -m counsel.daemon.main` forks before anything heavy is imported: the first process exits when the daemon listens
+(0) or could not start (an errno, or 1), so that the process that started it knows, and the daemon has no parent.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 def main(argv: list[str]) -> int:
     if "--foreground" in argv:
         return _serve(lambda: None)
-    listening, tell = os.pipe()
+    read_end, write_end = os.pipe()
     if os.fork():
-        os.close(tell)
-        said = os.read(listening, 1)
-        os._exit(1 if not said else said[0])
-    os.close(listening)
+        os.close(write_end)
+        status = os.read(read_end, 1)
+        os._exit(status[0] if status else 1)
+    os.close(read_end)
     os.setsid()
-    os.chdir("/")  # no folder is kept from being unmounted
+    os.chdir("/")  # keeps no file system mounted
 
     def ready() -> None:
-        os.write(tell, b"\0")
-        os.close(tell)
+        os.write(write_end, b"\0")
+        os.close(write_end)
 
-    number = _serve(ready)
-    if number:  # on a full disk its words reach nobody: the number does
-        os.write(tell, bytes([number & 0xFF]))
-    return number
+    status_code = _serve(ready)
+    if status_code:  # on a full disk the message is lost: the code is not
+        os.write(write_end, bytes([status_code & 0xFF]))
+    return status_code
 
 
 def _serve(ready: Callable[[], None]) -> int:

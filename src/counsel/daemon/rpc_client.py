@@ -1,7 +1,7 @@
-"""The daemon's engine for programs: `await connect()` gives an `Engine` that survives the daemon's death.
+"""The daemon's engine for programs: `await connect()` returns an `Engine` that survives the daemon's death.
 
-Every method can be asked again: a submitted call has a key, and waiting or following takes up where it was. So when
-the daemon dies, or a newer release replaces it, the client reaches the next one and asks again.
+Every request can be repeated: a submitted call has a key, and waiting or following resumes where it was. So when the
+daemon dies, or a newer release replaces it, the client connects to the next one and repeats its requests.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from counsel.mcp.jsonlines import LinePipe
 from counsel.requests import Request
 from counsel.types import Json
 
-PATIENCE = 20.0  # seconds for a daemon to start, and to say hello
-REASONED = 3.0  # seconds of starts that fail and say why, where nothing has been asked yet
-LIMIT = 300.0  # seconds for a question that has lost its daemon to reach the next one
+START_TIMEOUT = 20.0  # seconds for a daemon to start, and to say hello
+STATED_AT_FIRST = 3.0  # seconds of failing starts with a known reason, when nothing has been asked yet
+RECONNECT_TIMEOUT = 300.0  # seconds for a request that has lost its daemon to reach the next one
 LARGEST_ANSWER = 256 * 1024 * 1024  # bytes of one line from the daemon
 
 
 async def connect(caller: Caller | None = None) -> RemoteEngine:
-    """The daemon of this caller's COUNSEL_HOME; it is started if none runs."""
+    """The daemon of this caller's COUNSEL_HOME; starts one if none runs."""
     engine = RemoteEngine(os.environ if caller is None else caller.env, caller)
     await engine.open()
     return engine
@@ -52,17 +52,16 @@ class _Lost(Exception):
 class RemoteEngine:
     def __init__(self, env: Mapping[str, str], caller: Caller | None = None) -> None:
         self._launcher = Launcher(env)
-        self._caller = caller  # each daemon meets it: a job can only go on with its caller's keys
+        self._caller = caller  # sent to each daemon: a job can only continue with its caller's keys
         self._pipe: LinePipe | None = None
         self._hello: asyncio.Future[Json] | None = None
         self._waiting: dict[int, EventQueue] = {}
-        self._submitted: dict[
-            str, Json
-        ] = {}  # jobs that we wait for: the next daemon is asked to go on with them
-        self._begun: set[str] = set()  # those of them that a daemon has named
-        self._kept: set[str] = set()  # those of which a note says that they go on without us
-        self._promised: set[str] = set()  # and those of which our caller was told so
-        self._lost_at = 0.0  # since when a question has been without its daemon
+        # Jobs that we wait for: the next daemon is asked to continue them.
+        self._submitted: dict[str, Json] = {}
+        self._begun: set[str] = set()  # those of them that a daemon has confirmed
+        self._noted: set[str] = set()  # those with a note that lets them continue without us
+        self._promised: set[str] = set()  # those whose caller was told so
+        self._lost_at = 0.0  # since when a request has been without a daemon
         self._number = 0
         self._opening = asyncio.Lock()
 
@@ -84,49 +83,49 @@ class RemoteEngine:
                 return launcher.existing()
             except OSError as error:
                 raise _unreachable(str(error)) from error
-        began, limit, stated = time.monotonic(), PATIENCE, REASONED
+        began, limit, stated = time.monotonic(), START_TIMEOUT, STATED_AT_FIRST
         if self._lost_at:
-            began, limit, stated = self._lost_at, LIMIT, STATED
+            began, limit, stated = self._lost_at, RECONNECT_TIMEOUT, STATED
         while (connection := launcher.attempt()) is None:
             if launcher.problem:
-                self._keep_jobs()
+                self._note_jobs()
             if launcher.hopeless(began, limit, stated):
                 launcher.release()
                 raise self._give_up(launcher.problem or "it has not started yet") from launcher.error
             await asyncio.sleep(launcher.pause())
         return connection
 
-    def _keep_jobs(self) -> None:
-        """Another engine on this home would give up an interrupted call whose caller does not come back in a minute."""
-        for job in self._submitted.keys() - self._kept - self._promised:
+    def _note_jobs(self) -> None:
+        """Another engine on this home gives up an interrupted call whose caller does not return within a minute."""
+        for job in self._submitted.keys() - self._noted - self._promised:
             if pending_calls.note(self._launcher.home, job):
-                self._kept.add(job)
+                self._noted.add(job)
 
-    def _unkeep(self, job: str) -> None:
+    def _forget(self, job: str) -> None:
         self._submitted.pop(job, None)
         self._begun.discard(job)
-        if job in self._kept:
-            self._kept.discard(job)
+        if job in self._noted:
+            self._noted.discard(job)
             pending_calls.take(self._launcher.home, job)
 
     def _give_up(self, why: str) -> CounselError:
-        self._keep_jobs()
-        jobs, sure = sorted(self._kept), self._kept <= self._begun
-        self._promised |= self._kept
-        self._kept.clear()
+        self._note_jobs()
+        jobs, confirmed = sorted(self._noted), self._noted <= self._begun
+        self._promised |= self._noted
+        self._noted.clear()
         if lack := resource_errors.failure(
             self._launcher.error, "The daemon cannot be reached", starting=True
         ):
             return lack
         if not jobs:
             return _unreachable(why, f"See {self._launcher.error_file}.")
-        maybe = "" if sure else "If it had begun, "
+        condition = "" if confirmed else "If it had started, "
         return _unreachable(
-            why, f"{maybe}{', '.join(jobs)} goes on as soon as a daemon runs: `counsel jobs` shows it."
+            why, f"{condition}{', '.join(jobs)} continues as soon as a daemon runs: `counsel jobs` shows it."
         )
 
     async def _greet(self, connection: Any, *, replace: bool) -> None:
-        """Say hello. An older release hands over and ends; the next turn finds or starts ours."""
+        """Say hello. An older release hands over and exits; the next attempt finds or starts ours."""
         pipe = LinePipe(self._line, self._lost)
         pipe.splitter.allow(LARGEST_ANSWER)
         self._hello = asyncio.get_running_loop().create_future()
@@ -134,7 +133,7 @@ class RemoteEngine:
         caller = rpc_server.caller_to_json(self._caller) if self._caller else None
         pipe.write(b"@" + encode({"hello": {"role": "engine", "version": __version__, "caller": caller}}))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(START_TIMEOUT):
                 hello = await self._hello
         except _Lost:
             return
@@ -148,7 +147,7 @@ class RemoteEngine:
             self._launcher.greeted()
 
     async def _replace(self, pipe: LinePipe) -> None:
-        self._hello = asyncio.get_running_loop().create_future()  # it fails when the daemon has gone
+        self._hello = asyncio.get_running_loop().create_future()  # fails when the daemon is gone
         while not self._launcher.take_lock():  # noqa: ASYNC110 - another process holds it
             await asyncio.sleep(RETRY)
         pipe.write(b"@" + encode({"handover": True}))
@@ -178,20 +177,20 @@ class RemoteEngine:
             queue.put({"lost": True})
 
     async def close(self) -> None:
-        for job in list(self._kept):  # nobody waits for these any more, and nothing was promised about them
-            self._unkeep(job)
+        for job in list(self._noted):  # we no longer wait for these, and promised nothing about them
+            self._forget(job)
         if self._pipe is not None:
             self._pipe.close()
 
     def meet(self, caller: Caller) -> None:
-        """The next daemon meets this caller first; the present one when it submits."""
+        """The next daemon learns of this caller when we connect; the present one when it submits."""
         self._caller = caller
 
-    # ── questions ──
+    # ── requests ──
 
     async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | Json]:
         await self.open()
-        assert self._pipe is not None  # noqa: S101 - `open` made it
+        assert self._pipe is not None  # noqa: S101 - `open` set it
         self._number += 1
         number, pipe = self._number, self._pipe
         line = encode({"id": number, "method": method, "params": params})
@@ -221,9 +220,9 @@ class RemoteEngine:
                 pipe.write(encode({"id": number, "method": "drop"}))
 
     def _check_time(self) -> None:
-        """Daemons that come and die, one after the other, are no use either."""
-        if self._lost_at and time.monotonic() - self._lost_at > LIMIT:
-            raise self._give_up("it ended again and again")
+        """Daemons that start and die, one after the other, do not help either."""
+        if self._lost_at and time.monotonic() - self._lost_at > RECONNECT_TIMEOUT:
+            raise self._give_up("it died again and again")
 
     async def _ask(self, method: str, **params: Any) -> Any:
         while True:
@@ -235,28 +234,30 @@ class RemoteEngine:
                 await self._reclaim(params.get("job_id") or params.get("any_id"))
 
     async def _reclaim(self, job_id: str | None) -> None:
-        """A synchronous job goes on in the next daemon when its caller comes back with its key."""
+        """A synchronous job continues in the next daemon when its caller returns with its key."""
         if job_id in self._submitted:
             await self._ask("submit", **self._submitted[job_id])
 
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
-        size_limits.check(
-            request, caller.settings
-        )  # the daemon would refuse it, too, after all of it had come there
+        size_limits.check(request, caller.settings)  # before the daemon refuses it, after all of it was sent
         self.meet(caller)
         key = key or secrets.token_urlsafe(16)
-        shown = {"request": rpc_server.request_to_json(request), "caller": rpc_server.caller_to_json(caller)}
-        params = {"background": background, "key": key, **shown}
+        params = {
+            "background": background,
+            "key": key,
+            "request": rpc_server.request_to_json(request),
+            "caller": rpc_server.caller_to_json(caller),
+        }
         if background:
             return str(await self._ask("submit", **params))
-        await self.open()  # from here on a daemon may have begun it
+        await self.open()  # from here on a daemon may have started it
         self._submitted[pending_calls.job_id(key)] = params
         try:
             job = str(await self._ask("submit", **params))
         except BaseException:
-            self._unkeep(pending_calls.job_id(key))
+            self._forget(pending_calls.job_id(key))
             raise
         self._submitted[job] = params
         self._begun.add(job)
@@ -265,8 +266,8 @@ class RemoteEngine:
     async def wait(self, job_id: str) -> Json:
         try:
             result: Json = await self._ask("wait", job_id=job_id)
-        finally:  # it has ended, or nobody waits for it: no later daemon is asked to go on with it
-            self._unkeep(job_id)
+        finally:  # finished, or no longer awaited: no later daemon is asked to continue it
+            self._forget(job_id)
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
@@ -287,7 +288,7 @@ class RemoteEngine:
 
     async def detach(self, job_id: str) -> None:
         await self._ask("detach", job_id=job_id)
-        self._unkeep(job_id)
+        self._forget(job_id)
 
     async def cancel(self, any_id: str) -> Json:
         result: Json = await self._ask("cancel", any_id=any_id)
@@ -308,12 +309,12 @@ class RemoteEngine:
         return result
 
     async def daemon_stop(self) -> None:
-        """Ask it to write everything down and end; returns when it has let go of this connection."""
+        """Ask it to store everything and exit; returns when it has closed this connection."""
         self._hello = asyncio.get_running_loop().create_future()
         await self._ask("daemon_stop")
         await asyncio.wait({self._hello})
         self._hello.exception()
 
 
-def _unreachable(why: str, hint: str = "`counsel doctor` may say more.") -> Internal:
+def _unreachable(why: str, hint: str = "Run `counsel doctor`.") -> Internal:
     return Internal(f"The daemon cannot be reached: {why}.", hint=hint)

@@ -1,7 +1,7 @@
-"""The engine served to programs on the daemon's socket. `client.RemoteEngine` is the other end.
+"""Serves the engine to programs on the daemon's socket. `rpc_client.RemoteEngine` is the other end.
 
 One line per request, `{"id", "method", "params"}`; one per answer, `{"id", "result"}` or `{"id", "error"}`; while a job
-is followed, `{"id", "event"}`. `{"id", "method": "drop"}` says that nobody waits for an answer any more.
+is followed, `{"id", "event"}`. `{"id", "method": "drop"}`: the program no longer waits for this answer.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from counsel.strict_json import encode_line
 from counsel.types import Json
 
 log = logging.getLogger("counsel.daemon")
-MOST_AT_ONCE = 10_000  # questions of one program: a service asks two for each of its own
-_HINT = "Its log says where: `counsel doctor` shows the file. Are both of one release?"
+MOST_AT_ONCE = 10_000  # requests of one program: a service sends two for each of its own
+_HINT = "`counsel doctor` shows the log file. Check that client and daemon are of the same release."
 
 
-# ── what travels ─────────────────────────────────────────────────────────────────────────────────────
+# ── serialisation ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def request_to_json(request: Request) -> Json:
     return {"kind": type(request).__name__, **asdict(request)}
 
 
-def request_from_json(shown: Json) -> Request:
+def request_from_json(data: Json) -> Request:
     kinds: dict[str, type[ChatRequest | ConsensusRequest]] = {
         "ChatRequest": ChatRequest,
         "ConsensusRequest": ConsensusRequest,
     }
-    given: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in shown.items()}
-    return kinds[given.pop("kind")](**given)
+    fields: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return kinds[fields.pop("kind")](**fields)
 
 
 def caller_to_json(caller: Caller) -> Json:
@@ -52,19 +52,19 @@ def caller_to_json(caller: Caller) -> Json:
         "cwd": str(caller.cwd),
         "roots": [str(root) for root in caller.roots],
         "chain": list(caller.chain),
-        # The daemon reads COUNSEL_HOME/.env itself: sent along, counsel's own keys would look like the caller's there.
+        # The daemon reads COUNSEL_HOME/.env itself: if we sent counsel's own keys, they would look like the caller's.
         "env": environment.for_calls(caller.own_env),
     }
 
 
-def caller_from_json(shown: Json) -> Caller:
+def caller_from_json(data: Json) -> Caller:
     identity = ClientIdentity(
-        env=shown["env"],
-        cwd=Path(shown["cwd"]),
-        agent=shown["agent"],
-        roots=tuple(Path(root) for root in shown["roots"]),
+        env=data["env"],
+        cwd=Path(data["cwd"]),
+        agent=data["agent"],
+        roots=tuple(Path(root) for root in data["roots"]),
     )
-    return replace(identity.caller(shown["client"]), cwd=identity.cwd, chain=tuple(shown["chain"]))
+    return replace(identity.caller(data["client"]), cwd=identity.cwd, chain=tuple(data["chain"]))
 
 
 _ANY_ID: dict[str, type] = {"any_id": str}
@@ -81,7 +81,7 @@ _PARAMS: dict[str, dict[str, type]] = {
     "daemon_status": {},
     "daemon_stop": {},
 }
-_LARGEST_NUMBER = 2**62  # SQLite's own are of 64 bits
+_LARGEST_NUMBER = 2**62  # SQLite's integers have 64 bits
 
 
 def _check(method: str, params: Json) -> None:
@@ -93,11 +93,11 @@ def _check(method: str, params: Json) -> None:
             raise InvalidArgument(f"{method}: {name} must be of type {kind.__name__}.", hint=_HINT)
 
 
-# ── inside the daemon ────────────────────────────────────────────────────────────────────────────────
+# ── the server ────────────────────────────────────────────────────────────────────────────────
 
 
 class RpcServer:
-    """Serves one program. Synchronous calls that it leaves behind are stopped; background jobs go on."""
+    """Serves one program. When it disconnects, its synchronous calls are stopped and its background jobs continue."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class RpcServer:
         self._status = status
         self._end = end
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that have not ended
+        self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that are not finished
         self._methods: dict[str, Callable[[int, Json], Awaitable[Any]]] = {
             "submit": self._submit,
             "wait": self._wait,
@@ -129,7 +129,7 @@ class RpcServer:
 
     @property
     def busy(self) -> bool:
-        """Whether the program waits for something, or is about to wait for a job that it has submitted."""
+        """Whether the program waits for an answer, or is about to wait for a job that it has submitted."""
         return bool(self._tasks or self._awaited)
 
     def concerns_own_job(self, data: bytes) -> bool:
@@ -141,17 +141,17 @@ class RpcServer:
         message = parse(data)
         number, method, params = message["id"], message["method"], message.get("params") or {}
         if not isinstance(number, int) or not isinstance(method, str) or not isinstance(params, dict):
-            raise TypeError("a question has a number, a method and params")
+            raise TypeError("a request has a numeric id, a method and params")
         if method == "drop":
             if number in self._tasks:
                 self._tasks[number].cancel()
             return
         if isinstance(number, bool) or number.bit_length() > 64:
-            raise ValueError("a number has 64 bits")
+            raise ValueError("an id has at most 64 bits")
         if number in self._tasks:
-            raise ValueError("this number is being answered already")
+            raise ValueError("this id is in use")
         if len(self._tasks) >= MOST_AT_ONCE:
-            busy = RateLimited(f"{MOST_AT_ONCE:,} questions are being answered.", hint="Wait for an answer.")
+            busy = RateLimited(f"{MOST_AT_ONCE:,} requests are in progress.", hint="Wait for an answer.")
             self._write(encode_line({"id": number, "error": busy.as_dict()}))
             return
         task = asyncio.ensure_future(self._answer(number, method, params))
@@ -164,9 +164,9 @@ class RpcServer:
             result = await self._methods[method](number, params)
         except CounselError as error:
             self._write(encode_line({"id": number, "error": error.as_dict()}))
-        except Exception as error:  # whoever asked waits for an answer, also for this one
+        except Exception as error:  # the program waits for an answer, also to this request
             log.exception("%s failed", quoted(method))
-            broken = Internal(f"The daemon failed at {quoted(method)} ({type(error).__name__}).", hint=_HINT)
+            broken = Internal(f"{quoted(method)} failed in the daemon ({type(error).__name__}).", hint=_HINT)
             self._write(encode_line({"id": number, "error": broken.as_dict()}))
         else:
             self._write(encode_line({"id": number, "result": result}))
@@ -175,14 +175,16 @@ class RpcServer:
         try:
             request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidArgument(f"This is no request ({type(error).__name__}).", hint=_HINT) from error
+            raise InvalidArgument(
+                f"This is not a valid request ({type(error).__name__}).", hint=_HINT
+            ) from error
         background: bool = params["background"]
         submitting = asyncio.ensure_future(
             self.engine.submit(request, caller, background=background, key=params["key"])
         )
         try:
             job = await asyncio.shield(submitting)
-        finally:  # whoever leaves in this moment leaves a job that can be stopped
+        finally:  # a program that disconnects now leaves a job that can be stopped
             if not background:
                 self._awaited[await submitting] = caller
         return job

@@ -1,4 +1,4 @@
-"""What the daemon is from the inside: its files, its visitors, and when it is over."""
+"""The daemon's server: its connections, its files, and when it exits."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from counsel.types import Json
 log = logging.getLogger("counsel.daemon")
 
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
-GARBAGE = 10_000  # objects between looks for cycles; a call leaves none
-LOOK = 1.0  # seconds between looks at the files that make this process the daemon: four `stat`
+GARBAGE = 10_000  # allocations between searches for cycles; a call leaves none
+CHECK_FILES = 1.0  # seconds between checks of the lock and the socket: four `stat`
 
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
@@ -46,9 +46,9 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
         asyncio.run(_serve(files, ready, open_engine or default_engine))
     except AlreadyRunning:
         ready()
-    except (CounselError, OSError) as error:  # whoever started us shows the last line
+    except (CounselError, OSError) as error:  # the process that started us shows the last line
         log.exception("the daemon cannot start")
-        with contextlib.suppress(OSError):  # a full disk: the number tells it
+        with contextlib.suppress(OSError):  # a full disk: the exit status gives the reason
             sys.stderr.write(f"{error}\n")
             sys.stderr.flush()
         return (error.errno if isinstance(error, OSError) else None) or 1
@@ -67,88 +67,88 @@ async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: Ope
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.end, "signal")
     await server.listen()
-    log.info("daemon %s listens: pid %s", __version__, os.getpid())
+    log.info("daemon %s listening: pid %s", __version__, os.getpid())
     ready()
-    ahead = asyncio.create_task(_import_ahead())
+    importing = asyncio.create_task(_import_ahead())
     try:
         why = await server.over()
-        log.info("daemon ends: %s", why)
+        log.info("daemon exiting: %s", why)
     finally:
-        ahead.cancel()
+        importing.cancel()
         await server.close()
-        await engine.close(keep=True)  # an orderly end interrupts calls, it does not cancel them
+        await engine.close(keep=True)  # an orderly exit interrupts calls, it does not cancel them
         files.release()
 
 
 async def _import_ahead() -> None:
-    """What makes calls cheaper, and what nobody has to wait for at the start."""
+    """Import what makes calls faster but is not needed at the start."""
     try:
         await imported(("msgspec", "counsel.models.http1"))
         strict_json.accelerate()
     except ImportError:
-        log.exception("JSON is read and written by the standard library")
+        log.exception("cannot import ahead: JSON is read and written by the standard library")
     gc.freeze()  # what was imported stays as long as the daemon
 
 
 class Refusals:
-    """When no more files may be opened, whoever comes is told so, through one that was kept for it.
+    """When no more files can be opened, refuses connections through a descriptor that is reserved for it.
 
-    Else a door would be connected by the kernel, hear nothing, and take the daemon for suspended.
+    Otherwise the kernel would connect a front that gets no answer and takes the daemon for suspended.
     """
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
         self._spare: int | None = None
-        self._keep()
+        self._reserve()
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        found = resource_errors.cause(context.get("exception"))
-        if found is None or "accept" not in str(context.get("message")):
+        cause = resource_errors.cause(context.get("exception"))
+        if cause is None or "accept" not in str(context.get("message")):
             loop.default_exception_handler(context)
             return
-        log.error("a connection was refused: %s", found[0])
-        self._refuse(b"@" + json.dumps({"refused": f"{found[0]}: {found[1]}"}).encode() + b"\n")
+        log.error("refused a connection: %s", cause[0])
+        self._refuse(b"@" + json.dumps({"refused": f"{cause[0]}: {cause[1]}"}).encode() + b"\n")
 
     def close(self) -> None:
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None
 
-    def _refuse(self, words: bytes) -> None:
+    def _refuse(self, line: bytes) -> None:
         self.close()
         with contextlib.suppress(OSError):
             for _ in range(BACKLOG):
                 connection, _ = self._listener.accept()
                 with connection, contextlib.suppress(OSError):
-                    connection.sendall(words)
-        self._keep()
+                    connection.sendall(line)
+        self._reserve()
 
-    def _keep(self) -> None:
+    def _reserve(self) -> None:
         with contextlib.suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class DaemonServer:
-    """The engine and everybody who visits it."""
+    """The engine and its connections."""
 
     def __init__(self, engine: LocalEngine, files: DaemonFiles) -> None:
         self.engine = engine
         self.files = files
         self.home = files.home
-        self.retired = False  # the home is no longer ours: no new calls, and nothing more is written there
+        self.retired = False  # the home was replaced: no new calls, and nothing more is written there
         self.connections: set[Connection] = set()
-        self._silent: PendingConnections[Connection] = PendingConnections()  # they have not said hello
+        self._pending: PendingConnections[Connection] = PendingConnections()  # no hello yet
         self._most = most_connections()
         self.started = time.time()
         self._idle_after = settings.load().daemon_idle_seconds
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._watch: asyncio.TimerHandle | None = None
-        self._look: asyncio.Task[None] | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_check: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
         self._refusals: Refusals | None = None
-        self._repairs = 0  # looks in a row that found something missing
-        self._rounds: asyncio.Task[None] | None = None
-        self._wait_for_idleness()
+        self._repairs = 0  # checks in a row that found a file missing
+        self._file_watch: asyncio.Task[None] | None = None
+        self._restart_idle_timer()
 
     async def over(self) -> str:
         return await self._over
@@ -157,49 +157,49 @@ class DaemonServer:
         if not self._over.done():
             self._over.set_result(why)
 
-    def enter(self, connection: Connection) -> bool:
-        """Whether there is room, if need be that of the connection which has been silent for longest."""
+    def admit(self, connection: Connection) -> bool:
+        """False when there are too many, and none that has been silent can be closed instead."""
         if len(self.connections) >= self._most:
-            oldest = self._silent.oldest()
+            oldest = self._pending.oldest()
             if oldest is None:
                 return False
-            self._silent.discard(oldest)
+            self._pending.discard(oldest)
             self.connections.discard(oldest)
-            oldest.give_up("a newer connection needed the room")
+            oldest.close_if_silent("replaced by a newer connection")
         self.connections.add(connection)
-        self._silent.add(connection)
+        self._pending.add(connection)
         return True
 
     def greeted(self, connection: Connection) -> None:
-        self._silent.discard(connection)
+        self._pending.discard(connection)
 
-    def leave(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self._silent.discard(connection)
+        self._pending.discard(connection)
         if not self.connections:
-            self._wait_for_idleness()
+            self._restart_idle_timer()
 
-    def _wait_for_idleness(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watch = asyncio.get_running_loop().call_later(self._idle_after, self._begin_look)
+    def _restart_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(self._idle_after, self._start_idle_check)
 
-    def _begin_look(self) -> None:
-        self._look = asyncio.ensure_future(self._end_if_idle())
+    def _start_idle_check(self) -> None:
+        self._idle_check = asyncio.ensure_future(self._end_if_idle())
 
     async def _end_if_idle(self) -> None:
         if self.connections:
             return
         if await self._busy():
-            self._wait_for_idleness()
+            self._restart_idle_timer()
         else:
             self.end("idle")
 
     async def _busy(self) -> bool:
         try:
             return await self.engine.busy()
-        except Exception:  # a damaged database is no reason to stay for ever
-            log.exception("the database cannot be asked for jobs")
+        except Exception:  # a damaged database is no reason to run for ever
+            log.exception("cannot read the jobs from the database")
             return False
 
     # ── our files ──
@@ -214,42 +214,42 @@ class DaemonServer:
         self._server = await loop.create_unix_server(lambda: Connection(self).pipe, sock=listener)
         if before is not None:
             before.close()
-        self._rounds = self._rounds or asyncio.ensure_future(self._watch_files())
+        self._file_watch = self._file_watch or asyncio.ensure_future(self._watch_files())
 
     async def _watch_files(self) -> None:
         while not self._over.done():
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(CHECK_FILES)
             try:
-                await self._look_at_files()
-            except OSError as error:  # it cannot be told, or not be mended now
+                await self._check_files()
+            except OSError as error:  # unknown, or it cannot be repaired now
                 log.warning("the daemon's files: %s", error)
             except Exception:
-                log.exception("looking at the daemon's files failed")
+                log.exception("checking the daemon's files failed")
 
-    async def _look_at_files(self) -> None:
+    async def _check_files(self) -> None:
         if self.retired:
-            await self._dismiss()
+            await self._close_idle_connections()
             return
         state = self.files.state()
         self._repairs = 0 if state == "ours" else self._repairs + 1
         if not self.engine.home_is_ours():
             self._retire()
-        elif self._repairs > 1:  # not at the first look: somebody may be in the middle of `rm -r`
-            await self._mend()
+        elif self._repairs > 1:  # not at the first check: an `rm -r` may be in progress
+            await self._repair_files()
 
-    async def _mend(self) -> None:
-        """The home is ours, but a file of ours was deleted: it is made again, unless another daemon was quicker."""
+    async def _repair_files(self) -> None:
+        """Create the lock or the socket again after it was deleted, unless another daemon was quicker."""
         if self.files.state() == "lost" and not self.files.regain():
             self._retire()
             return
-        log.warning("%s was deleted and is made again", self.files.socket)
+        log.warning("%s was deleted; creating it again", self.files.socket)
         await self.listen()
         self._repairs = 0
 
     def _retire(self) -> None:
-        """Another daemon serves this path from now on. Calls that run here are answered; nothing else is begun."""
+        """Another daemon serves this path from now on. Finish the calls in progress; accept no others."""
         log.warning(
-            "%s was deleted, moved or replaced: this daemon ends when its calls are answered", self.home
+            "%s was deleted, moved or replaced: this daemon exits when its calls are answered", self.home
         )
         self.retired = True
         logs.leave_file()
@@ -257,11 +257,11 @@ class DaemonServer:
             self._server.close()
         self.files.release()
 
-    async def _dismiss(self) -> None:
+    async def _close_idle_connections(self) -> None:
         for connection in [connection for connection in self.connections if not connection.busy]:
             await connection.close("handover")
         if not self.connections:
-            self.end("the home is another")
+            self.end("the home was replaced")
 
     def status(self) -> Json:
         return {
@@ -275,11 +275,11 @@ class DaemonServer:
         }
 
     async def close(self) -> None:
-        """Calls that are being answered are left to the next daemon: their fronts send them again."""
+        """Calls in progress are left to the next daemon: their fronts send them again."""
         self.files.remove_socket()
         if self._server is not None:
             self._server.close()
-        for timer in (self._watch, self._rounds):
+        for timer in (self._idle_timer, self._file_watch):
             if timer is not None:
                 timer.cancel()
         for connection in list(self.connections):
