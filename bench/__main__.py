@@ -1,6 +1,7 @@
-"""Every benchmark in one go: `make bench`, or `python -m bench NAME…`. Peers come from npm, into .cache/bench.
+"""All benchmarks: `make bench`, or `python -m bench NAME…`. Peers are installed from npm into .cache/bench.
 
-Each script also runs by itself and says what it measures. Numbers are ratios of one run; the machine should be quiet.
+Each script also runs by itself, and its docstring says what it measures. Numbers are ratios within one run; the machine
+should be idle.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".cache" / "bench"
-PACKAGES = {"converse": ["converse-mcp-server@3.6.0"]}  # bench.servers brings its own peer
-SCRIPTS = ("start", "wires", "road", "streams", "servers", "skills")
+PACKAGES = {"converse": ["converse-mcp-server@3.6.0"]}  # bench.servers installs its own peer
+SCRIPTS = ("start", "wires", "converse", "streams", "servers", "skills")
 
 
 def install() -> None:
-    """Peers are for comparison only: their install scripts do not run."""
+    """Install the peers, without running their install scripts."""
     if not shutil.which("npm"):
-        print("npm is not here: only counsel itself is measured")
+        print("npm is not installed: only counsel is measured")
         return
     for name, packages in PACKAGES.items():
         folder = PEERS / name
@@ -31,10 +32,10 @@ def install() -> None:
         subprocess.run([*command, "--prefix", str(folder), *packages], check=True)
 
 
-def main(wanted: list[str]) -> int:
+def main(names: list[str]) -> int:
     install()
     failed = 0
-    for name in wanted or SCRIPTS:
+    for name in names or SCRIPTS:
         print(f"\n── {name}", flush=True)
         failed |= subprocess.run([sys.executable, "-m", f"bench.{name}"], cwd=ROOT, check=False).returncode
     return failed

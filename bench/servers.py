@@ -2,9 +2,9 @@
 
     python bench/servers.py [RUNS]
 
-add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run, and
-take turns, so that a busy machine slows both; ratios are of medians. Bars: list at most 0.5, add at most 0.15; and any
-edit, of the user's part or of one project's, at most 0.5 seconds.
+add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run and
+alternate, so that a busy machine slows both; ratios are of medians. Targets: list at most 0.5, add at most 0.15, and any
+edit of the user's part or of one project's at most 0.5 seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 ADD_MCP = "add-mcp@2.4"
 AGENTS = ("claude-code", "codex", "gemini-cli", "cursor")
 BARS = {"list": 0.5, "add": 0.15}
-# One after the other in one home; `touch` stands for another program that writes the file in between.
+# In sequence, in one home; `touch` stands for another program that writes the file in between.
 EDITS = {
     "add": "add one --agent claude -- npx -y a-server",
     "update": "update one --agent claude -e NAME=value",
@@ -40,7 +40,7 @@ SCRATCH = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 
 
 def peer() -> Path | None:
-    """add-mcp, installed when it is not there; None without npm."""
+    """The path of add-mcp, which is installed if necessary; None without npm."""
     program = SCRATCH / "node_modules" / ".bin" / "add-mcp"
     if not program.exists() and shutil.which("npm"):
         SCRATCH.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def project(number: int) -> dict[str, Any]:
     return {
         "allowedTools": tools,
         "history": [
-            {"display": f"please look at file {turn} and mend it", "pastedContents": {}} for turn in range(35)
+            {"display": f"please look at file {turn} and fix it", "pastedContents": {}} for turn in range(35)
         ],
         "mcpContextUris": [],
         "mcpServers": {},
@@ -70,7 +70,7 @@ def project(number: int) -> dict[str, Any]:
 
 
 def make_home(home: Path) -> None:
-    """As Claude Code leaves it after some months: projects with their histories, costs and tools (made up)."""
+    """A home like Claude Code's after some months: projects with histories, costs and tools (invented)."""
     entry = {"type": "stdio", "command": "npx", "args": ["-y", "a-server"], "env": {}}
     claude = {
         "numStartups": 100,
@@ -92,7 +92,7 @@ def make_home(home: Path) -> None:
 
 
 def timed(command: list[str], template: Path) -> tuple[float, float]:
-    """Seconds by the clock and of the processor, in a fresh copy of the home."""
+    """Wall-clock and CPU seconds, in a fresh copy of the home."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         shutil.copytree(template, home)
@@ -104,15 +104,17 @@ def timed(command: list[str], template: Path) -> tuple[float, float]:
         }
         before = os.times()
         began = time.perf_counter()
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         took = time.perf_counter() - began
         after = os.times()
-        if done.returncode:
-            raise RuntimeError(f"{command[0]}: {done.stderr.decode()[-500:]}{done.stdout.decode()[-500:]}")
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
-    return took, spent
+        if completed.returncode:
+            raise RuntimeError(
+                f"{command[0]}: {completed.stderr.decode()[-500:]}{completed.stdout.decode()[-500:]}"
+            )
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return took, cpu
 
 
 def edits(counsel: list[str], template: Path) -> dict[str, float]:
@@ -146,10 +148,10 @@ def measure(runs: int = 7) -> dict[str, Any]:
         "list": {"counsel": [*counsel, "list"]},
         "add": {"counsel": [*counsel, "add", "bench", "--everywhere", "--", "npx", "-y", "a-server"]},
     }
-    if found := peer():
+    if program := peer():
         agents = [part for agent in AGENTS for part in ("-a", agent)]
-        commands["list"]["add-mcp"] = [str(found), "list", "-g", *agents]
-        commands["add"]["add-mcp"] = [str(found), "npx -y a-server", "-g", "-y", "-n", "bench", *agents]
+        commands["list"]["add-mcp"] = [str(program), "list", "-g", *agents]
+        commands["add"]["add-mcp"] = [str(program), "npx -y a-server", "-g", "-y", "-n", "bench", *agents]
     with tempfile.TemporaryDirectory() as folder:
         make_home(Path(folder))
         size = Path(folder, ".claude.json").stat().st_size
@@ -157,19 +159,19 @@ def measure(runs: int = 7) -> dict[str, Any]:
         edited: list[dict[str, float]] = []
         for _ in range(runs):
             for what, both in commands.items():
-                for who, command in both.items():
-                    samples.setdefault((what, who), []).append(timed(command, Path(folder)))
+                for peer_name, command in both.items():
+                    samples.setdefault((what, peer_name), []).append(timed(command, Path(folder)))
             edited.append(edits(counsel, Path(folder)))
     report: dict[str, Any] = {"claude_json_bytes": size, "runs": runs}
     for what, both in commands.items():
-        rows: dict[str, Any] = {who: _medians(samples[what, who]) for who in both}
+        rows: dict[str, Any] = {peer_name: _medians(samples[what, peer_name]) for peer_name in both}
         report[what] = rows
         if "add-mcp" in rows:
             for unit in ("seconds", "cpu_seconds"):
                 rows[f"{unit}_ratio"] = round(rows["counsel"][unit] / rows["add-mcp"][unit], 3)
             rows["bar"] = BARS[what]
     report["edits"] = {
-        what: round(statistics.median(one[what] for one in edited), 3) for what in edited[0]
+        what: round(statistics.median(run[what] for run in edited), 3) for what in edited[0]
     } | {"bar": SECONDS}
     return report
 

@@ -1,4 +1,4 @@
-"""How long `counsel skills list` takes with 1,000 skills, start-up included; the floor is Python doing nothing.
+"""The time of `counsel skills list` with 1,000 skills, start-up included, compared with an empty Python program.
 
 python -m bench.skills [COUNT]
 """
@@ -28,11 +28,11 @@ metadata:
 
 
 def build(home: Path, count: int) -> None:
-    """Half of them at Claude (which Cursor reads, too), half in the folder that the others share."""
+    """Half of them in Claude's folder (which Cursor reads, too), half in the folder that the others share."""
     for number in range(count):
         folder = home / (".claude" if number % 2 else ".agents") / "skills" / f"skill-{number}"
         folder.mkdir(parents=True)
-        (folder / "SKILL.md").write_text(TEXT.format(number=number, body="Words of advice.\n" * 100))
+        (folder / "SKILL.md").write_text(TEXT.format(number=number, body="Some advice.\n" * 100))
 
 
 def median(command: list[str], home: Path) -> float:

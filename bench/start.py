@@ -1,6 +1,6 @@
-"""Spawn → `tools/list` of `counsel stdio`, with the daemon cold and warm; and what a front and a daemon weigh.
+"""Spawn → `tools/list` of `counsel stdio`, without and with a running daemon, and the memory of both processes.
 
-Run by itself (`python bench/start.py`) or read by `python -m bench`: `measure()` gives the numbers.
+Runs by itself (`python bench/start.py`) or in `python -m bench`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A model API that costs next to nothing: canned OpenAI Responses, plain or streamed, after a set delay.
+"""A model API with almost no cost: prepared OpenAI Responses, plain or streamed, after a delay.
 
-`python bench/upstream.py` prints its port. The path says the delay and the size: `/d50/v1/responses`, `/d0s2000000/v1/responses`; or how many
-deltas a second, and in all: `/live20n100/v1/responses`.
-The fakes of the test suite check much more and would be what is measured here.
+`python bench/upstream.py` prints its port. The path has the delay and the size (`/d50/v1/responses`,
+`/d0s2000000/v1/responses`), or the deltas per second and in total (`/live20n100/v1/responses`).
+The test suite's fake vendors check much more, and would dominate the measurement.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Upstream(asyncio.Protocol):
             body = self.buffer[end + 4 : end + 4 + length]
             self.buffer = self.buffer[end + 4 + length :]
             path = head.split(" ", 2)[1]
-            found = re.match(r"/d(\d+)(?:s(\d+))?/", path)
-            delay, size = (int(found[1]) / 1000, int(found[2] or 0)) if found else (0.0, 0)
+            match = re.match(r"/d(\d+)(?:s(\d+))?/", path)
+            delay, size = (int(match[1]) / 1000, int(match[2] or 0)) if match else (0.0, 0)
             if live := re.match(r"/live(\d+)n(\d+)/", path):
                 self.live(1 / int(live[1]), int(live[2]))
                 continue
@@ -41,7 +41,7 @@ class Upstream(asyncio.Protocol):
             asyncio.get_running_loop().call_later(delay, self.reply, answer)
 
     def live(self, pause: float, count: int) -> None:
-        """A stream as a model sends it: one delta at a time, with the moment in which it was sent."""
+        """A stream like a model's: one delta at a time, each with the time at which it was sent."""
         loop, began = asyncio.get_running_loop(), time.monotonic()
         self.transport.write(HEAD)
 
@@ -85,7 +85,7 @@ def _response(text: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@cache  # made once: what the peers cost is measured, not this
+@cache  # built once: the peers are measured, not this
 def plain(size: int) -> bytes:
     body = json.dumps(_response("x" * (size or 40))).encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (

@@ -1,6 +1,6 @@
-"""Our transport and wires against bare aiohttp: CPU of one call with a stream of 20 deltas, in one run.
+"""Our transport and wires against plain aiohttp: CPU of one call with a stream of 20 deltas, in one run.
 
-`python -m bench.wires`. The fake runs in a process of its own, so its work is not counted.
+`python -m bench.wires`. The fake vendor runs in a separate process, so its work is not counted.
 """
 
 from __future__ import annotations

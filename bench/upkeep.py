@@ -1,5 +1,8 @@
-"""What upkeep costs: `python -m bench.journal [JOBS]` fills a journal with expired jobs, sweeps it while another call writes,
-and prints how long those writes waited, and what is left on the disk."""
+"""The cost of deleting expired jobs: `python -m bench.upkeep [JOBS]`.
+
+Fills a database with expired jobs, deletes them while other calls write, and prints how long those writes waited and how
+large the files are afterwards.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ async def measure(path: Path) -> None:
     log = files.size(files.beside(path)[0])
     waits.sort()
     sys.stdout.write(
-        f"{await sweeping:,} jobs swept in {took:.1f} s; {len(waits)} other writes waited {waits[len(waits) // 2] * 1e3:.0f} ms "
+        f"{await sweeping:,} jobs deleted in {took:.1f} s; {len(waits)} other writes waited {waits[len(waits) // 2] * 1e3:.0f} ms "
         f"(median), {waits[-1] * 1e3:.0f} ms (longest); file {before / 2**20:.0f} → {files.size(path) / 2**20:.1f} MiB, log {log / 2**20:.1f} MiB\n"
     )
     database.close()
