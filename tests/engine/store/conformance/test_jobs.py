@@ -1,0 +1,437 @@
+"""Jobs: written down once, owned by one attempt of one process, ended once, in the order of turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Fence, JobDetail, LostJob
+from counsel.job_events import Noticed, TextAdded
+from support.stored import DAY, answer, completed, fence, messages_then, new_job, reply, stopped, turn, usage
+
+
+async def read(store: Store, job: str) -> JobDetail:
+    detail = await store.job(job)
+    assert detail is not None
+    return detail
+
+
+# ── submit ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_submitted_job_is_read_as_it_was_written(store: Store) -> None:
+    new = new_job(key="key", background=True)
+    submitted = await store.submit(new)
+    assert (submitted.is_new, submitted.conversation) == (True, "conversation")
+    job = await read(store, new.id)
+    assert (job.id, job.key, job.tool, job.conversation) == (new.id, "key", "chat", "conversation")
+    assert (job.status, job.is_open, job.background, job.cancel) == ("processing", True, True, False)
+    assert (job.owner, job.attempt, job.stuck, job.fingerprint) == ("owner", 1, 0, "fingerprint")
+    assert (job.models, job.total, job.completed) == (("gpt-5",), 1, 0)
+    assert (job.title, job.summary, job.keep_days) == (new.title, None, 3)
+    assert job.created == pytest.approx(new.created)
+    assert (job.finished, job.result, job.error) == (None, None, None)
+
+
+async def test_an_unknown_job_is_none(store: Store) -> None:
+    assert await store.job("nothing") is None
+    assert await store.job_with_key("nothing") is None
+    assert await store.newest_job("nothing") is None
+    assert await store.earlier_jobs("nothing") == []
+
+
+async def test_the_same_job_twice_is_written_once(store: Store) -> None:
+    new = new_job(key="key")
+    await store.submit(new)
+    assert not (await store.submit(replace(new, owner="another"))).is_new
+    assert (await read(store, new.id)).owner == "owner"
+    assert await store.job_with_key("key") == new.id
+
+
+async def test_a_job_that_may_wait_is_there_after_a_flush(store: Store) -> None:
+    new = new_job()
+    pending = store.submit(new, may_wait=True)
+    await store.flush()
+    assert await store.job(new.id)
+    assert (await pending).is_new
+    assert pending.done()
+    assert pending.exception() is None
+
+
+async def test_a_tag_joins_the_conversation_that_it_names(store: Store) -> None:
+    await store.submit(new_job("first", tag="tag"))
+    assert (await store.submit(new_job("second", tag="tag"))).conversation == "first"
+    assert (await store.submit(new_job("third", tag="tag", project="/other"))).conversation == "third"
+    assert (await store.submit(new_job("fourth"))).conversation == "fourth"
+
+
+async def test_a_tag_of_an_expired_conversation_begins_another(
+    store: Store, later: Callable[[float], None]
+) -> None:
+    await store.submit(new_job("first", tag="tag"))
+    later(31 * DAY)
+    assert (await store.submit(new_job("second", tag="tag"))).conversation == "second"
+
+
+async def test_a_job_on_an_expired_conversation_starts_afresh(
+    store: Store, later: Callable[[float], None]
+) -> None:
+    old = new_job()
+    await store.submit(old)
+    await store.finish(fence(old), completed(old))
+    later(31 * DAY)
+    await store.submit(new_job())
+    assert await store.messages("conversation") == []
+
+
+# ── ownership ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_adopted_job_is_the_next_attempt_with_its_question(store: Store) -> None:
+    new = new_job(key="key")
+    await store.submit(new)
+    adopted = await store.adopt(new.id, "owner", "heir")
+    assert adopted is not None
+    assert (adopted.record.owner, adopted.record.attempt, adopted.record.key) == ("heir", 2, "key")
+    assert (adopted.task, adopted.origin) == (new.task, new.origin)
+    assert (await read(store, new.id)).attempt == 2
+
+
+async def test_a_job_is_adopted_by_one_only_and_only_from_its_owner(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    assert await store.adopt(new.id, "stranger", "heir") is None
+    assert await store.adopt(new.id, "owner", "heir")
+    assert await store.adopt(new.id, "owner", "second heir") is None
+    assert (await read(store, new.id)).owner == "heir"
+
+
+async def test_a_finished_job_is_not_adopted(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.finish(fence(new), completed(new))
+    assert await store.adopt(new.id, "owner", "heir") is None
+
+
+async def test_who_lost_a_job_changes_nothing_more(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    lost = fence(new)
+    await store.adopt(new.id, "owner", "heir")
+    await store.append(lost, [Noticed(1, 1.0, "", "info", "late")])
+    await store.progress(lost, 1)
+    await store.mark_attempt(lost)
+    for end in (completed(new), stopped(new)):
+        with pytest.raises(LostJob):
+            await store.finish(lost, end)
+    job = await read(store, new.id)
+    assert (job.is_open, job.completed, job.stuck) == (True, 0, 0)
+    assert await store.events(new.id, 0) == []
+    assert await store.messages("conversation") == []
+
+
+@pytest.mark.parametrize("wrong", ["owner", "attempt"])
+async def test_owner_and_attempt_are_both_proven(store: Store, wrong: str) -> None:
+    new = new_job()
+    await store.submit(new)
+    stale = Fence(new.id, "stranger", 1) if wrong == "owner" else Fence(new.id, "owner", 2)
+    with pytest.raises(LostJob):
+        await store.finish(stale, completed(new))
+    await store.finish(fence(new), completed(new))
+
+
+async def test_released_jobs_belong_to_nobody(store: Store) -> None:
+    mine, other, over = new_job(), new_job(owner="another"), new_job()
+    for job in (mine, other, over):
+        await store.submit(job)
+    await store.finish(fence(over), completed(over))
+    await store.release("owner", keep=False)
+    assert [(await read(store, job.id)).owner for job in (mine, other)] == ["", "another"]
+    assert not (await read(store, mine.id)).background
+    assert await store.adopt(mine.id, "", "heir")
+
+
+async def test_released_jobs_that_are_kept_continue_without_their_callers(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.release("owner", keep=True)
+    assert (await read(store, new.id)).background
+
+
+async def test_a_detached_job_is_a_background_job(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.detach(new.id)
+    assert (await read(store, new.id)).background
+
+
+async def test_owners_are_those_of_open_jobs(store: Store) -> None:
+    mine, other = new_job(), new_job(owner="another")
+    await store.submit(mine)
+    await store.submit(other)
+    assert await store.owners() == {"owner", "another"}
+    await store.finish(fence(other), completed(other))
+    assert await store.owners() == {"owner"}
+
+
+async def test_standing_says_whose_a_job_is_now(store: Store) -> None:
+    first, second, unseen = new_job(), new_job(), new_job()
+    for job in (first, second, unseen):
+        await store.submit(job)
+    await store.adopt(first.id, "owner", "heir")
+    await store.request_cancel(second.id)
+    seen = {standing.id: standing for standing in await store.standing([first.id, second.id, "unknown"])}
+    assert seen.keys() == {first.id, second.id}
+    assert (seen[first.id].owner, seen[first.id].attempt, seen[first.id].cancel) == ("heir", 2, False)
+    assert (seen[second.id].owner, seen[second.id].status, seen[second.id].cancel) == (
+        "owner",
+        "processing",
+        True,
+    )
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_an_end_writes_result_and_turn_together(store: Store, alone: bool) -> None:
+    new = new_job()
+    await store.submit(new)
+    end = completed(new, turn=turn(new, session=("codex", "session")), usage=(usage(new.id),))
+    await store.finish(fence(new), end, alone=alone)
+    job = await read(store, new.id)
+    assert (job.status, job.completed, job.error) == ("completed", 1, None)
+    assert job.finished is not None
+    assert (answer(job), messages_then(job)) == ("answer", 2)
+    assert [(message.role, message.text) for message in await store.messages("conversation")] == [
+        ("user", new.task.text),
+        ("assistant", "answer"),
+    ]
+    session = await store.agent_session("conversation", "codex")
+    assert session is not None
+    assert (session.id, session.messages) == ("session", 2)
+    assert [record.job for record in await store.usage(0)] == [new.id]
+
+
+async def test_a_job_ends_once(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.finish(fence(new), completed(new, "first"))
+    for end in (completed(new, "second"), stopped(new)):
+        with pytest.raises(LostJob):
+            await store.finish(fence(new), end)
+    assert answer(await read(store, new.id)) == "first"
+    assert len(await store.messages("conversation")) == 2
+
+
+async def test_each_turn_goes_to_the_end_of_its_conversation(store: Store) -> None:
+    for number in range(1, 4):
+        new = new_job()
+        await store.submit(new)
+        await store.finish(fence(new), completed(new, f"answer {number}"))
+        assert messages_then(await read(store, new.id)) == 2 * number
+    texts = [message.text for message in await store.messages("conversation") if message.role == "assistant"]
+    assert texts == ["answer 1", "answer 2", "answer 3"]
+
+
+async def test_the_answer_of_a_deleted_conversation_stays_in_its_job(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    assert await store.delete_conversation("conversation")
+    await store.finish(fence(new), completed(new))
+    assert messages_then(await read(store, new.id)) == 0
+    assert await store.messages("conversation") == []
+
+
+async def test_a_stopped_job_has_an_error_and_no_turn(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.finish(fence(new), stopped(new, "failed"))
+    job = await read(store, new.id)
+    assert (job.status, job.result) == ("failed", None)
+    assert job.error is not None
+    assert await store.messages("conversation") == []
+    assert [
+        (ending.id, ending.status, ending.title) for ending in await store.jobs_without_turn("conversation")
+    ] == [(new.id, "failed", new.title)]
+
+
+async def test_remembered_replies_of_a_stopped_job_become_a_turn(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    store.remember(fence(new), "initial:0", "0", reply("a"), usage())
+    store.remember(fence(new), "initial:1", "1", reply("b"), usage())
+    await store.finish(fence(new), stopped(new, "cancelled", keep_replies=True))
+    assert [message.text for message in await store.messages("conversation")] == [new.task.text, "a+b"]
+    assert await store.jobs_without_turn("conversation") == []
+
+
+async def test_the_text_of_a_completed_job_leaves_its_events(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.append(
+        fence(new), [Noticed(1, 1.0, "", "info", "note"), TextAdded(2, 1.0, "0", "ans", 0, "answer")]
+    )
+    await store.finish(fence(new), completed(new))
+    assert [event.kind for event in await store.events(new.id, 0)] == ["notice"]
+
+
+@pytest.mark.parametrize(("error", "kinds"), [({}, ["text"]), ({"partial": "ans"}, [])])
+async def test_the_text_of_a_stopped_job_stays_unless_its_error_has_it(
+    store: Store, error: dict[str, Any], kinds: list[str]
+) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.append(fence(new), [TextAdded(1, 1.0, "0", "ans", 0, "answer")])
+    await store.finish(fence(new), stopped(new, **error))
+    assert [event.kind for event in await store.events(new.id, 0)] == kinds
+
+
+async def test_progress_title_and_summary(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.progress(fence(new), 1)
+    await store.describe(new.id, title="title")
+    await store.describe(new.id, summary="summary")
+    job = await read(store, new.id)
+    assert (job.completed, job.title, job.summary) == (1, "title", "summary")
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_open_job_can_be_asked_to_stop(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    assert await store.request_cancel(new.id)
+    assert (await read(store, new.id)).cancel
+
+
+async def test_the_wish_to_stop_goes_to_the_next_owner(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.request_cancel(new.id)
+    adopted = await store.adopt(new.id, "owner", "heir")
+    assert adopted is not None
+    assert adopted.record.cancel
+
+
+@pytest.mark.parametrize("end", [completed, stopped])
+async def test_a_job_that_is_over_cannot_be_asked_to_stop(store: Store, end: Callable[..., object]) -> None:
+    new = new_job()
+    await store.submit(new)
+    await store.finish(fence(new), end(new))  # type: ignore[arg-type]
+    assert not await store.request_cancel(new.id)
+    assert not await store.request_cancel("unknown")
+
+
+# ── the order of turns ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_turns_are_in_the_order_of_submission_whatever_the_clocks_say(store: Store) -> None:
+    first, second, third = (new_job(created=at, owner=f"owner {at}") for at in (300.0, 200.0, 100.0))
+    other = new_job("another")
+    for job in (first, second, other, third):
+        await store.submit(job)
+    assert [job.id for job in await store.earlier_jobs(third.id)] == [first.id, second.id]
+    assert [job.id for job in await store.earlier_jobs(first.id)] == []
+    assert [job.id for job in await store.open_jobs("conversation")] == [first.id, second.id, third.id]
+
+
+async def test_a_turn_no_longer_waits_for_a_job_that_is_over(store: Store) -> None:
+    first, second, third = (new_job() for _ in range(3))
+    for job in (first, second, third):
+        await store.submit(job)
+    await store.finish(fence(first), completed(first))
+    assert [job.id for job in await store.earlier_jobs(third.id)] == [second.id]
+    await store.finish(fence(second), stopped(second))
+    assert await store.earlier_jobs(third.id) == []
+
+
+async def test_an_adopted_job_keeps_its_place(store: Store) -> None:
+    first, second = new_job(), new_job()
+    await store.submit(first)
+    await store.submit(second)
+    await store.adopt(first.id, "owner", "heir")
+    assert [job.id for job in await store.earlier_jobs(second.id)] == [first.id]
+    assert await store.earlier_jobs(first.id) == []
+
+
+# ── lists ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_recent_jobs_are_newest_first(store: Store) -> None:
+    jobs = [new_job(created=float(at)) for at in (1, 3, 2)]
+    for job in jobs:
+        await store.submit(job)
+    await store.finish(fence(jobs[1]), completed(jobs[1]))
+    assert [job.id for job in await store.recent_jobs(2)] == [jobs[1].id, jobs[2].id]
+    assert [job.id for job in await store.open_jobs()] == [jobs[0].id, jobs[2].id]
+
+
+async def test_the_newest_job_of_a_conversation(store: Store) -> None:
+    first, second, other = new_job(created=1.0), new_job(created=2.0), new_job("another", created=3.0)
+    for job in (first, second, other):
+        await store.submit(job)
+    newest = await store.newest_job("conversation")
+    assert newest is not None
+    assert newest.id == second.id
+
+
+async def test_which_ids_are_jobs(store: Store) -> None:
+    jobs = [new_job() for _ in range(3)]
+    for job in jobs:
+        await store.submit(job)
+    wanted = [job.id for job in jobs[:2]] + [f"unknown-{number}" for number in range(2_000)]
+    assert await store.existing_jobs(wanted) == {jobs[0].id, jobs[1].id}
+    assert await store.existing_jobs([]) == set()
+
+
+# ── writes ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_writes_take_effect_in_the_order_of_the_calls(store: Store) -> None:
+    new = new_job()
+    store.submit(new, may_wait=True)
+    store.append(fence(new), [Noticed(1, 1.0, "", "info", "a")])
+    store.describe(new.id, title="first")
+    store.describe(new.id, title="second")
+    store.finish(fence(new), completed(new))
+    store.append(fence(new), [Noticed(2, 1.0, "", "info", "too late")])
+    await store.flush()
+    job = await read(store, new.id)
+    assert (job.status, job.title) == ("completed", "second")
+    assert [event.seq for event in await store.events(new.id, 0)] == [1]
+
+
+async def test_a_write_happens_although_who_awaits_it_is_cancelled(store: Store) -> None:
+    jobs = [new_job() for _ in range(3)]
+
+    async def write(number: int) -> None:
+        await store.submit(jobs[number], may_wait=number == 1)
+
+    tasks = [asyncio.create_task(write(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await store.flush()
+    assert await store.existing_jobs([job.id for job in jobs]) == {job.id for job in jobs}
+    await store.describe(jobs[0].id, title="it still works")
+
+
+async def test_a_failed_write_spoils_no_other(store: Store) -> None:
+    new, other = new_job(), new_job("another")
+    await store.submit(new)
+    await store.submit(other)
+    lost = store.finish(Fence(new.id, "stranger", 9), completed(new))
+    kept = store.finish(fence(other), completed(other))
+    await kept
+    with pytest.raises(LostJob):
+        await lost
+    assert answer(await read(store, other.id)) == "answer"
