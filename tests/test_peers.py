@@ -1,4 +1,4 @@
-"""docs/peers.md: every test that it names exists; and what peers were seen to break that no room tests by itself."""
+"""docs/internals/peers.md: every test that it names exists; and what peers were seen to break that no room tests by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMAND = [sys.executable, "-P", "-m", "counsel"]
 def test_every_row_of_the_page_names_something_that_shows_it() -> None:
     rows = [
         line
-        for line in (ROOT / "docs" / "peers.md").read_text("utf-8").splitlines()
+        for line in (ROOT / "docs" / "internals" / "peers.md").read_text("utf-8").splitlines()
         if line.startswith("| ") and not line.startswith(("| what ", "|---"))
     ]
     assert len(rows) > 40
@@ -36,7 +36,7 @@ def test_every_row_of_the_page_names_something_that_shows_it() -> None:
 
 
 def test_every_test_that_the_page_names_exists() -> None:
-    named = re.findall(r"`([\w/.]+)::(\w+)`", (ROOT / "docs" / "peers.md").read_text("utf-8"))
+    named = re.findall(r"`([\w/.]+)::(\w+)`", (ROOT / "docs" / "internals" / "peers.md").read_text("utf-8"))
     assert [f"{path}::{name}" for path, name in named if not exists(path, name)] == []
 
 

@@ -1,4 +1,4 @@
-"""docs/requirements.md: every requirement has an id and a test that exists."""
+"""docs/internals/requirements.md: every requirement has an id and a test that exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROWS = [
     [cell.strip() for cell in line.strip("|\n ").split(" | ")]
-    for line in (TESTS.parent / "docs" / "requirements.md").read_text(encoding="utf-8").splitlines()
+    for line in (TESTS.parent / "docs" / "internals" / "requirements.md").read_text(encoding="utf-8").splitlines()
     if re.match(r"\| [A-Z]+-\w+ \|", line)
 ]
 
@@ -30,7 +30,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def test_every_test_that_the_threat_model_names_exists() -> None:
-    text = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
+    text = (TESTS.parent / "docs" / "use" / "security.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w/.]+)::(\w+)`", text)
     assert len(named) > 30
     assert [f"{path}::{name}" for path, name in named if not exists(path, name)] == []

@@ -42,7 +42,7 @@ class Options(TypedDict, total=False):
     use_websearch: bool
     media_resolution: MediaResolution
     export: bool | str
-    tools: Sequence[str]  # MCP servers of the user's agents that the model may use (docs/toolshare.md)
+    tools: Sequence[str]  # MCP servers of the user's agents that the model may use (docs/use/shared-tools.md)
 
 
 @dataclass(frozen=True, slots=True)

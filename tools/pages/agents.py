@@ -1,4 +1,4 @@
-"""The generated parts of docs/agents.md."""
+"""The generated parts of docs/use/agents.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.generate import within
 
 
 def agents() -> str:
-    return within("docs/agents.md", agents=_agents(), levels=_levels(), modes=_modes())
+    return within("docs/use/agents.md", agents=_agents(), levels=_levels(), modes=_modes())
 
 
 def _agents() -> str:

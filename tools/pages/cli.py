@@ -1,4 +1,4 @@
-"""docs/cli.md: every command with its options, as `--help` says them."""
+"""docs/use/cli.md: every command with its options, as `--help` says them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tools.generate import within
 
 
 def commands() -> str:
-    return within("docs/cli.md", commands="\n\n".join(_walk(cli, click.Context(cli, info_name="counsel"))))
+    return within(
+        "docs/use/cli.md", commands="\n\n".join(_walk(cli, click.Context(cli, info_name="counsel")))
+    )
 
 
 def _walk(group: click.Group, above: click.Context) -> Iterator[str]:

@@ -16,7 +16,7 @@ def manifest() -> str:
 
 
 def tools() -> str:
-    return within("docs/tools.md", tools="\n\n".join(_tool(tool) for tool in listing()))
+    return within("docs/use/tools.md", tools="\n\n".join(_tool(tool) for tool in listing()))
 
 
 def doors() -> str:
@@ -27,7 +27,7 @@ def doors() -> str:
     other = client_timeouts.OTHERS
     rows.append(f"| others | {other.stdio} | {other.http} | {other.source} |")
     head = "| client | seconds on stdio | on HTTP | where from |\n|---|---|---|---|\n"
-    return within("docs/doors.md", limits=head + "\n".join(rows))
+    return within("docs/internals/interfaces.md", limits=head + "\n".join(rows))
 
 
 def _tool(tool: Any) -> str:

@@ -1,4 +1,4 @@
-"""The generated parts of docs/models.md and docs/providers.md."""
+"""The generated parts of docs/use/models.md and docs/use/providers.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def models() -> str:
         f"### {catalog_rows.shipped().providers[name].label}\n\n{_table(columns, map(_model, listed))}"
         for name, listed in by_provider.items()
     ]
-    return within("docs/models.md", table="\n\n".join(parts))
+    return within("docs/use/models.md", table="\n\n".join(parts))
 
 
 def _model(model: Model) -> Sequence[str]:
@@ -44,7 +44,8 @@ def _context(model: Model) -> str:
 def providers() -> str:
     columns = ("provider", "name", "key", "address", "set by", "format")
     return within(
-        "docs/providers.md", table=_table(columns, map(_provider, catalog_rows.shipped().providers.values()))
+        "docs/use/providers.md",
+        table=_table(columns, map(_provider, catalog_rows.shipped().providers.values())),
     )
 
 

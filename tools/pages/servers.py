@@ -1,4 +1,4 @@
-"""The generated part of docs/servers.md."""
+"""The generated part of docs/use/servers.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACE = Workspace(Path("~"), {}, Path("PROJECT"))
 
 
 def servers() -> str:
-    return within("docs/servers.md", agents="\n".join(_agents()))
+    return within("docs/use/servers.md", agents="\n".join(_agents()))
 
 
 def _agents() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The generated parts of docs/settings.md, docs/errors.md, docs/security.md and docs/files.md."""
+"""The generated parts of docs/use/settings.md, docs/use/errors.md, docs/use/security.md and docs/use/files.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.generate import within
 
 
 def settings() -> str:
-    return within("docs/settings.md", settings="\n".join(_settings()))
+    return within("docs/use/settings.md", settings="\n".join(_settings()))
 
 
 def _settings() -> Iterator[str]:
@@ -40,7 +40,7 @@ def _allowed(row: dataclasses.Field[Any]) -> str:
 
 
 def errors() -> str:
-    return within("docs/errors.md", errors="\n".join(_errors()))
+    return within("docs/use/errors.md", errors="\n".join(_errors()))
 
 
 def _errors() -> Iterator[str]:
@@ -54,7 +54,7 @@ def _errors() -> Iterator[str]:
 
 
 def security() -> str:
-    return within("docs/security.md", secrets="\n".join(_secrets()))
+    return within("docs/use/security.md", secrets="\n".join(_secrets()))
 
 
 def _secrets() -> Iterator[str]:
@@ -70,7 +70,7 @@ def _secrets() -> Iterator[str]:
 
 
 def files() -> str:
-    return within("docs/files.md", fits="\n".join(_fits()))
+    return within("docs/use/files.md", fits="\n".join(_fits()))
 
 
 def _fits() -> Iterator[str]:

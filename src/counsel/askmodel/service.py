@@ -1,4 +1,4 @@
-"""askModel without MCP: one unix socket per session, for programs that host agents (docs/askmodel.md).
+"""askModel without MCP: one unix socket per session, for programs that host agents (docs/use/askmodel.md).
 
 Lines of JSON, any number of requests at once on one connection (an object without a line's end is taken, too):
 

@@ -35,7 +35,7 @@ from counsel.errors import InvalidArgument
 def ask_service(*, session: str | None, agent: str | None, until_eof: bool, standalone: bool) -> None:
     """Serve the askModel socket of one session until SIGTERM.
 
-    Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/askmodel.md;
+    Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/use/askmodel.md;
     counsel.askmodel.client speaks it.
     """
     who = connect.caller()

@@ -119,7 +119,7 @@ def settings(caller: Caller) -> Iterator[Finding]:
             value = "set" if row.metadata["secret"] else _value(getattr(loaded, row.name))
             yield Finding("settings", "ok", f"{row.name} = {value} ({source})")
     for problem in loaded.problems:
-        yield Finding("settings", "problem", problem, "Correct it; docs/settings.md lists the settings.")
+        yield Finding("settings", "problem", problem, "Correct it; docs/use/settings.md lists the settings.")
 
 
 def _value(value: object) -> str:

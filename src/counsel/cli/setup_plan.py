@@ -1,6 +1,6 @@
 """`counsel setup`: counsel's own entry in every installed agent, written by servers/.
 
-Which variables an agent passes to its MCP servers was measured (docs/setup.md): Claude Code all, Gemini CLI all but
+Which variables an agent passes to its MCP servers was measured (docs/use/setup.md): Claude Code all, Gemini CLI all but
 those that look like secrets, Codex and Cursor only those that the entry names. So the entries name the variables that
 counsel needs (keys, addresses, who asked whom), by reference: no value is ever written.
 """

@@ -1,6 +1,6 @@
 """The dispatcher: MCP requests in, tool calls on the engine, responses out. Both doors use it.
 
-It is our own rather than the SDK's session because of what was measured (docs/doors.md): half the CPU per call,
+It is our own rather than the SDK's session because of what was measured (docs/internals/interfaces.md): half the CPU per call,
 half a second less to start, and JSON or a stream per answer as the client needs it. The conformance suite and the
 SDK's own client test it on every transport in every revision.
 """

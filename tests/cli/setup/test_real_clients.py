@@ -194,7 +194,7 @@ def test_a_circle_of_real_agents_ends(agents: RealAgents, fake_process: FakeProc
 
 
 def test_codex_asks_once_the_user_approved_the_tool(agents: RealAgents, fake_process: FakeProcess) -> None:
-    """As docs/askmodel.md tells it; and `--remove` leaves nothing of the entry that would stop Codex."""
+    """As docs/use/askmodel.md tells it; and `--remove` leaves nothing of the entry that would stop Codex."""
     agents.counsel("setup", "--yes", "--no-check")
     asks = {
         "name": "askModel",

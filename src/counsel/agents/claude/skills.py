@@ -1,4 +1,4 @@
-"""The skills that Claude Code loads, measured with 2.1.325 (docs/skills.md).
+"""The skills that Claude Code loads, measured with 2.1.325 (docs/use/skills.md).
 
 Its own `init` message lists them: `slash_commands` are those a user can call, `skills` those of them with a
 description of when to use them.

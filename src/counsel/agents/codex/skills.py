@@ -1,4 +1,4 @@
-"""The skills that Codex loads, measured with 0.166.0 (docs/skills.md): what its app-server answers to `skills/list`."""
+"""The skills that Codex loads, measured with 0.166.0 (docs/use/skills.md): what its app-server answers to `skills/list`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The skills that Gemini CLI loads, measured with 0.61.0 (docs/skills.md): what `gemini skills list --all` prints."""
+"""The skills that Gemini CLI loads, measured with 0.61.0 (docs/use/skills.md): what `gemini skills list --all` prints."""
 
 from __future__ import annotations
 

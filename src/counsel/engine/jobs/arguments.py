@@ -83,7 +83,7 @@ def check(request: Request) -> None:
     """Raises `InvalidArgument` that names every wrong argument."""
     if problems := list(_problems(request)):
         raise InvalidArgument(
-            f"{'; '.join(problems)}.", hint="Nothing was sent. docs/tools.md lists the arguments."
+            f"{'; '.join(problems)}.", hint="Nothing was sent. docs/use/tools.md lists the arguments."
         )
 
 

@@ -110,7 +110,8 @@ async def nowhere(request: Request, _: Exception) -> Response:
 
 async def _nowhere(request: Request) -> Any:
     raise NotFound(
-        f"There is no {request.method} {request.url.path[:100]}.", hint="docs/api.md lists what there is."
+        f"There is no {request.method} {request.url.path[:100]}.",
+        hint="docs/use/http.md lists what there is.",
     )
 
 
