@@ -8,7 +8,9 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROWS = [
     [cell.strip() for cell in line.strip("|\n ").split(" | ")]
-    for line in (TESTS.parent / "docs" / "internals" / "requirements.md").read_text(encoding="utf-8").splitlines()
+    for line in (TESTS.parent / "docs" / "internals" / "requirements.md")
+    .read_text(encoding="utf-8")
+    .splitlines()
     if re.match(r"\| [A-Z]+-\w+ \|", line)
 ]
 

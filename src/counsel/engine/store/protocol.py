@@ -1,6 +1,6 @@
 """The store as the engine sees it: operations on jobs, conversations, usage records and cached answers.
 
-`docs/store.md` has the whole contract. In short:
+`docs/internals/store.md` has the whole contract. In short:
 
 - A write starts when its method is called, and writes take effect in the order of the calls. Awaiting what comes back
   means waiting until it is durable, or raises `StoreError`; a write that nobody awaits logs its failure.
