@@ -12,7 +12,7 @@ from counsel import settings
 from counsel.caller import Caller
 from counsel.cli import doctor_checks
 from counsel.engine.jobs import tags
-from counsel.overview import roster
+from counsel.overview import agents_overview
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def away(tmp_path: Path) -> Iterator[Path]:
         "test", cwd=tmp_path, settings=settings.load({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path)})
     )
     doctor_checks.examine(own)  # imports what it needs: Python itself may be out of another user's reach
-    roster(own)
+    agents_overview(own)
     folder = tmp_path / "theirs" / "inside"
     folder.mkdir(parents=True)
     (tmp_path / "theirs").chmod(0)
@@ -49,7 +49,13 @@ def test_a_question_can_be_asked_from_there(away: Path) -> None:
 
 
 def test_agents_are_listed(caller: Caller) -> None:
-    assert [found["agent"] for found in roster(caller)] == ["claude", "codex", "gemini", "cursor", "opencode"]
+    assert [found["agent"] for found in agents_overview(caller)] == [
+        "claude",
+        "codex",
+        "gemini",
+        "cursor",
+        "opencode",
+    ]
 
 
 def test_no_check_of_the_doctors_breaks(caller: Caller) -> None:

@@ -1,7 +1,6 @@
-"""The agents on this machine at one look: here, logged in, with which files, servers and skills.
+"""Summary of the agents on this machine: installed, logged in, with which files, servers and skills.
 
-Files are read; no agent is started. Only a program that no file gives a version for is asked `--version`, once
-per release.
+Reads files; starts no agent. Only a program whose version is in no file is run with `--version`, once per release.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from counsel.caller import Caller
 from counsel.errors import CounselError
 from counsel.types import Json
 
-# Where an agent's own settings may be, the user's first, when that is more than its servers' files.
+# An agent's settings files, the user's first, where these are more than its servers' files.
 CONFIG_FILES: dict[str, Callable[[Workspace], tuple[Path, ...]]] = {
     "claude": lambda at: (
         at.claude_json(),
@@ -39,18 +38,18 @@ CONFIG_FILES: dict[str, Callable[[Workspace], tuple[Path, ...]]] = {
         at.project / ".cursor" / "mcp.json",
     ),
 }
-_ASKED_WITHIN = 0.7  # seconds for `--version`
+_VERSION_TIMEOUT = 0.7  # seconds for `--version`
 _NUMBER = re.compile(r"\d+\.\d+[\w.+-]*").search
 
 
-def roster(caller: Caller) -> list[Json]:
-    """One row for each agent that counsel knows."""
-    askable_agents = registry.askable_agents()
-    with ThreadPoolExecutor(len(askable_agents)) as pool:
-        found = dict(
+def agents_overview(caller: Caller) -> list[Json]:
+    """One row for each known agent."""
+    agents = registry.askable_agents()
+    with ThreadPoolExecutor(len(agents)) as pool:
+        probes = dict(
             zip(
-                askable_agents,
-                pool.map(lambda each: _probe(each, caller), askable_agents.values()),
+                agents,
+                pool.map(lambda agent: _probe(agent, caller), agents.values()),
                 strict=True,
             )
         )
@@ -59,25 +58,25 @@ def roster(caller: Caller) -> list[Json]:
     return [
         {
             "agent": name,
-            "label": driver.agent.label,
-            "installed": found[name].path is not None,
-            "path": str(found[name].path) if found[name].path else None,
-            "version": found[name].version,
-            "logged_in": found[name].logged_in if found[name].path else False,
-            "usable": found[name].usable,
-            "reason": found[name].reason,
-            "install": driver.agent.install,
-            "login": driver.agent.login,
+            "label": askable.agent.label,
+            "installed": probes[name].path is not None,
+            "path": str(probes[name].path) if probes[name].path else None,
+            "version": probes[name].version,
+            "logged_in": probes[name].logged_in if probes[name].path else False,
+            "usable": probes[name].usable,
+            "reason": probes[name].reason,
+            "install": askable.agent.install,
+            "login": askable.agent.login,
             "config_files": [str(path) for path in _config_files(name, at) if paths.isfile(path)],
             "servers": servers.get(name, 0) if servers is not None else None,
             "skills": skills.get(name, 0) if skills is not None and name in WITH_SKILLS else None,
         }
-        for name, driver in askable_agents.items()
+        for name, askable in agents.items()
     ]
 
 
 def _config_files(name: str, at: Workspace) -> tuple[Path, ...]:
-    """By default the files that hold its servers."""
+    """By default the files with its servers."""
     if name in CONFIG_FILES:
         return CONFIG_FILES[name](at)
     from counsel.servers.formats import FORMATS
@@ -85,29 +84,29 @@ def _config_files(name: str, at: Workspace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(table.target.path for table in FORMATS[name].tables(at)))
 
 
-def _probe(driver: registry.AskableAgent, caller: Caller) -> Installed:
-    found = driver.probe(caller)
-    if found.path is None or found.version is not None:
-        return found
-    return replace(found, version=_asked(found.path, caller))
+def _probe(askable: registry.AskableAgent, caller: Caller) -> Installed:
+    installed = askable.probe(caller)
+    if installed.path is None or installed.version is not None:
+        return installed
+    return replace(installed, version=_cached_version(installed.path, caller))
 
 
-# ── what other rooms know ────────────────────────────────────────────────────────────────────────────
+# ── servers and skills ────────────────────────────────────────────────────────────────────────────
 
 
-def _counts(ask: Callable[[Caller], list[str]], caller: Caller) -> dict[str, int] | None:
-    """How often each agent is named; None when it cannot be told."""
+def _counts(names: Callable[[Caller], list[str]], caller: Caller) -> dict[str, int] | None:
+    """How often each agent is named; None on an error."""
     try:
-        named = ask(caller)
+        agents = names(caller)
     except (CounselError, OSError):
         return None
-    return {agent: named.count(agent) for agent in named}
+    return {agent: agents.count(agent) for agent in agents}
 
 
 def _servers(caller: Caller) -> list[str]:
     from counsel.servers import Servers
 
-    return [found.agent for found in Servers.here(caller.cwd, caller.env).listing().servers]
+    return [row.agent for row in Servers.here(caller.cwd, caller.env).listing().servers]
 
 
 def _skills(caller: Caller) -> list[str]:
@@ -116,48 +115,48 @@ def _skills(caller: Caller) -> list[str]:
     return [skill.agent for skill in list_skills(project=caller.cwd, env=caller.env).skills]
 
 
-# ── versions that no file tells ──────────────────────────────────────────────────────────────────────
+# ── versions that are in no file ──────────────────────────────────────────────────────────────────────
 
 
-def _asked(program: Path, caller: Caller) -> str | None:
-    """`--version`, remembered for as long as the program's file stays the same."""
-    kept = caller.settings.home / "run" / "versions" / f"{program.name}.json"
+def _cached_version(program: Path, caller: Caller) -> str | None:
+    """`--version`, cached as long as the program's file is unchanged."""
+    cache = caller.settings.home / "run" / "versions" / f"{program.name}.json"
     try:
         state = program.stat()
     except OSError:
         return None
-    same = {"path": str(program), "size": state.st_size, "modified": state.st_mtime_ns}
-    held = read_json(kept)
-    if {name: held.get(name) for name in same} == same:
-        return held.get("version")
+    key = {"path": str(program), "size": state.st_size, "modified": state.st_mtime_ns}
+    cached = read_json(cache)
+    if {name: cached.get(name) for name in key} == key:
+        return cached.get("version")
     version = _run_version(program, caller)
     if version:
-        _remember(kept, {**same, "version": version})
+        _store(cache, {**key, "version": version})
     return version
 
 
 def _run_version(program: Path, caller: Caller) -> str | None:
     try:
         empty = untrusted.empty_folder(caller.env)
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_ASKED_WITHIN,
+            timeout=_VERSION_TIMEOUT,
             env=untrusted.elsewhere(caller.env, empty),
             cwd=empty,
             check=False,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _NUMBER(said)
-    return found[0] if found else None
+    match = _NUMBER(output)
+    return match[0] if match else None
 
 
-def _remember(path: Path, held: Json) -> None:
+def _store(path: Path, value: Json) -> None:
     try:
         paths.private_folder(path.parent)
-        path.write_text(json.dumps(held))
+        path.write_text(json.dumps(value))
     except OSError:
-        return  # asked again next time
+        return  # run again next time

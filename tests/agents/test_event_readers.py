@@ -14,7 +14,7 @@ from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
 from counsel.agents.definitions import AGENTS
-from counsel.agents.driver import Ask, MethodUnsupported, Reader, Send, Step
+from counsel.agents.driver import AgentRequest, MethodUnsupported, Reader, Send, Step
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import run as gemini
 from counsel.agents.process import Exit
@@ -38,7 +38,7 @@ STREAMS = Path(__file__).resolve().parents[1] / "golden" / "streams"
 CLEAN = Exit(0)
 
 
-def asked(agent: str, session: str | None = None, **said: Any) -> Ask:
+def asked(agent: str, session: str | None = None, **said: Any) -> AgentRequest:
     call = Call((Turn("user", "look"),), session=session)
     base: dict[str, Any] = {
         "agent": AGENTS[agent],
@@ -51,7 +51,7 @@ def asked(agent: str, session: str | None = None, **said: Any) -> Ask:
         "level": "read-only",
         "env": {"SOME_API_KEY": "hush-hush"},
     }
-    return Ask(**(base | said))
+    return AgentRequest(**(base | said))
 
 
 def read(reader: Any, stream: str, ended: Exit = CLEAN) -> list[Step]:
@@ -82,7 +82,7 @@ TWICE = "It says note.\n\nIt says note."  # the fake says its text before and af
     ],
 )
 def test_a_recorded_answer(
-    reader: Callable[[Ask], Any], agent: str, stream: str, text: str, thought: str, tools: list[str]
+    reader: Callable[[AgentRequest], Any], agent: str, stream: str, text: str, thought: str, tools: list[str]
 ) -> None:
     steps = read(reader(asked(agent)), stream)
     assert told(steps) == (text, thought, tools)
@@ -104,7 +104,7 @@ def test_a_recorded_answer(
     ],
 )
 def test_usage(
-    reader: Callable[[Ask], Any], agent: str, stream: str, expected: tuple[int, int, float | None]
+    reader: Callable[[AgentRequest], Any], agent: str, stream: str, expected: tuple[int, int, float | None]
 ) -> None:
     steps = read(reader(asked(agent)), stream)
     used = [step.usage for step in steps if isinstance(step, UsageReport)][-1]
@@ -121,7 +121,9 @@ def test_usage(
         (gemini.Reader, "gemini", "gemini_429", Exit(173)),
     ],
 )
-def test_a_recorded_rate_limit(reader: Callable[[Ask], Any], agent: str, stream: str, ended: Exit) -> None:
+def test_a_recorded_rate_limit(
+    reader: Callable[[AgentRequest], Any], agent: str, stream: str, ended: Exit
+) -> None:
     with pytest.raises(RateLimited) as failed:
         read(reader(asked(agent)), stream, ended)
     assert failed.value.provider == agent
@@ -206,20 +208,20 @@ def test_what_codex_says_while_it_works_is_thought_not_answer() -> None:
 
 def test_gemini_is_ended_after_our_number_of_tries() -> None:
     reader = gemini.Reader(asked("gemini"))
-    assert not reader.heard("Attempt 1 failed with status 429. Retrying with backoff...")
-    assert reader.heard("Attempt 2 failed with status 429. Retrying with backoff...")
+    assert not reader.stderr_line("Attempt 1 failed with status 429. Retrying with backoff...")
+    assert reader.stderr_line("Attempt 2 failed with status 429. Retrying with backoff...")
     with pytest.raises(RateLimited) as failed:
         reader.finish(Exit(-15))
-    assert failed.value.message.endswith("it was tried 2 times")
+    assert failed.value.message.endswith("it failed 2 times")
 
 
 def test_of_a_vendors_whole_answer_the_message_is_told() -> None:
     reader = gemini.Reader(asked("gemini"))
     body = '{"error":{"code":429,"message":"Resource has been exhausted.","status":"X"}}'
-    assert reader.heard(f"Attempt 2 failed with status 429. Retrying with backoff... _ApiError: {body}")
+    assert reader.stderr_line(f"Attempt 2 failed with status 429. Retrying with backoff... _ApiError: {body}")
     with pytest.raises(RateLimited) as failed:
         reader.finish(Exit(-15))
-    assert failed.value.message.endswith("it was tried 2 times: Resource has been exhausted.")
+    assert failed.value.message.endswith("it failed 2 times: Resource has been exhausted.")
     assert 'no {"error": 5}' in asked("codex").fail('no {"error": 5}').message
 
 
@@ -246,7 +248,7 @@ def test_a_process_id_is_no_status() -> None:
 
 
 def test_unknown_lines_are_passed_over() -> None:
-    readers: list[Callable[[Ask], Reader]] = [
+    readers: list[Callable[[AgentRequest], Reader]] = [
         claude.Reader,
         codex.Reader,
         codex_exec.ExecReader,
@@ -536,7 +538,7 @@ def test_words_of_cursor_after_its_tools_that_came_whole_count() -> None:
     ],
 )
 def test_neither_prompt_nor_key_is_on_a_command_line(
-    agent: str, command: Callable[[Ask], Any], tmp_path: Path
+    agent: str, command: Callable[[AgentRequest], Any], tmp_path: Path
 ) -> None:
     env = {"HOME": str(tmp_path), "CODEX_API_KEY": "hush-hush", "ANTHROPIC_API_KEY": "hush-hush"}
     call = Call((Turn("user", "a private question"),), system="a private instruction")

@@ -85,6 +85,6 @@ def test_a_project_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
     monkeypatch.setattr(Path, "mkdir", refused)
-    with pytest.raises(FileNotAllowed, match="could not be kept") as raised:
+    with pytest.raises(FileNotAllowed, match="could not be stored") as raised:
         keep(tmp_path, PICTURE)
     assert raised.value.fields["file"] == str(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from agents.rigs import KEY, LIMITS
 from counsel.agents import acp
-from counsel.agents.driver import Ask, Busy, Send
+from counsel.agents.driver import AgentRequest, Busy, Send
 from counsel.agents.opencode import run
 from counsel.agents.process import Exit
 from counsel.agents.sandbox import Level
@@ -19,11 +19,11 @@ from counsel.errors import AuthenticationFailed, RateLimited, UpstreamError
 from counsel.types import Call, Notice, Text, Turn
 
 
-def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **env: str) -> Ask:
+def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **env: str) -> AgentRequest:
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "OPENAI_API_KEY": KEY, **env}
-    return Ask(
+    return AgentRequest(
         agent=run.DRIVER.agent,
         program=Path("/bin/opencode"),
         call=Call((Turn("user", words),), cwd=tmp_path),
@@ -38,7 +38,7 @@ def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **e
     )
 
 
-def config(ask: Ask) -> dict[str, object]:
+def config(ask: AgentRequest) -> dict[str, object]:
     return json.loads(run.command(ask).env["OPENCODE_CONFIG_CONTENT"])  # type: ignore[no-any-return]
 
 
@@ -79,13 +79,13 @@ def test_the_users_own_servers_are_off_where_nobody_trusts_the_folder(tmp_path: 
 
 def test_a_prompt_is_no_command(tmp_path: Path) -> None:
     reader = run.Reader(an_ask(tmp_path, "/compact"))
-    assert reader.words().startswith("The project is in")  # started elsewhere
+    assert reader.prompt_text().startswith("The project is in")  # started elsewhere
     ask = an_ask(tmp_path, "  /compact")
-    assert run.Reader(_in_place(ask)).words() == "The message begins here:\n  /compact"
-    assert run.Reader(_in_place(an_ask(tmp_path, "and/or"))).words() == "and/or"
+    assert run.Reader(_in_place(ask)).prompt_text() == "The message starts here:\n  /compact"
+    assert run.Reader(_in_place(an_ask(tmp_path, "and/or"))).prompt_text() == "and/or"
 
 
-def _in_place(ask: Ask) -> Ask:
+def _in_place(ask: AgentRequest) -> AgentRequest:
     return replace(ask, start=ask.cwd)
 
 
@@ -156,7 +156,7 @@ def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:
 def test_a_limit_that_it_only_logs_ends_it(tmp_path: Path) -> None:
     reader = begun(tmp_path)
     line = 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit reached"'
-    assert reader.heard(line)
+    assert reader.stderr_line(line)
     with pytest.raises(RateLimited):
         reader.finish(Exit(-15))
 

@@ -82,6 +82,6 @@ def test_a_projects_server_that_claudes_settings_switch_off(file: str, user: Use
     settings.write_text('{"disabledMcpjsonServers": ["x", "y"], "mine": 1}')
     assert user.json("show", "x")["servers"][0]["enabled"] is False
     done = user.json("enable", "x")
-    assert done["results"][0]["warnings"] == [f"{settings} switched it off, too, and no longer does."]
+    assert done["results"][0]["warnings"] == [f"{settings} disabled it, too; that entry was removed."]
     assert settings.read_text() == '{"disabledMcpjsonServers": ["y"], "mine": 1}'
     assert user.json("show", "x")["servers"][0]["enabled"] is True

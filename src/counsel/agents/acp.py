@@ -1,7 +1,7 @@
 """The Agent Client Protocol, version 1, as a consulted agent speaks it: JSON-RPC by lines on stdin and stdout.
 
-`initialize`, a session (new or resumed), one prompt; the answer comes in `session/update` notifications. The agent may use
-its own tools only: it is offered no file system and no terminal, and what it asks permission for is refused.
+`initialize`, a session (new or resumed), one prompt; the answer arrives in `session/update` notifications. The agent may
+use its own tools only: it is offered no file system and no terminal, and requests for permission are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from counsel import __version__
 from counsel.agents import driver, failures
-from counsel.agents.driver import Ask, Busy, Send, Step, finished_or_fail
+from counsel.agents.driver import AgentRequest, Busy, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Exit
 from counsel.types import Finished, Json, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport
@@ -26,7 +26,7 @@ _REASONS: dict[str, _Reason] = {
     "refusal": "filtered",
     "max_turn_requests": "other",
 }
-# An error has no status in this protocol: its words → the HTTP status that means the same.
+# Errors have no status in this protocol: text of the message → the equivalent HTTP status.
 _SIGNS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"rate.?limit|too many requests|usage limit|\b429\b", re.IGNORECASE), 429),
     (
@@ -40,9 +40,9 @@ _SIGNS: tuple[tuple[re.Pattern[str], int], ...] = (
 
 
 def hello() -> bytes:
-    """The first message, which starts the conversation."""
-    about = {"name": "counsel", "version": __version__}
-    params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about}
+    """The first message."""
+    client_info = {"name": "counsel", "version": __version__}
+    params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": client_info}
     return json.dumps(_request(_HELLO, "initialize", params)).encode() + b"\n"
 
 
@@ -51,56 +51,56 @@ def _request(number: int, method: str, params: Json) -> Json:
 
 
 class Reader(driver.Reader):
-    """`retry_sign`: what the agent writes to stderr each time that it asks its model again.
-    `busy_sign`: what it says when it cannot start because another one is starting."""
+    """`retry_sign`: what the agent writes to stderr each time it asks its model again.
+    `busy_sign`: what it reports when it cannot start because another one is starting."""
 
     retry_sign: ClassVar[re.Pattern[str] | None] = None
     busy_sign: ClassVar[re.Pattern[str] | None] = None
 
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+    def __init__(self, request: AgentRequest) -> None:
+        self.request = request
         self.done = False
-        self._session = ask.session or ""
-        self._asked_it = False
+        self._session = request.session or ""
+        self._prompt_sent = False
         self._finished: Finished | None = None
         self._message: object = None  # the message that text was last added to
-        self._spoke = False
+        self._has_text = False
         self._retries: list[str] = []
 
-    def heard(self, line: str) -> bool:
+    def stderr_line(self, line: str) -> bool:
         if self.retry_sign and self.retry_sign.search(line):
             self._retries.append(line)
-        return len(self._retries) >= self.ask.limits.attempts
+        return len(self._retries) >= self.request.limits.attempts
 
     def feed(self, line: Json) -> list[Step]:
         if "method" in line and "id" in line:
-            return self._asked(line)
+            return self._on_request(line)
         if "method" in line:
-            return self._told(line) if line["method"] == "session/update" else []
-        return self._answered(line)
+            return self._on_notification(line) if line["method"] == "session/update" else []
+        return self._on_response(line)
 
     def finish(self, ended: Exit) -> list[Step]:
-        if self._finished is None and len(self._retries) >= self.ask.limits.attempts:
+        if self._finished is None and len(self._retries) >= self.request.limits.attempts:
             raise self._failure(self._retries[-1])
         self._refuse_busy(ended.stderr)
-        return finished_or_fail(self.ask, self._finished, ended)
+        return finished_or_fail(self.request, self._finished, ended)
 
-    def _refuse_busy(self, words: str) -> None:
-        if not self._asked_it and self.busy_sign and self.busy_sign.search(words):
+    def _refuse_busy(self, message: str) -> None:
+        if not self._prompt_sent and self.busy_sign and self.busy_sign.search(message):
             raise Busy
 
-    def words(self) -> str:
-        """The prompt as this agent takes it for text."""
-        return self.ask.prompt
+    def prompt_text(self) -> str:
+        """The prompt in a form that this agent takes as plain text."""
+        return self.request.prompt
 
-    # ── our requests and their answers, one after the other ──
+    # ── our requests and their responses, in order ──
 
-    def _answered(self, line: Json) -> list[Step]:
+    def _on_response(self, line: Json) -> list[Step]:
         number = line.get("id")
         if "error" in line:
             error = line["error"] or {}
             self._refuse_busy(json.dumps(error))
-            if number == _SESSION and self.ask.session:
+            if number == _SESSION and self.request.session:
                 raise LostSession
             raise self._failure(str(error.get("message", "")))
         result = line.get("result") or {}
@@ -109,58 +109,62 @@ class Reader(driver.Reader):
         if number == _SESSION:
             self._session = str(result.get("sessionId") or self._session)
             return [self._prompt()]
-        return self._ended(result) if number == _TURN else []
+        return self._on_end(result) if number == _TURN else []
 
     def _open(self) -> Send:
-        params: Json = {"cwd": str(self.ask.start), "mcpServers": []}
-        if self.ask.session:
-            return Send(_request(_SESSION, "session/resume", {**params, "sessionId": self.ask.session}))
+        params: Json = {"cwd": str(self.request.start), "mcpServers": []}
+        if self.request.session:
+            return Send(_request(_SESSION, "session/resume", {**params, "sessionId": self.request.session}))
         return Send(_request(_SESSION, "session/new", params))
 
     def _prompt(self) -> Send:
-        pictures = [
+        images = [
             {
                 "type": "image",
                 "mimeType": image.media_type,
                 "data": base64.b64encode(image.data).decode(),
             }
-            for image in self.ask.images
+            for image in self.request.images
         ]
-        self._asked_it = True
-        parts = [{"type": "text", "text": self.words()}, *pictures]
+        self._prompt_sent = True
+        parts = [{"type": "text", "text": self.prompt_text()}, *images]
         return Send(_request(_TURN, "session/prompt", {"sessionId": self._session, "prompt": parts}))
 
-    def _ended(self, result: Json) -> list[Step]:
-        why = str(result.get("stopReason"))
-        if why not in _REASONS:
-            raise self.ask.fail(f"its turn ended with {why}")
+    def _on_end(self, result: Json) -> list[Step]:
+        reason = str(result.get("stopReason"))
+        if reason not in _REASONS:
+            raise self.request.fail(f"its turn ended with {reason}")
         self.done = True
-        self._finished = Finished(_REASONS[why], session=self._session)
-        used = result.get("usage")
-        return [UsageReport(_usage(used))] if used else []
+        self._finished = Finished(_REASONS[reason], session=self._session)
+        usage = result.get("usage")
+        return [UsageReport(_usage(usage))] if usage else []
 
-    def _failure(self, words: str) -> Exception:
-        status = next((status for sign, status in _SIGNS if sign.search(words)), None)
+    def _failure(self, message: str) -> Exception:
+        status = next((status for sign, status in _SIGNS if sign.search(message)), None)
         return failures.by_status(
-            self.ask.agent,
+            self.request.agent,
             status,
-            failures.clean(words.removeprefix("Internal error: "), self.ask.secrets),
+            failures.clean(message.removeprefix("Internal error: "), self.request.secrets),
         )
 
-    # ── what the agent asks and tells ──
+    # ── the agent's requests and notifications ──
 
-    def _asked(self, line: Json) -> list[Step]:
+    def _on_request(self, line: Json) -> list[Step]:
         if line["method"] != "session/request_permission":
-            refusal = {"code": -32601, "message": "counsel does not do this"}
+            refusal = {"code": -32601, "message": "counsel does not support this"}
             return [Send({"jsonrpc": "2.0", "id": line["id"], "error": refusal})]
-        offered = (line.get("params") or {}).get("options") or []
-        refusals = [one.get("optionId") for one in offered if str(one.get("kind")).startswith("reject")]
+        options = (line.get("params") or {}).get("options") or []
+        refusals = [
+            option.get("optionId") for option in options if str(option.get("kind")).startswith("reject")
+        ]
         outcome = {"outcome": "selected", "optionId": refusals[0]} if refusals else {"outcome": "cancelled"}
-        words = f"{self.ask.agent.label} asked for permission and was refused: nobody is there to approve."
+        message = (
+            f"{self.request.agent.label} asked for permission and was refused: there is nobody to approve it."
+        )
         answer = {"jsonrpc": "2.0", "id": line["id"], "result": {"outcome": outcome}}
-        return [Send(answer), Notice("warning", words)]
+        return [Send(answer), Notice("warning", message)]
 
-    def _told(self, line: Json) -> list[Step]:
+    def _on_notification(self, line: Json) -> list[Step]:
         params = line.get("params") or {}
         update = params.get("update") or {}
         if params.get("sessionId") != self._session:
@@ -171,26 +175,26 @@ class Reader(driver.Reader):
         if kind == "agent_thought_chunk" and content.get("type") == "text":
             return [Thinking(str(content.get("text", "")))]
         if kind == "tool_call_update" and update.get("status") == "in_progress":
-            held = update.get("rawInput")
-            arguments = dict(held) if isinstance(held, dict) else {}
+            raw_input = update.get("rawInput")
+            arguments = dict(raw_input) if isinstance(raw_input, dict) else {}
             return [ToolUse(ToolCall(str(update.get("toolCallId")), str(update.get("title")), arguments))]
         return []
 
-    def _text(self, words: str, message: object) -> list[Step]:
-        if not words:
+    def _text(self, text: str, message: object) -> list[Step]:
+        if not text:
             return []
-        gap = "\n\n" if self._spoke and message != self._message else ""
-        self._message, self._spoke = message, True
-        return [Text(gap + words)]
+        gap = "\n\n" if self._has_text and message != self._message else ""
+        self._message, self._has_text = message, True
+        return [Text(gap + text)]
 
 
-def _usage(told: Json) -> Usage:
-    """Cached input is told beside the rest of it; ours counts all."""
-    read, written = int(told.get("cachedReadTokens") or 0), int(told.get("cachedWriteTokens") or 0)
-    reasoning = int(told.get("thoughtTokens") or 0)
+def _usage(usage: Json) -> Usage:
+    """The agent reports cached input separately; ours includes it."""
+    read, written = int(usage.get("cachedReadTokens") or 0), int(usage.get("cachedWriteTokens") or 0)
+    reasoning = int(usage.get("thoughtTokens") or 0)
     return Usage(
-        input=int(told.get("inputTokens") or 0) + read + written,
-        output=int(told.get("outputTokens") or 0) + reasoning,
+        input=int(usage.get("inputTokens") or 0) + read + written,
+        output=int(usage.get("outputTokens") or 0) + reasoning,
         reasoning=reasoning,
         cache_read=read,
         cache_write=written,

@@ -1,12 +1,12 @@
-"""The clients as a table: names, commands, what counsel can do with each, and the folders that their variables can move.
+"""The agents as a table: names, commands, capabilities, and the folders that variables can move.
 
-A capability's code is found by the row's name, and imported at its first use:
+A capability's module is found by the agent's name, and imported at first use:
 
 | capability | module | it defines |
 |---|---|---|
-| ask | `agents/NAME/run.py` | `ROOM` (driver.py) |
-| servers | `agents/NAME/servers.py` | `FORMAT` (serverform.py) |
-| skills | `agents/NAME/skills.py` | `skills`, `user_folder`, `project_folder` (skills/discover.py) |
+| ask | `agents/NAME/run.py` | `DRIVER` (driver.py) |
+| servers | `agents/NAME/servers.py` | `FORMAT` (server_format.py) |
+| skills | `agents/NAME/skills.py` | `skills`, `user_folder`, `project_folder` (skill_format.py) |
 | setup | none: `counsel setup` writes an entry by `FORMAT` | |
 """
 
@@ -21,11 +21,11 @@ from counsel.records import Record
 AgentName: TypeAlias = str
 Capability: TypeAlias = Literal["ask", "servers", "skills", "setup"]
 EVERYTHING: tuple[Capability, ...] = ("ask", "servers", "skills", "setup")
-# What a client hands on of its own environment to the servers that it starts.
+# What a client passes of its own environment to the servers that it starts.
 HandsOn: TypeAlias = Literal["all", "no secrets", "named"]
 Scope: TypeAlias = Literal["user", "local", "project", "plugin", "system", "managed"]
 SCOPES: tuple[Scope, ...] = ("user", "local", "project")
-# What others keep: plugins and extensions; for all users, weaker than theirs; for all users, stronger than theirs.
+# Not the user's own: plugins and extensions; machine-wide defaults; machine-wide overrides.
 OTHERS_SCOPES: tuple[Scope, ...] = ("plugin", "system", "managed")
 ROOT = Path("/")
 
@@ -34,10 +34,10 @@ class Agent(Record):
     name: AgentName
     label: str
     command: str  # the program on PATH
-    install: str  # how a person gets it
-    login: str  # how a person logs in
-    scopes: tuple[Scope, ...]  # where it keeps MCP servers
-    client_names: tuple[str, ...] = ()  # how it introduces itself as an MCP client
+    install: str  # how to install it
+    login: str  # how to log in
+    scopes: tuple[Scope, ...]  # where it has MCP servers
+    client_names: tuple[str, ...] = ()  # its `clientInfo.name` as an MCP client
     can: tuple[Capability, ...] = EVERYTHING
     hands_on: HandsOn = "all"  # "named": only the variables that a server's entry names
 
@@ -109,16 +109,16 @@ AGENTS: dict[str, Agent] = {
 
 
 class AgentsWith(Mapping[str, Agent]):
-    """The clients with one capability, in the table's order."""
+    """The agents with one capability, in the table's order."""
 
     def __init__(self, capability: Capability) -> None:
         self._capability = capability
 
     def __getitem__(self, name: str) -> Agent:
-        found = AGENTS[name]
-        if self._capability not in found.can:
+        agent = AGENTS[name]
+        if self._capability not in agent.can:
             raise KeyError(name)
-        return found
+        return agent
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, row in AGENTS.items() if self._capability in row.can)
@@ -131,17 +131,17 @@ ASKABLE, WITH_SERVERS, WITH_SKILLS, WITH_SETUP = map(AgentsWith, EVERYTHING)
 
 
 def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
-    """The client's program on the caller's PATH, which is not ours; `.` there is no folder of ours either."""
+    """The agent's program on the caller's PATH. Relative entries are ignored: they would run programs of the current folder."""
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
-    places = (f"{folder}/{agent.command}" for folder in folders)
-    found = next((one for one in places if os.path.isfile(one) and os.access(one, os.X_OK)), None)  # noqa: PTH113 - never raises
-    return Path(found) if found else None
+    candidates = (f"{folder}/{agent.command}" for folder in folders)
+    program = next((path for path in candidates if os.path.isfile(path) and os.access(path, os.X_OK)), None)  # noqa: PTH113 - never raises
+    return Path(program) if program else None
 
 
 class Workspace(Record):
-    """Where an agent's files are looked for: whose home, which environment, which project.
+    """Where an agent finds its files: home, environment and project.
 
-    A relative folder in a variable starts at the project, where the agent is started.
+    A relative path in a variable starts at the project, where the agent is started.
     """
 
     home: Path
@@ -157,7 +157,7 @@ class Workspace(Record):
         return self.project / moved if moved else self.home / ".claude"
 
     def claude_settings(self) -> list[Path]:
-        """User, project and local settings: later ones win. The project's are those of the folder itself."""
+        """User, project and local settings: later ones win. The project's are those in the folder itself."""
         here = self.project / ".claude"
         paths = [self.claude_dir() / "settings.json", here / "settings.json", here / "settings.local.json"]
         return list(dict.fromkeys(paths))
@@ -174,7 +174,7 @@ class Workspace(Record):
         return self.home / ".cursor"
 
     def config_dir(self) -> Path:
-        """XDG's folder. A relative one is invalid by its specification, and would make a project's files the user's."""
+        """XDG's folder. A relative one is invalid by the specification, and would make a project's files the user's."""
         moved = self.env.get("XDG_CONFIG_HOME", "")
         return Path(moved) if os.path.isabs(moved) else self.home / ".config"  # noqa: PTH117
 

@@ -1,4 +1,4 @@
-"""Is an agent here, which version, can it answer? Found by looking at files: no agent is started."""
+"""Is an agent installed, which version, is it logged in? Reads files only; starts nothing."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:  # skills are listed without it
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:[-+.][\w.]+)?)").fullmatch
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/')  # or a string, which may hold `//`
-_ABOVE = 4  # folders above the program in which its package.json may stand
+_ABOVE = 4  # levels above the program where its package.json may be
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """`logged_in` None: it cannot be told without asking the agent (a system keychain)."""
+    """`logged_in` None: unknown without asking the agent (a system keychain)."""
 
     path: Path | None = None
     version: str | None = None
     logged_in: bool | None = False
-    reason: str = ""  # why it cannot be used, or how it is logged in
+    reason: str = ""  # why it is unusable, or how it is logged in
 
     @property
     def usable(self) -> bool:
-        """Certain enough for `auto`: an agent that may hang at a login is not tried unasked."""
+        """Certain enough for `auto`: an agent that may hang at a login is not tried."""
         return self.path is not None and self.logged_in is True
 
 
 def version(program: Path) -> str | None:
-    """From the package.json that it was installed with, or from its path (`…/versions/2.1.325`)."""
+    """From its package.json, or from its path (`…/versions/2.1.325`)."""
     real = program.resolve()
     for folder in list(real.parents)[:_ABOVE]:
-        if found := read_json(folder / "package.json").get("version"):
-            return str(found)
-    return next((found[1] for part in reversed(real.parts) if (found := _VERSION(part))), None)
+        if value := read_json(folder / "package.json").get("version"):
+            return str(value)
+    return next((value[1] for part in reversed(real.parts) if (value := _VERSION(part))), None)
 
 
 def describe(agent: Agent, caller: Caller, login: tuple[bool | None, str]) -> Installed:
@@ -53,13 +53,13 @@ def describe(agent: Agent, caller: Caller, login: tuple[bool | None, str]) -> In
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, with comments or without; {} when it is not there, not readable or not an object."""
+    """A JSON object, with or without comments; {} when it is missing, unreadable or not an object."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        found = json.loads(without_comments(text) if "//" in text or "/*" in text else text)
+        value = json.loads(without_comments(text) if "//" in text or "/*" in text else text)
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def without_comments(text: str) -> str:
@@ -67,7 +67,7 @@ def without_comments(text: str) -> str:
 
 
 def inside(value: Any, *keys: str) -> Any:
-    """What stands below these keys; None where something else stands on the way: a person may have typed it."""
+    """The value below these keys; None if a key is missing or a value on the way is not an object."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -1,8 +1,8 @@
-"""How any agent is asked: one flow over each room's command line and reader.
+"""Ask any agent, through its `AgentDriver`.
 
-A room says how its agent is started (`command`), how its lines are read (`reader`), which settings it takes and
-whether it is logged in. Everything else happens here, once: finding the program, the environment, the level,
-sessions that are lost, limits, partial text, honest failures.
+A driver defines how its agent is started (`command`), how its output lines are read (`reader`), which settings it takes
+and whether it is logged in. The rest is here, once: finding the program, the environment, the sandbox level, lost
+sessions, limits, partial text, failures.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from counsel.lazy_dataclass import dataclass
 from counsel.paths import isdir
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 
-_SESSION = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII).fullmatch  # never an option on a command line
-_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before an agent that was busy is started again
+_SESSION = re.compile(
+    r"[A-Za-z0-9][\w-]{0,127}", re.ASCII
+).fullmatch  # cannot be mistaken for an option on a command line
+_PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds before a busy agent is started again
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One run of one agent, ready to be put into its own words."""
+class AgentRequest:
+    """One run of one agent, before it is turned into a command line."""
 
     agent: Agent
     program: Path
@@ -42,12 +44,14 @@ class Ask:
     caller: Caller
     limits: Limits
     model: str | None  # the agent's own name for a model; None: its own choice
-    session: str | None  # None: a new one, and the prompt holds the earlier turns
+    session: str | None  # None: a new one; the prompt then contains the earlier turns
     level: sandbox.Level
     env: Mapping[str, str] = field(repr=False)
     cwd: Path = Path()  # the project's folder, by its real path
-    start: Path = Path()  # where the agent is started: there, or in an empty folder when nobody trusts it
-    deadline: float = 0.0  # on the loop's clock: one for all tries of this call
+    start: Path = (
+        Path()
+    )  # where the agent is started: in the project, or in an empty folder if the project is not trusted
+    deadline: float = 0.0  # on the loop's clock, for all attempts of this call
 
     @property
     def history(self) -> bool:
@@ -55,8 +59,8 @@ class Ask:
 
     @property
     def prompt(self) -> str:
-        words = prompt.compose(self.call, history=self.history)
-        return words if self.trusted else f"{prompt.elsewhere(self.cwd)}\n\n{words}"
+        text = prompt.compose(self.call, history=self.history)
+        return text if self.trusted else f"{prompt.elsewhere(self.cwd)}\n\n{text}"
 
     @property
     def trusted(self) -> bool:
@@ -68,7 +72,7 @@ class Ask:
 
     @property
     def other_folders(self) -> list[Path]:
-        """Further folders that the agent must be able to read: those of the files, and the project if it starts elsewhere."""
+        """Other folders that the agent must read: those of the files, and the project if the agent starts elsewhere."""
         real = [Path(os.path.realpath(path)).parent for path in self.call.files]
         needed = {folder for folder in real if not folder.is_relative_to(self.cwd)}
         return sorted(needed if self.trusted else {self.cwd, *needed})
@@ -79,16 +83,16 @@ class Ask:
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """Whose values must not be repeated: what the agent got, and what only counsel knows."""
+        """Variables whose values must not be shown: those that the agent got, and counsel's own."""
         return {**self.caller.env, **self.env, "CODEX_API_KEY": self.caller.settings.codex_api_key}
 
-    def fail(self, words: str, status: int | None = None) -> CounselError:
-        return failures.by_status(self.agent, status, failures.clean(words, self.secrets))
+    def fail(self, message: str, status: int | None = None) -> CounselError:
+        return failures.by_status(self.agent, status, failures.clean(message, self.secrets))
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """What a reader answers its agent."""
+    """A message from the reader to its agent."""
 
     message: Json = field(repr=False)
 
@@ -97,54 +101,54 @@ Step: TypeAlias = Event | Send
 
 
 class Reader(Protocol):
-    """A fold over an agent's lines. `done`: the answer is complete, whatever still follows.
+    """Folds an agent's lines into events. `done`: the answer is complete, whatever still follows.
 
-    No I/O inside, but `finish`, which is called in a thread, may look at the agent's own files.
+    No I/O, except that `finish`, which is called in a thread, may read the agent's own files.
     Raises `CounselError` for a failure and `LostSession` when the session is gone.
     """
 
     done: bool
 
-    def heard(self, line: str) -> bool:  # noqa: ARG002
-        """A line of stderr. True: there is nothing to wait for, the agent is ended."""
+    def stderr_line(self, line: str) -> bool:  # noqa: ARG002
+        """A line of stderr. True: waiting is pointless, the agent is ended."""
         return False
 
     def feed(self, line: Json) -> list[Step]: ...
     def finish(self, ended: Exit) -> list[Step]:
-        """The process has ended: the last events, or the failure that its end means."""
+        """The process has exited: the last events, or the failure that the exit means."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskMethod:
-    """One way to ask an agent: how it is started and how it is read."""
+    """One way to ask an agent: how it is started and how its output is read."""
 
-    command: Callable[[Ask], Command]
-    reader: Callable[[Ask], Reader]
+    command: Callable[[AgentRequest], Command]
+    reader: Callable[[AgentRequest], Reader]
 
 
 class MalformedLine(Exception):
-    """A line of the agent's is JSON, but not of a shape that its interface has."""
+    """A line of the agent is JSON, but does not fit its interface."""
 
 
 class MethodUnsupported(Exception):
-    """This release of the agent does not offer the way that was tried; nothing was asked yet."""
+    """This release of the agent does not have the method that was tried; nothing was asked yet."""
 
 
 class Busy(Exception):
-    """The agent could not start just now, because another one was starting; nothing was asked yet."""
+    """The agent could not start because another one was starting; nothing was asked yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDriver:
-    """One agent, as the flow needs it."""
+    """What `answer` needs to know about one agent."""
 
     agent: Agent
-    command: Callable[[Ask], Command]
-    reader: Callable[[Ask], Reader]
-    login: Callable[[Caller], tuple[bool | None, str]]  # logged in?, and how or why not
-    takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it can be told
+    command: Callable[[AgentRequest], Command]
+    reader: Callable[[AgentRequest], Reader]
+    login: Callable[[Caller], tuple[bool | None, str]]  # logged in (None: unknown), and how or why not
+    takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it supports
     env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
-    fallback: AskMethod | None = None  # for releases that do not speak the first way
+    fallback: AskMethod | None = None  # for releases without the first method
 
     @property
     def methods(self) -> tuple[AskMethod, ...]:
@@ -158,36 +162,38 @@ class AgentDriver:
 async def answer(
     driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None = None
 ) -> AsyncGenerator[Event]:
-    """Ask the agent: its events as they come, `Finished` last. A session that is gone is made again once."""
-    ask = await asyncio.to_thread(_prepare, driver, call, caller, limits, model)  # agents' files are read
-    ask = replace(ask, deadline=asyncio.get_running_loop().time() + limits.total)
+    """Ask the agent: its events as they arrive, `Finished` last. A lost session is recreated once."""
+    request = await asyncio.to_thread(_prepare, driver, call, caller, limits, model)  # agents' files are read
+    request = replace(request, deadline=asyncio.get_running_loop().time() + limits.total)
     if left_out := _left_out(call.knobs, driver.takes):
-        words = f"{ask.agent.label} cannot be told: {', '.join(left_out)}."
-        yield Notice("left_out", words, {"settings": left_out})
+        message = f"{request.agent.label} does not support: {', '.join(left_out)}; left out."
+        yield Notice("left_out", message, {"settings": left_out})
     try:
-        async with aclosing(_run(driver, ask)) as events:
+        async with aclosing(_run(driver, request)) as events:
             async for event in events:
                 yield event
     except LostSession:
-        words = f"{ask.agent.label} no longer had this conversation's session: the history was sent again as text."
-        yield Notice("warning", words, {"session": "lost"})
-        async with aclosing(_run(driver, replace(ask, session=None))) as events:
+        message = f"{request.agent.label} no longer has this conversation's session: the history was sent again as text."
+        yield Notice("warning", message, {"session": "lost"})
+        async with aclosing(_run(driver, replace(request, session=None))) as events:
             async for event in events:
                 yield event
 
 
-def _prepare(driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None) -> Ask:
-    cwd = Path(
-        os.path.realpath(call.cwd or caller.cwd)
-    )  # as the agent itself sees it: trust goes by real paths
+def _prepare(
+    driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None
+) -> AgentRequest:
+    cwd = Path(os.path.realpath(call.cwd or caller.cwd))  # as the agent sees it: trust is kept by real path
     if not isdir(cwd):
-        raise NotFound(f"The working folder {cwd} does not exist.", hint="Start from an existing folder.")
+        raise NotFound(
+            f"The working folder {cwd} does not exist.", hint="Change to an existing folder and try again."
+        )
     env = {**environment.of(caller, driver.agent.name), "PWD": str(cwd)}
     start = cwd
     if not start_folder.trusted(driver.agent.name, workspace_of(env, cwd)):
         if trust.moved_inside(
             driver.agent.name, workspace_of(env, cwd)
-        ):  # the folder's files as the user's own settings
+        ):  # else the folder's files would count as the user's own settings
             del env[trust.MOVED[driver.agent.name]]
         start = start_folder.empty(workspace_of(env, cwd), driver.agent.name)
         env = start_folder.environment(env, start, workspace_of(env, cwd))
@@ -199,7 +205,7 @@ def _prepare(driver: AgentDriver, call: Call, caller: Caller, limits: Limits, mo
             env.pop(name, None)
         else:
             env[name] = value
-    return Ask(
+    return AgentRequest(
         agent=driver.agent,
         program=program,
         call=call,
@@ -219,11 +225,11 @@ def _left_out(knobs: Knobs, takes: frozenset[str]) -> list[str]:
     return [name for name in asked if getattr(knobs, name) not in {None, False} and name not in takes]
 
 
-async def _run(driver: AgentDriver, ask: Ask) -> AsyncGenerator[Event]:
+async def _run(driver: AgentDriver, request: AgentRequest) -> AsyncGenerator[Event]:
     methods, pauses = list(driver.methods), list(_PAUSES)
     while methods:
         try:
-            async with aclosing(_ask_by(driver, methods[0], ask)) as events:
+            async with aclosing(_ask_by(driver, methods[0], request)) as events:
                 async for event in events:
                     yield event
         except MethodUnsupported:
@@ -231,58 +237,58 @@ async def _run(driver: AgentDriver, ask: Ask) -> AsyncGenerator[Event]:
         except Busy:
             if not pauses:
                 break
-            await asyncio.sleep(pauses.pop(0) * random.uniform(0.5, 1.5))  # noqa: S311 - to part those that met
+            await asyncio.sleep(pauses.pop(0) * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, so that they do not collide again
         else:
             return
-    raise failures.upstream(ask.agent, "it could not be started in any way that counsel knows")
+    raise failures.upstream(request.agent, "none of the methods that counsel knows could start it")
 
 
-async def _ask_by(driver: AgentDriver, method: AskMethod, ask: Ask) -> AsyncGenerator[Event]:
-    said: list[str] = []
-    voids: list[Withdrawn] = []
+async def _ask_by(driver: AgentDriver, method: AskMethod, request: AgentRequest) -> AsyncGenerator[Event]:
+    received: list[str] = []
+    withdrawn: list[Withdrawn] = []
     try:
-        left = max(0.0, ask.deadline - asyncio.get_running_loop().time())
-        limits = replace(ask.limits, total=left)
-        command = await asyncio.to_thread(method.command, ask)  # files are read, pictures written
-        for words in command.notes:
-            yield Notice("warning", words)
-        async with aclosing(_events(command, method.reader(ask), limits)) as events:
+        seconds_left = max(0.0, request.deadline - asyncio.get_running_loop().time())
+        limits = replace(request.limits, total=seconds_left)
+        command = await asyncio.to_thread(method.command, request)  # reads files, writes images
+        for message in command.notes:
+            yield Notice("warning", message)
+        async with aclosing(_events(command, method.reader(request), limits)) as events:
             async for event in events:
-                for known in _heard(event, said, voids):
-                    yield known
+                for ready in _after_withdrawals(event, received, withdrawn):
+                    yield ready
     except UpstreamError as error:
-        if driver.login(ask.caller)[0] is False:
-            raise _with(said, failures.not_logged_in(ask.agent, error.message)) from None
-        raise _with(said, error) from None
+        if driver.login(request.caller)[0] is False:
+            raise _with_partial(received, failures.not_logged_in(request.agent, error.message)) from None
+        raise _with_partial(received, error) from None
     except MalformedLine as error:
-        raise _with(said, failures.upstream(ask.agent, str(error))) from error
+        raise _with_partial(received, failures.upstream(request.agent, str(error))) from error
     except TimeoutError:
-        raise _with(said, failures.late(ask.agent, ask.limits.total)) from None
+        raise _with_partial(received, failures.late(request.agent, request.limits.total)) from None
     except OutputTooLarge:
-        words = f"it wrote more than {MAX_OUTPUT // 1024 // 1024} MB and was ended"
-        raise _with(said, failures.upstream(ask.agent, words)) from None
+        message = f"it wrote more than {MAX_OUTPUT // 1024 // 1024} MB and was stopped"
+        raise _with_partial(received, failures.upstream(request.agent, message)) from None
     except CounselError as error:
-        raise _with(said, error) from None
+        raise _with_partial(received, error) from None
 
 
-def _heard(event: Event, said: list[str], voids: list[Withdrawn]) -> list[Event]:
-    """Words that are taken back count until they are said anew: if they never are, they are what had arrived."""
+def _after_withdrawals(event: Event, received: list[str], withdrawn: list[Withdrawn]) -> list[Event]:
+    """Withdrawn text counts until new text arrives: if none does, it is what the agent had answered."""
     if isinstance(event, Withdrawn):
-        voids.append(event)
+        withdrawn.append(event)
         return []
     if not isinstance(event, Text | Finished):
         return [event]
-    known: list[Event] = [*voids, event]
-    for void in voids:
-        said[:] = ["".join(said).removesuffix(void.text)]
-    voids.clear()
+    ready: list[Event] = [*withdrawn, event]
+    for earlier in withdrawn:
+        received[:] = ["".join(received).removesuffix(earlier.text)]
+    withdrawn.clear()
     if isinstance(event, Text):
-        said.append(event.delta)
-    return known
+        received.append(event.delta)
+    return ready
 
 
 async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGenerator[Event]:
-    async with Process(command, limits, reader.heard) as process, aclosing(process.lines()) as lines:
+    async with Process(command, limits, reader.stderr_line) as process, aclosing(process.lines()) as lines:
         async for line in lines:
             for step in _read(reader, line):
                 if isinstance(step, Send):
@@ -291,8 +297,8 @@ async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGene
                     yield step
             if reader.done:
                 break
-        ended = await process.ended()
-        for step in await asyncio.to_thread(reader.finish, ended):  # it may look at what the agent wrote down
+        exit_ = await process.ended()
+        for step in await asyncio.to_thread(reader.finish, exit_):  # it may read the agent's own files
             if not isinstance(step, Send):
                 yield step
 
@@ -305,22 +311,20 @@ def _read(reader: Reader, line: Json) -> list[Step]:
         raise MalformedLine(f"it wrote a line that counsel cannot read ({str(kind)[:60]})") from error
 
 
-def _with(said: list[str], error: CounselError) -> CounselError:
-    if said and "partial" not in error.fields:
-        error.fields["partial"] = "".join(said)
+def _with_partial(received: list[str], error: CounselError) -> CounselError:
+    if received and "partial" not in error.fields:
+        error.fields["partial"] = "".join(received)
     return error
 
 
-def finished_or_fail(ask: Ask, finished: Finished | None, ended: Exit) -> list[Step]:
-    """The usual end of a reader: a proper end, or an exit that explains itself. Garbage is named, never shown."""
+def finished_or_fail(request: AgentRequest, finished: Finished | None, exit_: Exit) -> list[Step]:
+    """The usual end of a reader: the final event, or a failure from the exit. Invalid lines are counted, never shown."""
     if finished is not None:
         return [finished]
-    if ended.code == 127:
-        words = failures.clean(ended.stderr, ask.secrets)
-        raise failures.not_startable(ask.agent, words)
-    how = (
-        f"it was ended by signal {-ended.code}" if ended.code < 0 else f"it ended with exit code {ended.code}"
-    )
-    garbage = f" after {ended.garbage} lines that were not JSON" if ended.garbage else ""
-    tail = failures.last_words(ended.stderr)
-    raise ask.fail(f"{how}{garbage} before its answer was complete{': ' + tail if tail else ''}")
+    if exit_.code == 127:
+        stderr = failures.clean(exit_.stderr, request.secrets)
+        raise failures.not_startable(request.agent, stderr)
+    how = f"it was killed by signal {-exit_.code}" if exit_.code < 0 else f"it exited with code {exit_.code}"
+    garbage = f" after {exit_.garbage} lines that were not JSON" if exit_.garbage else ""
+    tail = failures.last_lines(exit_.stderr)
+    raise request.fail(f"{how}{garbage} before its answer was complete{': ' + tail if tail else ''}")

@@ -1,9 +1,9 @@
 """The environment that an agent gets: the caller's, never the daemon's own.
 
-Left out: relative entries of search paths, by which `#!/usr/bin/env node` would run the project's `node`; what counsel
-keeps for itself (its `.env`, its token), and the marks by which an agent tells its own
-children that they run inside it. Claude Code refuses to start inside itself, and a marked child would write
-into its parent's session. Nor empty variables: an agent's entry hands on names that may have no value.
+Left out: relative entries of search paths, by which `#!/usr/bin/env node` would run the project's `node`; counsel's own
+variables (its `.env`, its token); and the variables by which an agent marks its children. Claude Code refuses to start
+inside itself, and a marked child would write into its parent's session. Empty variables are left out, too: an agent's
+entry passes on names that may have no value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARKS = re.compile(
     r"|CURSOR_(?:AGENT|TRACE_ID|CLI)|AGENT|OPENCODE|OPENCODE_(?:PID|CLIENT|SERVER_PASSWORD|SERVER_USERNAME)|COUNSEL_TOKEN|CLIENT_CWD|SESSION_ID|PERMISSION_MODE"
 ).fullmatch
 
-CHAIN = "COUNSEL_CHAIN"  # who asked whom, for a counsel that the agent starts in its turn
+CHAIN = "COUNSEL_CHAIN"  # who asked whom, for a counsel that the agent starts
 
 
 def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""From what an agent says when it fails to our errors."""
+"""Agents' failures as counsel's errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from counsel.errors import (
     UpstreamError,
 )
 
-_LONGEST = 600  # characters of an agent's own words that we repeat
+_LONGEST = 600  # characters of an agent's own message that are shown
 _SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE).search
 _VENDORS = re.compile(
     r'\{\s*"error"\s*:.*\}', re.DOTALL
-)  # a vendor's whole answer, of which people need the message
+)  # a vendor's whole error response: only its message is shown
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOO_LONG = re.compile(
     r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
@@ -31,11 +31,11 @@ _TOO_LONG = re.compile(
 
 
 class LostSession(Exception):
-    """The agent no longer has the session that it was told to go on with."""
+    """The agent no longer has the session that it was told to continue."""
 
 
 def clean(words: str, env: Mapping[str, str]) -> str:
-    """An agent's words, fit to be shown: no colours, no value of a secret variable, not too long."""
+    """An agent's message for display: no colours, no value of a secret variable, not too long."""
     words = _VENDORS.sub(_message, _ANSI.sub("", words))
     for name, value in env.items():
         if len(value) >= 4 and _SECRET_NAMES(name):
@@ -44,23 +44,23 @@ def clean(words: str, env: Mapping[str, str]) -> str:
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
 
 
-def _message(found: re.Match[str]) -> str:
+def _message(match: re.Match[str]) -> str:
     try:
-        said = json.loads(found[0])["error"]["message"]
+        message = json.loads(match[0])["error"]["message"]
     except (ValueError, LookupError, TypeError):
-        return found[0]
-    return str(said)
+        return match[0]
+    return str(message)
 
 
-def last_words(stderr: str, lines: int = 3) -> str:
-    """The end of stderr, without the stack traces that agents like to print there."""
-    told = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return " / ".join([line for line in told if not line.startswith(("at ", "}"))][-lines:])
+def last_lines(stderr: str, lines: int = 3) -> str:
+    """The last lines of stderr, without stack traces."""
+    texts = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return " / ".join([line for line in texts if not line.startswith(("at ", "}"))][-lines:])
 
 
 def not_installed(agent: Agent) -> CounselError:
     return AgentUnavailable(
-        f"{agent.label} is not installed: no `{agent.command}` on the PATH.",
+        f"{agent.label} is not installed: `{agent.command}` is not on the PATH.",
         hint=f"Install it: {agent.install}",
         agent=agent.name,
         provider=agent.name,
@@ -70,16 +70,16 @@ def not_installed(agent: Agent) -> CounselError:
 def not_startable(agent: Agent, words: str) -> CounselError:
     return AgentUnavailable(
         f"{agent.label} could not be started: {words}",
-        hint=f"Install it again: {agent.install}",
+        hint=f"Reinstall it: {agent.install}",
         agent=agent.name,
         provider=agent.name,
     )
 
 
 def not_logged_in(agent: Agent, words: str = "") -> CounselError:
-    said = f" ({words})" if words else ""
+    detail = f" ({words})" if words else ""
     return AuthenticationFailed(
-        f"{agent.label} is not logged in, or its login was refused{said}.",
+        f"{agent.label} is not logged in, or its login was refused{detail}.",
         hint=f"Run `{agent.login}` and try again.",
         provider=agent.name,
         agent=agent.name,
@@ -98,7 +98,7 @@ def limited(agent: Agent, words: str, retry_after: float | None = None) -> Couns
 
 def late(agent: Agent, seconds: float) -> CounselError:
     return TimedOut(
-        f"{agent.label} did not finish within {seconds:g} s and was ended.",
+        f"{agent.label} did not finish within {seconds:g} s and was stopped.",
         hint="Ask for less, or raise REQUEST_TIMEOUT_MS.",
         provider=agent.name,
         agent=agent.name,
@@ -107,7 +107,7 @@ def late(agent: Agent, seconds: float) -> CounselError:
 
 def upstream(agent: Agent, words: str, status: int | None = None) -> CounselError:
     return UpstreamError(
-        f"{agent.label} failed: {words or 'it did not say why'}",
+        f"{agent.label} failed: {words or 'it gave no reason'}",
         hint="Try again; `counsel agents` shows whether it is set up.",
         provider=agent.name,
         agent=agent.name,
@@ -116,7 +116,7 @@ def upstream(agent: Agent, words: str, status: int | None = None) -> CounselErro
 
 
 def by_status(agent: Agent, status: int | None, words: str, retry_after: float | None = None) -> CounselError:
-    """The error that an HTTP status of the agent's vendor means."""
+    """The error for an HTTP status of the agent's vendor."""
     if status in {401, 403}:
         return not_logged_in(agent, words)
     if status == 429:
@@ -124,14 +124,14 @@ def by_status(agent: Agent, status: int | None, words: str, retry_after: float |
     if status == 404:
         return ModelNotFound(
             f"{agent.label} cannot use this model: {words}",
-            hint=f"Leave the model out to use the agent's own choice: `{agent.name}`.",
+            hint=f"Use the agent's own choice of model: `{agent.name}`.",
             provider=agent.name,
             agent=agent.name,
         )
     if status == 413 or _TOO_LONG(words):
         return ContextLengthExceeded(
             f"{agent.label}: the request is too long for its model: {words}",
-            hint="Send fewer files or start a new conversation.",
+            hint="Send fewer files, or start a new conversation.",
             provider=agent.name,
             agent=agent.name,
         )

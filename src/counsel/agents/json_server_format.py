@@ -1,4 +1,4 @@
-"""What the agents with `mcpServers` in JSON have in common: the entry's fields by name, both ways."""
+"""Read and write entries of `mcpServers` in JSON, which several agents have in common."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from counsel.agents.server_format import (
     Server,
     Unreadable,
     number,
-    optional_texts,
+    optional_strings,
     read_references,
+    string_list,
+    string_map,
     text,
-    text_map,
-    texts,
     translated,
 )
 
 TYPES = {"stdio": "stdio", "http": "http", "sse": "sse", "streamable-http": "http", "streamableHttp": "http"}
-_URLS = ("httpUrl", "url", "serverUrl")  # the first that is there wins, as in Gemini CLI
+_URLS = ("httpUrl", "url", "serverUrl")  # the first one present wins, as in Gemini CLI
 _KNOWN = frozenset({"type", "command", "args", "env", "cwd", "headers", *_URLS})
 
 
@@ -28,13 +28,13 @@ def read_entry(name: str, entry: Entry, syntax: Syntax, own: Mapping[str, str]) 
     """`own` maps the neutral fields that only some agents have to their keys: timeout (ms), tool filters."""
     if not isinstance(entry, Mapping):
         raise Unreadable("the entry must be an object")
-    headers = text_map(entry.get("headers"), "headers")
+    headers = string_map(entry.get("headers"), "headers")
     server = Server(
         name=name,
         transport=transport_of(entry),
         command=text(entry.get("command"), "command"),
-        args=texts(entry.get("args"), "args"),
-        env=text_map(entry.get("env"), "env"),
+        args=string_list(entry.get("args"), "args"),
+        env=string_map(entry.get("env"), "env"),
         cwd=text(entry.get("cwd"), "cwd") or None,
         url=next((text(entry[key], key) for key in _URLS if entry.get(key)), ""),
         headers=headers,
@@ -45,7 +45,7 @@ def read_entry(name: str, entry: Entry, syntax: Syntax, own: Mapping[str, str]) 
 
 
 def transport_of(entry: Entry) -> str:
-    """By `type`, if what it needs is there; else stdio by `command`, or streamable HTTP by a bare `url`."""
+    """By `type`, if its field is present; else stdio by `command`, or streamable HTTP by a bare `url`."""
     kind = entry.get("type") or entry.get("transport")
     named = None if kind is None else TYPES.get(str(kind), str(kind))
     remote = any(entry.get(key) for key in _URLS)
@@ -59,22 +59,22 @@ def transport_of(entry: Entry) -> str:
 
 
 def _own_fields(entry: Entry, own: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for neutral, key in own.items():
         if neutral == "timeout":
             milliseconds = number(entry.get(key), key)
-            found[neutral] = None if milliseconds is None else milliseconds / 1000
+            values[neutral] = None if milliseconds is None else milliseconds / 1000
         else:
-            found[neutral] = optional_texts(entry, key)
-    return found
+            values[neutral] = optional_strings(entry, key)
+    return values
 
 
 def with_token(server: Server) -> Server:
-    """`Authorization: Bearer ${NAME}` is a token from the environment, however an agent writes it."""
+    """`Authorization: Bearer ${NAME}` is a token from the environment, in any agent's syntax."""
     for header, value in server.headers.items():
-        if header.lower() == "authorization" and (found := BEARER.fullmatch(value)):
-            rest = {key: kept for key, kept in server.headers.items() if key != header}
-            return server.replaced(headers=rest, token_env=found[1])
+        if header.lower() == "authorization" and (match := BEARER.fullmatch(value)):
+            rest = {key: other for key, other in server.headers.items() if key != header}
+            return server.replaced(headers=rest, token_env=match[1])
     return server
 
 
@@ -94,5 +94,5 @@ def write_entry(
 
 
 def _milliseconds(seconds: float) -> int:
-    """Whole ones: Claude Code leaves a server out whose `timeout` is none (measured, 2.1.325)."""
+    """An integer: Claude Code ignores a server whose `timeout` is not one (measured, 2.1.325)."""
     return max(1, round(seconds * 1000))

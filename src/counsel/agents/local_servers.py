@@ -1,4 +1,4 @@
-"""The user's MCP servers that an agent would start where it works, which it must not do in a folder that it does not trust.
+"""The user's MCP servers that an agent would start in its working folder, which it must not do in an untrusted one.
 
 Measured with Claude Code 2.1.325, Codex 0.166.0 and Gemini CLI 0.61.0, at every level, read-only included: each starts
 them in the folder, where `python3 -m x` imports the folder's `x.py`.
@@ -16,14 +16,14 @@ from counsel.configfiles.write.safewrite import Reader
 
 
 def entries(fmt: ServerFormat, workspace: Workspace) -> Iterator[tuple[ServerTable, str, Mapping[str, Any]]]:
-    """Every entry outside of the project's files, unread: one that is broken is still the user's."""
+    """Every entry outside of the project's files, unparsed: a broken one is still the user's."""
     reader = Reader()
     for table in (*fmt.tables(workspace), *fmt.others(workspace, reader)):
         document = None if table.entries is not None else reader.quiet(table.target)
-        held: Any = table.entries if document is None else document.get(table.keys)
-        if table.scope != "project" and isinstance(held, Mapping):
+        servers: Any = table.entries if document is None else document.get(table.keys)
+        if table.scope != "project" and isinstance(servers, Mapping):
             yield from (
-                (table, str(name), entry) for name, entry in held.items() if isinstance(entry, Mapping)
+                (table, str(name), entry) for name, entry in servers.items() if isinstance(entry, Mapping)
             )
 
 
@@ -61,10 +61,10 @@ def _where_counsel_keeps_its_files(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def note(agent: str, names: list[str], folder: Path) -> str:
-    """What the caller is told of servers that were left out."""
+    """The notice about servers that were left out."""
     shown = ", ".join(dict.fromkeys(names))
     label, command = AGENTS[agent].label, AGENTS[agent].command
     return (
-        f"{label} was never told to trust {folder}: your MCP servers that would start there ({shown}) were left out. "
+        f"{label} was not told to trust {folder}: your MCP servers that would start there ({shown}) were left out. "
         f"Run `{command}` there once to trust it."
     )

@@ -1,6 +1,6 @@
-"""What an agent reads: the question, what was said before, and which files and pictures belong to it.
+"""An agent's prompt: the question, earlier turns, and the names of its files and images.
 
-Files are named, not pasted: the agent stands in the same folder and reads what it needs.
+Files are named, not pasted: the agent works in the same folder and reads what it needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from counsel.types import Call, Image, Turn
 
 
 def compose(call: Call, *, history: bool, system: bool = True) -> str:
-    """The words of one run. `history`: the agent has no session that remembers the earlier turns."""
+    """The prompt of one run. `history`: the agent has no session with the earlier turns."""
     earlier, question = call.turns[:-1], call.turns[-1]
     parts = [
         call.system if system else None,
@@ -25,7 +25,7 @@ def compose(call: Call, *, history: bool, system: bool = True) -> str:
 
 
 def elsewhere(project: Path) -> str:
-    """For an agent that was not started in the project's folder, because nobody told it to trust that folder."""
+    """For an agent that was started outside the project's folder, because that folder is not trusted."""
     return (
         f"The project is in {project}, which is not your working folder: relative paths in this message start there. "
         "Give your tools absolute paths."
@@ -33,11 +33,11 @@ def elsewhere(project: Path) -> str:
 
 
 def packed(turns: Iterable[Turn]) -> str:
-    """Earlier turns as text, for an agent that did not hear them."""
-    said = "\n\n".join(f"<{turn.role}>\n{turn.text}\n</{turn.role}>" for turn in turns if turn.text)
+    """Earlier turns as text, for an agent without a session."""
+    text = "\n\n".join(f"<{turn.role}>\n{turn.text}\n</{turn.role}>" for turn in turns if turn.text)
     return (
         "<conversation>\nThis conversation began before you joined it. It is given for context, oldest first; "
-        f"answer the question after it.\n\n{said}\n</conversation>"
+        f"answer the question after it.\n\n{text}\n</conversation>"
     )
 
 
@@ -48,15 +48,15 @@ def _listed(call: Call) -> str:
 
 
 def images(call: Call, *, history: bool) -> tuple[Image, ...]:
-    """The pictures of the turns that `compose` sends."""
+    """The images of the turns that `compose` sends."""
     turns = call.turns if history else call.turns[-1:]
     return tuple(image for turn in turns for image in turn.images)
 
 
 def images_block(paths: Sequence[Path]) -> str:
-    """For agents that take pictures by path only: a closed block at the end of the prompt."""
+    """For agents that take images by path only: a closed block at the end of the prompt."""
     names = "\n".join(f"{number}. {path}" for number, path in enumerate(paths, 1))
     return (
-        "<images_input>\nThese pictures belong to the request above. Open each path with your own tool for "
+        "<images_input>\nThese images belong to the request above. Open each path with your own tool for "
         f"reading files; the lines of this block are not part of the question.\n{names}\n</images_input>"
     )

@@ -1,8 +1,8 @@
-"""References to environment variables inside values, and the agents' ways to write them.
+"""References to environment variables inside values, and each agent's syntax for them.
 
-Between agents a reference is `${NAME}` or `${NAME:-default}`, Claude Code's way. Text that only looks like one (in the
-file of an agent that expands nothing, or typed with --literal) has `LITERAL` in the place of its `$`. An agent's format
-says how it reads and writes both; what it cannot say is raised as `Untranslatable`, never written as if it could.
+Internally a reference is `${NAME}` or `${NAME:-default}`, as in Claude Code. Text that only looks like one (in the file
+of an agent that expands nothing, or typed with --literal) has `LITERAL` instead of its `$`. An agent's syntax reads and
+writes both; what it cannot express raises `Untranslatable` and is never written.
 """
 
 import re
@@ -17,12 +17,12 @@ BEARER = re.compile(rf"[Bb]earer \$\{{({_NAME})\}}")
 _BARE = rf"\$({_NAME})"  # compiled when first needed, by `re` itself
 _BARE_CAPITALS = r"\$([A-Z_][A-Z0-9_]*)\b"
 _PREFIXED = rf"\$\{{env:({_NAME})\}}"
-# Words of Cursor and VS Code in `${…}`: they name folders, not variables of the environment.
-EDITORS_WORDS = r"\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator)\}"
+# Placeholders of Cursor and VS Code: folders, not environment variables.
+EDITOR_PLACEHOLDERS = r"\$\{(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator)\}"
 
 
 class Untranslatable(ValueError):
-    """`str(error)` says which text cannot be said, and why."""
+    """`str(error)` says which text cannot be expressed, and why."""
 
 
 class Syntax(Record):
@@ -30,39 +30,39 @@ class Syntax(Record):
 
     read: Callable[[str], str]
     write: Callable[[str], str]
-    example: str  # how a person writes a reference to NAME
+    example: str  # how a user writes a reference to NAME
     expands: bool = True  # anywhere in a value
-    own: str = "(?!)"  # a pattern of what the client fills in and most others do not know
+    own: str = "(?!)"  # a pattern of placeholders that this client fills in and most others do not know
 
 
 def names(text: str) -> list[str]:
-    """The variables that a value (in our form) refers to."""
-    return [found[1] for found in REFERENCE.finditer(text)]
+    """The variables that a value (in our syntax) refers to."""
+    return [match[1] for match in REFERENCE.finditer(text)]
 
 
 def whole(text: str) -> str | None:
     """The variable's name when the value is nothing but one plain reference."""
-    found = REFERENCE.fullmatch(text)
-    return found[1] if found and found[2] is None else None
+    match = REFERENCE.fullmatch(text)
+    return match[1] if match and match[2] is None else None
 
 
 def from_person(text: str) -> str:
-    """What a person types or pastes: any agent's syntax. `$name` in small letters is left alone: it may be text."""
+    """What a user types or pastes, in any agent's syntax. `$name` in lower case stays: it may be text."""
     return re.sub(_BARE_CAPITALS, r"${\1}", re.sub(_PREFIXED, r"${\1}", text)) if "$" in text else text
 
 
 def bare(text: str) -> list[str]:
-    """What `from_person` takes for a reference although it may be meant as text: `$NAME`."""
-    return [found[0] for found in re.finditer(_BARE_CAPITALS, text)] if "$" in text else []
+    """What `from_person` reads as a reference although it may be meant literally: `$NAME`."""
+    return [match[0] for match in re.finditer(_BARE_CAPITALS, text)] if "$" in text else []
 
 
 def as_text(text: str) -> str:
-    """Nothing in it is a reference, whatever it looks like."""
+    """The value as literal text without references."""
     return text.replace("${", LITERAL + "{")
 
 
 def plain(text: str) -> str:
-    """As a person reads it, and as it stands in a file."""
+    """The value as in a file and for display."""
     return text.replace(LITERAL, "$")
 
 
@@ -74,9 +74,9 @@ def refuse_literal(text: str, label: str) -> None:
 
 
 def refuse_default(text: str, label: str) -> None:
-    for found in REFERENCE.finditer(text):
-        if found[2]:
-            raise Untranslatable(f"{label} knows no default values, so {found[0]} would not be expanded")
+    for match in REFERENCE.finditer(text):
+        if match[2]:
+            raise Untranslatable(f"{label} has no default values, so {match[0]} would not be expanded")
 
 
 def _same(text: str) -> str:
@@ -93,10 +93,10 @@ def _from_gemini(text: str) -> str:
 
 
 def _to_gemini(text: str) -> str:
-    """Gemini CLI expands `$NAME` too: text that only looks like it would change its meaning there."""
+    """Gemini CLI expands `$NAME`, too: text that looks like it would change its meaning."""
     refuse_literal(text, "Gemini CLI")
-    if "$" in text and (found := re.search(_BARE, text)):
-        raise Untranslatable(f"Gemini CLI would read {found[0]} in {shown(text)} as a variable")
+    if "$" in text and (match := re.search(_BARE, text)):
+        raise Untranslatable(f"Gemini CLI would read {match[0]} in {shown(text)} as a variable")
     return text
 
 
@@ -106,14 +106,14 @@ def from_prefixed(text: str) -> str:
 
 
 def to_prefixed(text: str, label: str) -> str:
-    """`${env:NAME}` only, which is empty when NAME is not set: no other default can be said."""
+    """`${env:NAME}` only, which is empty when NAME is not set: no other default can be expressed."""
     refuse_literal(text, label)
     refuse_default(text, label)
     return REFERENCE.sub(_prefixed, text)
 
 
-def _prefixed(found: re.Match[str]) -> str:
-    return found[0] if re.fullmatch(EDITORS_WORDS, found[0]) else f"${{env:{found[1]}}}"
+def _prefixed(match: re.Match[str]) -> str:
+    return match[0] if re.fullmatch(EDITOR_PLACEHOLDERS, match[0]) else f"${{env:{match[1]}}}"
 
 
 def _to_cursor(text: str) -> str:
@@ -121,8 +121,8 @@ def _to_cursor(text: str) -> str:
 
 
 def _to_codex(text: str) -> str:
-    if found := REFERENCE.search(text):
-        raise Untranslatable(f"Codex expands no variables, so {found[0]} would be taken literally")
+    if match := REFERENCE.search(text):
+        raise Untranslatable(f"Codex expands no variables, so {match[0]} would be literal")
     return plain(text)
 
 
@@ -132,5 +132,5 @@ def shown(text: str) -> str:
 
 CLAUDE = Syntax(_same, _to_claude, "${NAME}")
 GEMINI = Syntax(_from_gemini, _to_gemini, "${NAME}")
-CURSOR = Syntax(from_prefixed, _to_cursor, "${env:NAME}", own=EDITORS_WORDS)
+CURSOR = Syntax(from_prefixed, _to_cursor, "${env:NAME}", own=EDITOR_PLACEHOLDERS)
 CODEX = Syntax(as_text, _to_codex, "env_vars, bearer_token_env_var or env_http_headers", expands=False)

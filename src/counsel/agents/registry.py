@@ -20,7 +20,7 @@ _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch
 
 @dataclass(frozen=True, slots=True)
 class AskableAgent:
-    """An agent, with the model that the caller wants it to use; None: the agent's own choice."""
+    """An agent and the model that it should use; None: the agent's own choice."""
 
     agent: Agent
     model: str | None = None
@@ -37,7 +37,7 @@ class AskableAgent:
 
 
 def driver_of(name: str) -> AgentDriver:
-    """The room's own module is imported at its first use."""
+    """The agent's driver; its module is imported at first use."""
     return cast(AgentDriver, importlib.import_module(f"counsel.agents.{name}.run").DRIVER)
 
 
@@ -46,20 +46,20 @@ def askable_agents() -> dict[str, AskableAgent]:
 
 
 def resolve(name: str) -> AskableAgent | None:
-    """The driver that a model's name means; None: no agent has this name.
+    """The agent that a model's name means; None: no agent has this name.
 
-    A model that could be read as an option is none: `gemini:--yolo` must not reach a command line.
+    A model that could be read as an option is rejected: `gemini:--yolo` must not reach a command line.
     """
     agent, colon, model = name.partition(":")
-    found = ASKABLE.get(agent.strip().lower())
-    if found is None:
+    row = ASKABLE.get(agent.strip().lower())
+    if row is None:
         return None
     model = model.strip()
     if colon and not _MODEL(model):
         return None
-    return AskableAgent(found, model or None)
+    return AskableAgent(row, model or None)
 
 
 def available(caller: Caller) -> list[AskableAgent]:
-    """Installed and surely logged in, in the order of the table: what `auto` may pick without waiting."""
-    return [each for each in askable_agents().values() if each.probe(caller).usable]
+    """Installed and certainly logged in, in the table's order: what `auto` may pick without waiting."""
+    return [agent for agent in askable_agents().values() if agent.probe(caller).usable]

@@ -1,4 +1,4 @@
-"""What a consulted agent may touch: three levels, the same for all. Each room maps them to its own flags.
+"""What a consulted agent may touch: three levels, the same for all. Each agent's `run.py` maps them to its own flags.
 
 | level | reads | writes and runs commands |
 |---|---|---|
@@ -17,8 +17,7 @@ from counsel.settings import Settings
 Level: TypeAlias = Literal["read-only", "workspace-write", "danger-full-access"]
 DEFAULT: Level = "read-only"
 
-# Claude Code's names for its modes, which is what the seed's PERMISSION_MODE holds. A name that is not here
-# grants nothing.
+# Claude Code's names for its modes, as in PERMISSION_MODE. A name that is not listed grants nothing.
 PERMISSION_MODES: dict[str, Level] = {
     "default": "read-only",
     "manual": "read-only",

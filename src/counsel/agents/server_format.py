@@ -36,10 +36,10 @@ class Server(Record):
     enabled: bool = True
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] | None = None
-    extras: Mapping[str, Any] = NOTHING  # one agent's own fields, verbatim
+    extras: Mapping[str, Any] = NOTHING  # one agent's own fields, unchanged
 
     def means(self) -> dict[str, Any]:
-        """What is compared between agents: what runs, not how one agent switches or filters it."""
+        """The fields that are compared between agents: what runs, not how an agent switches or filters it."""
         kept = (
             ("transport", "command", "args", "env", "cwd")
             if self.transport == "stdio"
@@ -48,7 +48,7 @@ class Server(Record):
         return {name: getattr(self, name) for name in kept}
 
     def without(self, *names: str) -> Self:
-        """With the defaults in these fields."""
+        """The server with defaults in these fields."""
         return self.replaced(**{name: getattr(Server, name) for name in names})
 
     def __repr__(self) -> str:  # no values: they may hold secrets
@@ -56,19 +56,19 @@ class Server(Record):
 
 
 class ServerTable(Record):
-    """One place where an agent keeps servers: a file, and the table in it."""
+    """A table of servers in one of an agent's files."""
 
     agent: AgentName
     scope: Scope
     target: Target
     keys: Keys
-    # What a client puts around the first server of such a place.
+    # What a client writes around the first server of such a table.
     frame: Mapping[str, Any] | None = None
-    kept_by: str = ""  # who writes it, where that is not for us: a plugin, the machine's administrator
-    # What stands there as the agent understands it, when that is not simply what the file says.
+    kept_by: str = ""  # the owner, if counsel must not write it: a plugin, the machine's administrator
+    # The entries as the agent understands them, if these are not simply those in the file.
     entries: Mapping[str, Any] | None = None
-    alone: bool = False  # as long as this file is there, the agent uses no other
-    by_project: bool = False  # used only because the project's own settings say so
+    alone: bool = False  # as long as this file exists, the agent uses no other
+    by_project: bool = False  # in use only through the project's own settings
 
     @property
     def writable(self) -> bool:
@@ -76,7 +76,7 @@ class ServerTable(Record):
 
 
 class Switch(Record):
-    """How an agent turns a server on and off: edits of one file. `note` is said to the user."""
+    """How an agent enables and disables a server: edits of one file. `note` is shown to the user."""
 
     target: Target
     edits: Callable[[Meaning, str, bool], list[Edit]]
@@ -84,43 +84,43 @@ class Switch(Record):
 
 
 class ServerFormat(Record):
-    """One agent's way to keep MCP servers."""
+    """How one agent stores MCP servers."""
 
     agent: AgentName
     read: Callable[[str, Entry], Server]
     write: Callable[[Server], dict[str, Any]]
-    tables: Callable[[Workspace], list[ServerTable]]  # what is the user's to write
+    tables: Callable[[Workspace], list[ServerTable]]  # the user's own tables
     syntax: Syntax
-    names: re.Pattern[str]  # that its own commands take
+    names: re.Pattern[str]  # that its own commands accept
     names_text: str
-    # Which of two servers with one name is used, the strongest first; empty: both are started.
+    # Which of two servers with one name is used, the strongest scope first; empty: both are started.
     precedence: tuple[Scope, ...]
-    # Other places that the agent reads. The order does not matter, `precedence` does; within a scope the first wins.
+    # Other tables that the agent reads. Only `precedence` matters, not their order; within a scope the first wins.
     others: Callable[[Workspace, Reader], Iterable[ServerTable]] = lambda _workspace, _reader: ()
     layered: bool = False  # servers of one name are merged, field by field (servers/codex_layers.py)
     reserved: frozenset[str] = frozenset()
-    loads: re.Pattern[str] | None = None  # names that it loads from its files, where these are more
+    loads: re.Pattern[str] | None = None  # names that it loads from its files, if these are more
     transports: frozenset[str] = frozenset(TRANSPORTS)
-    # Neutral fields that the agent does not have, and what that means; they are left out with these words.
+    # Fields that the agent does not have: they are left out with this warning.
     lacks: Mapping[str, str] = {}
-    # Keys whose other spelling an entry may have; an update keeps the spelling that is there.
+    # Alternative spellings of keys; an update keeps the spelling in the file.
     aliases: Mapping[str, tuple[str, ...]] = {}
     switches: Callable[[Workspace, ServerTable], list[Switch]] = lambda _workspace, _table: []
-    # Whether a server of this name is switched off by something outside its entry.
+    # Whether a server of this name is disabled by something outside its entry.
     off: Callable[[Workspace, ServerTable, Reader], Callable[[str], bool]] = (
         lambda _workspace, _table, _reader: lambda _name: False
     )
-    no_switch: str = ""  # why servers cannot be turned off
-    # Said when a server is added here.
+    no_switch: str = ""  # why servers cannot be disabled
+    # Notes for the user when a server is added here.
     notes: Callable[[Workspace, ServerTable, Reader], list[str]] = lambda _workspace, _table, _reader: []
     warns: Callable[[Server], list[str]] = lambda _server: []
-    # Why the agent uses nothing of a file that can be read.
+    # Why the agent ignores a readable file.
     refuses: Callable[[ServerTable, Document], str] = lambda _table, _document: ""
-    # What, beside its servers' files, says that the client was used here.
+    # Paths besides its servers' files that show that the client was used here.
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
-    # Whether an entry that somebody pastes has a form that only this client has.
+    # Whether a pasted entry has a form that only this client uses.
     tells: Callable[[Entry], bool] = lambda _entry: False
-    # Whether it tries SSE where a server declared as streamable HTTP does not speak that.
+    # Whether it tries SSE if a server declared as streamable HTTP does not support that.
     tries_sse: Callable[[Entry], bool] = lambda _entry: False
 
 
@@ -128,24 +128,24 @@ def has_key(*keys: str) -> Callable[[Entry], bool]:
     return lambda entry: any(key in entry for key in keys)
 
 
-def there(path: Path) -> bool:
-    """Whether something is at a path. (`Path.exists` fails in a folder that may not be entered.)"""
+def exists(path: Path) -> bool:
+    """Whether the path exists. (`Path.exists` raises in a folder that may not be entered.)"""
     return os.access(path, os.F_OK)
 
 
 class Unreadable(ValueError):
-    """An entry that the agent itself could not use; `str(error)` says why."""
+    """An entry that the agent itself cannot use; `str(error)` says why."""
 
 
-def texts(value: Any, what: str) -> tuple[str, ...]:
+def string_list(value: Any, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Unreadable(f"{what} must be a list of texts")
+        raise Unreadable(f"{what} must be a list of strings")
     return tuple(value)
 
 
-def text_map(value: Any, what: str) -> dict[str, str]:
+def string_map(value: Any, what: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -160,14 +160,14 @@ def _plain(value: Any, what: str) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise Unreadable(f"{what} must be text")
+    raise Unreadable(f"{what} must be a string")
 
 
 def text(value: Any, what: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise Unreadable(f"{what} must be text")
+        raise Unreadable(f"{what} must be a string")
     return value
 
 
@@ -179,21 +179,21 @@ def number(value: Any, what: str) -> float | None:
     return value
 
 
-def optional_texts(entry: Entry, key: str) -> tuple[str, ...] | None:
-    return texts(entry[key], key) if entry.get(key) is not None else None
+def optional_strings(entry: Entry, key: str) -> tuple[str, ...] | None:
+    return string_list(entry[key], key) if entry.get(key) is not None else None
 
 
 def read_references(server: Server, syntax: Syntax) -> Server:
-    """Every value with the agent's references in our form."""
+    """Every value with the agent's references in our syntax."""
     return translated(server, syntax.read)
 
 
-def filled(value: Any, words: Mapping[str, str]) -> Any:
+def with_values(value: Any, words: Mapping[str, str]) -> Any:
     """Every text in an entry with `${word}` replaced: what a client fills in itself, before any variable."""
     if isinstance(value, Mapping):
-        return {key: filled(item, words) for key, item in value.items()}
+        return {key: with_values(item, words) for key, item in value.items()}
     if isinstance(value, list):
-        return [filled(item, words) for item in value]
+        return [with_values(item, words) for item in value]
     if isinstance(value, str):
         for word, meant in words.items():
             value = value.replace(f"${{{word}}}", meant)
@@ -204,7 +204,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 
 
 def script_of(server: Server) -> int | None:
-    """Which argument is a shell's script (`sh -c '…'`): the shell expands its variables, whoever else does or does not."""
+    """Which argument is a shell's script (`sh -c '…'`), in which the shell expands variables."""
     if server.command.rpartition("/")[2] not in _SHELLS:
         return None
     flags = (at for at, arg in enumerate(server.args) if re.fullmatch(r"-[A-Za-z]*c", arg))
@@ -213,7 +213,7 @@ def script_of(server: Server) -> int | None:
 
 
 def with_script(server: Server, change: Callable[[str], str]) -> Server:
-    """Only a shell's script changed, if there is one."""
+    """Changes only a shell's script, if there is one."""
     at = script_of(server)
     return server.replaced(args=tuple(change(arg) if n == at else arg for n, arg in enumerate(server.args)))
 

@@ -1,8 +1,8 @@
-"""Where an agent is started: in the project, or, when nobody trusts that folder, in an empty one of counsel's own.
+"""Where an agent is started: in the project, or, if that folder is not trusted, in an empty one of counsel's own.
 
 Agents look for settings, hooks, skills, commands, subagents, servers and `.env` files from their working folder upwards, and
-each release looks for more. Started elsewhere they find none of them, whatever they are called. So do the user's own
-servers and hooks, which an agent starts where it works: `npx` and `python -m` prefer what lies there.
+each release looks for more. Started elsewhere, they find none of these. Nor do the user's own servers
+and hooks, which an agent starts in its working folder: `npx` and `python -m` prefer files there.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from counsel import paths, untrusted
 from counsel.agents import trust
 from counsel.agents.definitions import AgentName, Workspace
 
-# git runs programs that a repository's own config names, `git status` already does. Agents ask git about folders.
+# git runs programs that a repository's config names, even for `git status`, and agents run git.
 _GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
 
 
 def trusted(agent: AgentName, workspace: Workspace) -> bool:
-    """Whether the agent may be started there: it was told to trust the folder, or another was and it was not told not to."""
+    """Whether the agent may start there: it was told to trust the folder, or another agent was and this one was not told otherwise."""
     own = trust.by(agent, workspace)
     return trust.trusted(workspace) if own is None else own
 
 
 def empty(workspace: Workspace, agent: AgentName) -> Path:
-    """The same folder for each call about this project: agents keep their sessions by folder."""
+    """Always the same folder for one project: agents keep sessions by folder."""
     dotenv = _dotenv(workspace)
-    known = hashlib.sha256(b"\0".join(map(os.fsencode, (workspace.project, dotenv)))).hexdigest()[:16]
-    above = Path(untrusted.run_folder(workspace.env)) / "agents" / agent
-    paths.private_folder(above)
+    digest = hashlib.sha256(b"\0".join(map(os.fsencode, (workspace.project, dotenv)))).hexdigest()[:16]
+    parent = Path(untrusted.run_folder(workspace.env)) / "agents" / agent
+    paths.private_folder(parent)
     for number in count():
-        folder = above / (known if number == 0 else f"{known}-{number}")
+        folder = parent / (digest if number == 0 else f"{digest}-{number}")
         _make(folder, dotenv)
-        if _untouched(folder):  # root is not kept from writing there
+        if _untouched(folder):  # root can write there all the same
             return folder
     raise AssertionError  # pragma: no cover - `count` has no end
 
 
 def _dotenv(workspace: Workspace) -> Path:
-    """Gemini CLI takes the first `.env` on its way up, and COUNSEL_HOME/.env is above: the user's own comes first here."""
+    """Gemini CLI reads the first `.env` upwards, which would be COUNSEL_HOME/.env: so the user's own is linked here."""
     own = (workspace.gemini_dir() / ".env", workspace.home / ".env")
     return next((path for path in own if path.is_file()), Path(os.devnull))
 
@@ -57,39 +57,39 @@ def _make(folder: Path, dotenv: Path) -> None:
 
 
 def _untouched(folder: Path) -> bool:
-    held = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-    return not folder.is_symlink() and held == [".gemini", ".gemini/.env"]
+    entries = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return not folder.is_symlink() and entries == [".gemini", ".gemini/.env"]
 
 
 def link(workspace: Workspace, folder: Path) -> Path:
-    """Another name for a folder, without the commas and blanks that Gemini CLI splits and trims its arguments at."""
+    """Another path to a folder, without the commas and blanks at which Gemini CLI splits and trims arguments."""
     run = Path(untrusted.run_folder(workspace.env)) / "agents" / "links"
     paths.private_folder(run)
-    made = run / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    if not made.is_symlink():
-        partial = made.with_name(f".{made.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    path = run / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    if not path.is_symlink():
+        partial = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         partial.symlink_to(folder)
-        partial.replace(made)
-    return made
+        partial.replace(path)
+    return path
 
 
 def environment(env: Mapping[str, str], start: Path, workspace: Workspace) -> dict[str, str]:
-    """No way back to the project through a variable, and no program of the repository's through git."""
-    kept = untrusted.elsewhere(env, str(start))
-    if "PATH" in kept:
-        kept["PATH"] = ":".join(
-            entry for entry in kept["PATH"].split(":") if not _of_project(entry, workspace)
+    """Without variables that lead back to the project, and without programs that a repository's git config names."""
+    safe_env = untrusted.elsewhere(env, str(start))
+    if "PATH" in safe_env:
+        safe_env["PATH"] = ":".join(
+            entry for entry in safe_env["PATH"].split(":") if not _of_project(entry, workspace)
         )
-    given = kept.get("GIT_CONFIG_COUNT", "")
-    first = int(given) if given.isdigit() else 0
-    kept["GIT_CONFIG_COUNT"] = str(first + len(_GIT))
+    count_text = safe_env.get("GIT_CONFIG_COUNT", "")
+    first = int(count_text) if count_text.isdigit() else 0
+    safe_env["GIT_CONFIG_COUNT"] = str(first + len(_GIT))
     for number, (name, value) in enumerate(_GIT.items(), first):
-        kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    return kept
+        safe_env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return safe_env
 
 
 def _of_project(entry: str, workspace: Workspace) -> bool:
-    """A folder of the project's, as its `node_modules/.bin`. The home folder and those above it hold everything."""
+    """Whether it is a folder of the project, such as `node_modules/.bin`. A project that contains the home folder has none."""
     home = Path(os.path.realpath(workspace.home))
     return not home.is_relative_to(workspace.project) and Path(os.path.realpath(entry)).is_relative_to(
         workspace.project

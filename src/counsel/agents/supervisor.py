@@ -1,14 +1,14 @@
-"""Stands between counsel and one agent, so that nothing of the agent outlives the call that started it.
+"""Supervises one agent, so that none of its processes outlives the call that started it.
 
 Run as `python -I -S supervisor.py LIFELINE COMMAND ARG…`: it starts the command in a process group of its own and
 watches the pipe LIFELINE, whose other end counsel holds. When counsel closes it, or dies in any way (kill -9),
-the pipe ends, and the warden ends the agent: SIGTERM to its group, SIGKILL after the grace. When the agent has
-ended it ends whatever the agent left running, then ends the same way: same exit code, same signal.
+the pipe ends, and the supervisor ends the agent: SIGTERM to its group, SIGKILL after the grace period. When the agent
+has exited, it ends whatever the agent left running, then exits the same way: same exit code, same signal.
 
 Why a process and not `preexec_fn` with PDEATHSIG: Python warns of deadlocks when a process with threads runs
 code between fork and exec, and PDEATHSIG reaches only the direct child, which for two of the agents is a Node
-launcher whose real agent would live on. On Linux the warden is the reaper of all descendants, so that a
-process that left the group is found too. Its price was 15 ms and 9 MB against an agent's 300-2,000 ms.
+launcher whose real agent would live on. On Linux the supervisor is the reaper of all descendants, so that a
+process that left the group is found, too. It costs 15 ms and 9 MB, next to an agent's 300-2,000 ms.
 
 Standard library only, no import of counsel.
 """
@@ -30,32 +30,32 @@ def main(argv: list[str]) -> int:
     lifeline, command = int(argv[1]), argv[2:]
     os.set_inheritable(lifeline, False)
     _prctl(_SET_CHILD_SUBREAPER, 1)
-    bell = _bell()
+    wakeup = _wakeup_pipe()
     agent = _start(command)
     _leave_pipes()
-    status = _watch(agent, lifeline, bell)
+    status = _watch(agent, lifeline, wakeup)
     if status is None:
-        status = _end(agent, bell)
+        status = _end(agent, wakeup)
     _end_rest(agent)
     return _same_end(status)
 
 
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - only where it is of use
+        import ctypes  # noqa: PLC0415 - only on Linux
 
         ctypes.CDLL(None).prctl(option, value)
 
 
-def _bell() -> int:
-    """A descriptor that can be read from when a child has ended or we were told to end."""
-    rings, hammer = os.pipe()
-    os.set_blocking(hammer, False)
-    os.set_blocking(rings, False)
-    signal.set_wakeup_fd(hammer, warn_on_full_buffer=False)
+def _wakeup_pipe() -> int:
+    """A descriptor that becomes readable when a child exits or a signal asks us to exit."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    os.set_blocking(readable, False)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    return rings
+    return readable
 
 
 def _start(command: list[str]) -> int:
@@ -69,7 +69,7 @@ def _start(command: list[str]) -> int:
             signal.signal(number, signal.SIG_DFL)
         _own_group(0)
         _prctl(_SET_PDEATHSIG, int(signal.SIGKILL))
-        os.execv(command[0], command)  # noqa: S606 - this is what it is for
+        os.execv(command[0], command)  # noqa: S606 - running the command is the purpose
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
     finally:
@@ -79,22 +79,22 @@ def _start(command: list[str]) -> int:
 def _own_group(pid: int) -> None:
     try:
         os.setpgid(pid, pid)
-    except OSError:  # the other side was first, or the agent has ended already
+    except OSError:  # the other side was first, or the agent has exited
         pass
 
 
 def _leave_pipes() -> None:
-    """The agent's pipes must end with the agent, not with us."""
+    """The agent's pipes must close when the agent exits, not when we do."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
 
 
-def _watch(agent: int, lifeline: int, bell: int) -> int | None:
+def _watch(agent: int, lifeline: int, wakeup: int) -> int | None:
     """The agent's wait status; None when it must be ended."""
     while True:
-        ready, _, _ = select.select([lifeline, bell], [], [])
-        if bell in ready and signal.SIGTERM in os.read(bell, 512):
+        ready, _, _ = select.select([lifeline, wakeup], [], [])
+        if wakeup in ready and signal.SIGTERM in os.read(wakeup, 512):
             return None
         status = _reap(agent)
         if status is not None:
@@ -104,32 +104,32 @@ def _watch(agent: int, lifeline: int, bell: int) -> int | None:
 
 
 def _reap(agent: int) -> int | None:
-    found = None
+    exit_status = None
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
+            return exit_status
         if pid == 0:
-            return found
+            return exit_status
         if pid == agent:
-            found = status
+            exit_status = status
 
 
-def _end(agent: int, bell: int) -> int:
+def _end(agent: int, wakeup: int) -> int:
     _signal_group(agent, signal.SIGTERM)
     by = time.monotonic() + GRACE
     while (left := by - time.monotonic()) > 0:
         if (status := _reap(agent)) is not None:
             return status
-        if select.select([bell], [], [], left)[0]:
-            os.read(bell, 512)
+        if select.select([wakeup], [], [], left)[0]:
+            os.read(wakeup, 512)
     _signal_group(agent, signal.SIGKILL)
     return os.waitpid(agent, 0)[1]
 
 
 def _end_rest(agent: int) -> None:
-    """What the agent left: its group, and on Linux every orphan, which falls to us when its parent ends."""
+    """What the agent left running: its group, and on Linux every orphan, which is reparented to us."""
     _signal_group(agent, signal.SIGKILL)
     while True:
         for pid in _children():

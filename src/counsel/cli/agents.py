@@ -17,10 +17,10 @@ def agents(verb: str | None, as_json: bool) -> None:  # noqa: ARG001 - `list` is
     Reads files only; starts nothing. An agent that is installed and logged in can be asked by name, as in
     `counsel ask -m codex …`.
     """
-    from counsel.overview import roster
+    from counsel.overview import agents_overview
 
     caller = connect.caller()
-    rows = roster(caller)
+    rows = agents_overview(caller)
     if as_json:
         output.document({"agents": rows})
         return

@@ -7,7 +7,7 @@ import re
 from typing import Literal, TypeAlias
 
 from counsel.agents.definitions import AGENTS
-from counsel.agents.references import EDITORS_WORDS, Untranslatable
+from counsel.agents.references import EDITOR_PLACEHOLDERS, Untranslatable
 from counsel.agents.server_format import TRANSPORTS, Entry, Server, ServerFormat, ServerTable, Unreadable
 from counsel.errors import InvalidArgument
 from counsel.servers import fields, secrets
@@ -63,7 +63,10 @@ def refuse_name(fmt: ServerFormat, name: str, *, copied: bool = False) -> None:
 
 def _refuse_placeholders_of_others(fmt: ServerFormat, server: Server, origin: str | None) -> None:
     """`${workspaceFolder}`, `${input:id}`, `{file:path}`: one client fills it in, another reads it as text or as a variable."""
-    label, placeholders = AGENTS[fmt.agent].label, FORMATS[origin].syntax.own if origin else EDITORS_WORDS
+    label, placeholders = (
+        AGENTS[fmt.agent].label,
+        FORMATS[origin].syntax.own if origin else EDITOR_PLACEHOLDERS,
+    )
     for value in _values(server):
         placeholder = re.search(placeholders, value)
         if placeholder and not re.fullmatch(fmt.syntax.own, placeholder[0]):

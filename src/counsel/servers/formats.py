@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from counsel.agents.definitions import WITH_SERVERS, Workspace, locate
-from counsel.agents.server_format import ServerFormat, ServerTable, there
+from counsel.agents.server_format import ServerFormat, ServerTable, exists
 from counsel.errors import InvalidArgument
 
 
@@ -47,7 +47,7 @@ def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
     if locate(WITH_SERVERS[agent], workspace.env) is not None:
         return True
     fmt = FORMATS[agent]
-    return any(there(path) for path in (*fmt.signs(workspace), *_own_paths(fmt, workspace, scope)))
+    return any(exists(path) for path in (*fmt.signs(workspace), *_own_paths(fmt, workspace, scope)))
 
 
 def _own_paths(fmt: ServerFormat, workspace: Workspace, scope: str) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from counsel.agents import references
 from counsel.agents.json_server_format import TYPES, with_token
-from counsel.agents.server_format import Server, Unreadable, text_map
+from counsel.agents.server_format import Server, Unreadable, string_map
 from counsel.configfiles.document import parse
 from counsel.configfiles.json.plain import Plain
 from counsel.errors import ConfigInvalid, InvalidArgument
@@ -107,7 +107,7 @@ def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str
 def _form(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return None
-    by_words = "cursor" if re.search(references.EDITORS_WORDS, _text(entry)) else None
+    by_words = "cursor" if re.search(references.EDITOR_PLACEHOLDERS, _text(entry)) else None
     return next((agent for agent, fmt in FORMATS.items() if fmt.tells(entry)), by_words)
 
 
@@ -134,7 +134,7 @@ def _with_strings(entry: Any) -> Any:
     if not isinstance(entry, Mapping):
         return entry
     maps = {key: entry[key] for key in ("env", "headers") if isinstance(entry.get(key), Mapping)}
-    return {**entry, **{key: text_map(value, key) for key, value in maps.items()}}
+    return {**entry, **{key: string_map(value, key) for key, value in maps.items()}}
 
 
 def _switched(server: Server) -> Server:

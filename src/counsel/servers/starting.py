@@ -100,13 +100,13 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
 
         return plain(REFERENCE.sub(value, text))
 
-    filled = translated(server, fill)
+    with_values = translated(server, fill)
     if server.token_env and (token := env.get(server.token_env)):
-        headers = {**filled.headers, "Authorization": f"Bearer {token}"}
-        filled = filled.replaced(headers=headers, token_env=None)
+        headers = {**with_values.headers, "Authorization": f"Bearer {token}"}
+        with_values = with_values.replaced(headers=headers, token_env=None)
     elif server.token_env:
         unset[server.token_env] = None
-    return filled, list(unset)
+    return with_values, list(unset)
 
 
 def brought(row: ListedServer, workspace: Workspace) -> bool:

@@ -1,4 +1,4 @@
-"""The MCP servers that Claude Code's enabled plugins bring, as the client names and fills them in (measured, 2.1.325).
+"""The MCP servers of Claude Code's enabled plugins, as the client names and completes them (measured, 2.1.325).
 
 `.mcp.json` in the plugin's folder, then what its manifest says: an object, a path, or a list of these. A plugin without
 a manifest has what its marketplace says. Of two servers with one name the later is used.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
 from counsel.agents.definitions import Workspace
-from counsel.agents.server_format import ServerTable, filled, there
+from counsel.agents.server_format import ServerTable, exists, with_values
 from counsel.agents.skill_scanner import SkillScanner
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
@@ -47,23 +47,23 @@ def tables(
 
 def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:
     usual = plugin.folder / ".mcp.json"
-    if there(usual):
+    if exists(usual):
         yield _Source(usual, None)
-    file, said = manifest_file(plugin), manifest.get("mcpServers")
-    if not there(file):
-        file, said = (
+    file, declared = manifest_file(plugin), manifest.get("mcpServers")
+    if not exists(file):
+        file, declared = (
             plugin.marketplace / ".claude-plugin" / "marketplace.json",
             plugin.offer.get("mcpServers"),
         )
-    for one in said if isinstance(said, list) else [said]:
-        if isinstance(one, Mapping):
-            yield _Source(file, one)
-        elif isinstance(one, str) and one.endswith(".json"):
-            yield _Source(Path(os.path.normpath(plugin.folder / one)), None)
+    for item in declared if isinstance(declared, list) else [declared]:
+        if isinstance(item, Mapping):
+            yield _Source(file, item)
+        elif isinstance(item, str) and item.endswith(".json"):
+            yield _Source(Path(os.path.normpath(plugin.folder / item)), None)
 
 
 def _of(
-    plugin: Plugin, manifest: dict[str, Any], words: Mapping[str, str], reader: Reader
+    plugin: Plugin, manifest: dict[str, Any], values: Mapping[str, str], reader: Reader
 ) -> Iterator[ServerTable]:
     known: set[str] = set()
     for source in reversed(list(_sources(plugin, manifest))):
@@ -77,15 +77,15 @@ def _of(
         try:
             entries = source.entries if source.entries is not None else _read(table.target, reader)
         except CounselError:
-            yield table  # the list says what is wrong with it
+            yield table  # the listing reports what is wrong with it
             continue
-        shown = {
-            f"plugin:{manifest['name']}:{name}": _with_env(filled(entry, words), words)
+        entries_by_name = {
+            f"plugin:{manifest['name']}:{name}": _with_env(with_values(entry, values), values)
             for name, entry in entries.items()
             if name not in known
         }
         known |= entries.keys()
-        yield table.replaced(entries=shown)
+        yield table.replaced(entries=entries_by_name)
 
 
 def _read(target: Target, reader: Reader) -> Mapping[str, Any]:
@@ -101,10 +101,10 @@ def _folders(plugin: Plugin, workspace: Workspace) -> dict[str, str]:
     return dict(zip(_HANDED, (str(plugin.folder), str(data)), strict=True))
 
 
-def _with_env(entry: Any, words: Mapping[str, str]) -> Any:
-    """The client hands its folders to a server that it starts."""
+def _with_env(entry: Any, values: Mapping[str, str]) -> Any:
+    """The client passes its folders to a server that it starts."""
     if not isinstance(entry, Mapping) or "command" not in entry:
         return entry
-    handed = {name: words[name] for name in _HANDED}
+    folders = {name: values[name] for name in _HANDED}
     env = entry.get("env")
-    return {**entry, "env": {**handed, **env} if isinstance(env, Mapping) else handed}
+    return {**entry, "env": {**folders, **env} if isinstance(env, Mapping) else folders}

@@ -1,14 +1,14 @@
 """Asking Claude Code: `claude -p`, JSON lines both ways.
 
 Measured with 2.1.325:
-- the prompt goes through stdin, so pictures can go with it and no process list shows it;
-- on an API error `subtype` still says "success": `is_error` and `api_error_status` tell the truth;
-- it tries a refused key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
-- in a folder that nobody trusted it runs the folder's own hooks (those of skills, too), starts its servers and obeys its
-  `env`, an ANTHROPIC_BASE_URL for the user's key included. `--setting-sources user` stops all of that, CLAUDE.md and what
-  `--add-dir` brings included; and it is started elsewhere (startfolder.py), which keeps the user's own servers from it;
-- it acts on a message's last block if that is text: `@path` there is read before any permission is asked for, `/name` runs a
-  command, `@server:uri` reads a resource. Blocks before the last are only passed on, so the last one is ours;
+- the prompt is sent through stdin, so images can go with it and no process list shows it;
+- on an API error `subtype` is still "success": `is_error` and `api_error_status` are reliable;
+- it retries a rejected key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
+- in an untrusted folder it runs the folder's own hooks (those of skills, too), starts its servers and applies its `env`,
+  including an ANTHROPIC_BASE_URL for the user's key. `--setting-sources user` stops all of that, also CLAUDE.md and what
+  `--add-dir` adds; and it is started elsewhere (start_folder.py), so the user's own servers do not start in the folder;
+- it interprets a message's last block if that is text: `@path` is read without a permission check, `/name` runs a command,
+  `@server:uri` reads a resource. Earlier blocks are only passed on, so the last one is ours;
 - a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1.
 """
 
@@ -27,7 +27,7 @@ from counsel.agents import driver, failures, images, local_servers, trust
 from counsel.agents.claude.servers import FORMAT
 from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import first_set, read_json
-from counsel.agents.driver import Ask, Step, finished_or_fail
+from counsel.agents.driver import AgentRequest, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
@@ -53,82 +53,89 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "workspace-write": ("--permission-mode", "acceptEdits"),
     "danger-full-access": ("--permission-mode", "bypassPermissions"),
 }
-BROUGHT = (".claude", ".mcp.json", "CLAUDE.md", "CLAUDE.local.md")  # what Claude Code takes from a folder
+PROJECT_FILES = (
+    ".claude",
+    ".mcp.json",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+)  # what Claude Code reads from a folder
 CLOSING = "Please answer the message above."
 READING = ("Read", "Grep", "Glob")
 WEB = ("WebSearch", "WebFetch")
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
 REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "filtered"}
 
-# What it shows in the place of an answer that was empty.
+# What it prints instead of an empty answer.
 _PLACEHOLDERS = frozenset({"(no content)", "No response requested."})
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
 
-def command(ask: Ask) -> Command:
-    argv = [str(ask.program), "-p", "--verbose", "--include-partial-messages"]
-    argv += ["--input-format", "stream-json", "--output-format", "stream-json", *LEVELS[ask.level]]
-    web = WEB if ask.call.knobs.web_search else ()
-    if ask.level == "read-only":
+def command(request: AgentRequest) -> Command:
+    argv = [str(request.program), "-p", "--verbose", "--include-partial-messages"]
+    argv += ["--input-format", "stream-json", "--output-format", "stream-json", *LEVELS[request.level]]
+    web = WEB if request.call.knobs.web_search else ()
+    if request.level == "read-only":
         argv += ["--tools", ",".join((*READING, *web))]
     if web:
         argv += ["--allowedTools", ",".join(web)]
-    if ask.call.knobs.effort:
-        argv += ["--effort", EFFORTS[ask.call.knobs.effort]]
-    if ask.model:
-        argv += ["--model", ask.model]
-    if ask.session:
-        argv += ["--resume", ask.session]
-    for folder in ask.other_folders:
+    if request.call.knobs.effort:
+        argv += ["--effort", EFFORTS[request.call.knobs.effort]]
+    if request.model:
+        argv += ["--model", request.model]
+    if request.session:
+        argv += ["--resume", request.session]
+    for folder in request.other_folders:
         argv += ["--add-dir", str(folder)]
     notes: tuple[str, ...] = ()
-    strange = [folder for folder in (ask.cwd, *ask.other_folders) if not _trusts(ask, folder)]
-    brought = [(folder, found) for folder in strange if (found := _brought(folder, ask))]
-    if ask.cwd in strange or brought:  # `--add-dir` brings skills, too
+    untrusted = [folder for folder in (request.cwd, *request.other_folders) if not _trusts(request, folder)]
+    project_files = [(folder, path) for folder in untrusted if (path := _project_file(folder, request))]
+    if request.cwd in untrusted or project_files:  # `--add-dir` brings skills, too
         argv += ["--setting-sources", "user"]
-        notes = tuple(_note(folder, found) for folder, found in brought[:1])
-    if ask.cwd in strange:
-        servers, left_out = _without_servers(ask)
+        notes = tuple(_note(folder, path) for folder, path in project_files[:1])
+    if request.cwd in untrusted:
+        servers, left_out = _without_servers(request)
         argv += servers
         notes += left_out
     with suppress(
         FileNotAllowed
-    ):  # the bytes go along: where nothing can be kept Claude sees them all the same
-        images.paths(ask)
-    message = json.dumps(_message(ask)).encode() + b"\n"
-    return Command(tuple(argv), ask.start, ask.env, message, notes=notes)
+    ):  # the bytes are sent anyway: Claude sees them even if they cannot be stored
+        images.paths(request)
+    message = json.dumps(_message(request)).encode() + b"\n"
+    return Command(tuple(argv), request.start, request.env, message, notes=notes)
 
 
-def _trusts(ask: Ask, folder: Path) -> bool:
-    return not trust.moved_inside("claude", ask.workspace) and bool(trust.by_claude(ask.workspace, folder))
+def _trusts(request: AgentRequest, folder: Path) -> bool:
+    return not trust.moved_inside("claude", request.workspace) and bool(
+        trust.by_claude(request.workspace, folder)
+    )
 
 
-def _brought(folder: Path, ask: Ask) -> Path | None:
-    """Something that Claude Code would have taken from the folder or one above it. The home folder's is the user's own."""
-    home = Path(os.path.realpath(ask.workspace.home))
-    folders = [each for each in (folder, *folder.parents) if each != home]
-    found = (each / name for each in folders for name in BROUGHT)
-    return next((path for path in found if os.path.lexists(path)), None)
+def _project_file(folder: Path, request: AgentRequest) -> Path | None:
+    """A file that Claude Code would have read from the folder or one above it. The home folder's is the user's own."""
+    home = Path(os.path.realpath(request.workspace.home))
+    folders = [parent for parent in (folder, *folder.parents) if parent != home]
+    candidates = (parent / name for parent in folders for name in PROJECT_FILES)
+    return next((path for path in candidates if os.path.lexists(path)), None)
 
 
-def _note(folder: Path, found: Path) -> str:
-    words = f"Claude Code was never told to trust {folder}: what it brings ({found}) was left out."
-    return f"{words} Run `claude` there once to trust it."
+def _note(folder: Path, path: Path) -> str:
+    message = f"Claude Code was not told to trust {folder}: its own settings ({path}) were left out."
+    return f"{message} Run `claude` there once to trust it."
 
 
-def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
-    """No server but counsel: there is no way to leave out only those that Claude Code starts. And what is said of it."""
-    at = workspace_of(ask.env, ask.cwd)
-    kept = local_servers.kept_of_ours(FORMAT, at)
-    names = [name for _, name, _ in local_servers.entries(FORMAT, at) if name not in kept]
-    options = ["--mcp-config", json.dumps({"mcpServers": kept})] if kept else []
-    note = (local_servers.note("claude", names, ask.cwd),) if names else ()
+def _without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]:
+    """Options that leave out all servers but counsel (local ones cannot be left out alone), and the notice."""
+    workspace = workspace_of(request.env, request.cwd)
+    own = local_servers.kept_of_ours(FORMAT, workspace)
+    names = [name for _, name, _ in local_servers.entries(FORMAT, workspace) if name not in own]
+    options = ["--mcp-config", json.dumps({"mcpServers": own})] if own else []
+    note = (local_servers.note("claude", names, request.cwd),) if names else ()
     return [*options, "--strict-mcp-config"], note
 
 
-def _message(ask: Ask) -> Json:
-    pictures = [
+def _message(request: AgentRequest) -> Json:
+    image_blocks = [
         {
             "type": "image",
             "source": {
@@ -137,97 +144,99 @@ def _message(ask: Ask) -> Json:
                 "data": base64.b64encode(image.data).decode(),
             },
         }
-        for image in ask.images
+        for image in request.images
     ]
-    content = [*pictures, {"type": "text", "text": ask.prompt}, {"type": "text", "text": CLOSING}]
+    content = [*image_blocks, {"type": "text", "text": request.prompt}, {"type": "text", "text": CLOSING}]
     return {"type": "user", "message": {"role": "user", "content": content}}
 
 
 class Reader(driver.Reader):
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+    def __init__(self, request: AgentRequest) -> None:
+        self.request = request
         self.done = False
         self._finished: Finished | None = None
-        self._said: dict[str, str] = {}  # the text of each message so far
-        self._matched: dict[str, int] = {}  # how much of it came whole, too
+        self._texts: dict[str, str] = {}  # text of each message so far
+        self._matched: dict[str, int] = {}  # how much of it was also received as complete blocks
         self._vendor: dict[str, str] = {}  # why the model refused
         self._message = ""
-        self._pieces: list[tuple[int, str]] = []  # of this message: the block, and what was said
+        self._pieces: list[tuple[int, str]] = []  # of this message: block and text
         self._model: str | None = None
-        self._spoke = 0  # characters
+        self._length = 0  # characters
 
     def feed(self, line: Json) -> list[Step]:
         handle = {
-            "system": self._system,
-            "stream_event": self._piece,
-            "assistant": self._whole,
-            "result": self._result,
+            "system": self._on_system,
+            "stream_event": self._on_delta,
+            "assistant": self._on_message,
+            "result": self._on_result,
         }.get(str(line.get("type")))
-        if handle is None or line.get("parent_tool_use_id"):  # a helper's words are not the answer
+        if handle is None or line.get("parent_tool_use_id"):  # a subagent's text is not the answer
             return []
         return handle(line)
 
     def finish(self, ended: Exit) -> list[Step]:
-        return finished_or_fail(self.ask, self._finished, ended)
+        return finished_or_fail(self.request, self._finished, ended)
 
-    def _system(self, line: Json) -> list[Step]:
+    def _on_system(self, line: Json) -> list[Step]:
         if line.get("subtype") != "api_retry":
             return []
         status = line.get("error_status")
         if status in {401, 403}:
-            raise self.ask.fail(str(line.get("error", "")), status)
+            raise self.request.fail(str(line.get("error", "")), status)
         seconds = float(line.get("retry_delay_ms") or 0) / 1000
-        words = f"Claude Code tries again in {seconds:.0f} s ({line.get('error')})."
-        return [Notice("retry", words, {"status": status})]
+        message = f"Claude Code retries in {seconds:.0f} s ({line.get('error')})."
+        return [Notice("retry", message, {"status": status})]
 
-    def _piece(self, line: Json) -> list[Step]:
+    def _on_delta(self, line: Json) -> list[Step]:
         event = line.get("event") or {}
         if event.get("type") == "message_start":
             self._message = str((event.get("message") or {}).get("id"))
             self._pieces = []
-        if lost := line.get("abandoned_blocks"):
-            return self._abandon(int(lost.get("from_block_index") or 0))
+        if abandoned := line.get("abandoned_blocks"):
+            return self._abandon(int(abandoned.get("from_block_index") or 0))
         delta = event.get("delta") or {}
         if delta.get("type") == "text_delta":
             steps = self._text(str(delta.get("text", "")))
             self._pieces += [(int(event.get("index") or 0), step.delta) for step in steps]
             return [*steps]
         if details := delta.get("stop_details"):
-            told = {"reason": details.get("category"), "text": details.get("explanation")}
-            told["recommended_model"] = details.get("recommended_model")
-            self._vendor = {name: str(value) for name, value in told.items() if value}
+            refusal = {"reason": details.get("category"), "text": details.get("explanation")}
+            refusal["recommended_model"] = details.get("recommended_model")
+            self._vendor = {name: str(value) for name, value in refusal.items() if value}
         if delta.get("type") == "thinking_delta":
             return [Thinking(str(delta.get("thinking", "")))]
         return []
 
-    def _text(self, words: str) -> list[Text]:
-        """A new message after another is set off, since tools were used in between."""
-        if not words:
+    def _text(self, text: str) -> list[Text]:
+        """Messages are separated by a blank line: tools were used in between."""
+        if not text:
             return []
-        gap = "\n\n" if self._spoke and self._message not in self._said else ""
-        self._said[self._message] = self._said.get(self._message, "") + words
-        self._spoke += len(gap + words)
-        return [Text(gap + words)]
+        gap = "\n\n" if self._length and self._message not in self._texts else ""
+        self._texts[self._message] = self._texts.get(self._message, "") + text
+        self._length += len(gap + text)
+        return [Text(gap + text)]
 
-    def _unsaid(self, text: str) -> str:
-        """What a whole block adds to the pieces of it that came. The blocks of a message come one after the other."""
+    def _missing_text(self, text: str) -> str:
+        """What a complete block adds to the pieces that were received. The blocks of a message arrive in order."""
         start = self._matched.get(self._message, 0)
         self._matched[self._message] = start + len(text)
-        said = self._said.get(self._message, "")[start:]
-        return "" if said.startswith(text) else missing(said, text)
+        received = self._texts.get(self._message, "")[start:]
+        return "" if received.startswith(text) else missing(received, text)
 
     def _abandon(self, first: int) -> list[Step]:
-        """The stream of this message broke: it is asked for again from this block on, under another id."""
-        void = "".join(words for block, words in self._pieces if block >= first)
-        kept = "".join(words for block, words in self._pieces if block < first)
-        self._said[self._message] = kept.removeprefix("\n\n")
+        """The stream of this message broke: Claude Code requests it again from this block on, under another id."""
+        withdrawn = "".join(text for block, text in self._pieces if block >= first)
+        remaining = "".join(text for block, text in self._pieces if block < first)
+        self._texts[self._message] = remaining.removeprefix("\n\n")
         self._pieces = []
-        self._spoke -= len(void)
-        return [Withdrawn(void, "Claude Code lost the model's stream and asks again.")] if void else []
+        self._length -= len(withdrawn)
+        return (
+            [Withdrawn(withdrawn, "Claude Code lost the model's stream and asks again.")] if withdrawn else []
+        )
 
-    def _whole(self, line: Json) -> list[Step]:
+    def _on_message(self, line: Json) -> list[Step]:
         message = line.get("message") or {}
-        if message.get("model") == "<synthetic>":  # Claude Code's own words about a failure
+        if message.get("model") == "<synthetic>":  # Claude Code's own text about a failure
             return []
         self._model = message.get("model") or self._model
         steps: list[Step] = []
@@ -237,10 +246,10 @@ class Reader(driver.Reader):
                 call = ToolCall(str(block.get("id")), str(block.get("name")), dict(block.get("input") or {}))
                 steps.append(ToolUse(call))
             elif block.get("type") == "text":
-                steps += self._text(self._unsaid(str(block.get("text", ""))))
+                steps += self._text(self._missing_text(str(block.get("text", ""))))
         return steps
 
-    def _result(self, line: Json) -> list[Step]:
+    def _on_result(self, line: Json) -> list[Step]:
         self.done = True
         if line.get("is_error") or line.get("subtype") != "success":
             raise self._failure(line)
@@ -257,30 +266,30 @@ class Reader(driver.Reader):
         return [*steps, UsageReport(_usage(line))]
 
     def _last(self, result: str) -> list[Step]:
-        """The last message once more, or for the first time."""
-        if result.strip() in _PLACEHOLDERS or any(result.strip() in said for said in self._said.values()):
+        """The last message, unless it was received before."""
+        if result.strip() in _PLACEHOLDERS or any(result.strip() in text for text in self._texts.values()):
             return []
         self._message = "result"
         return [*self._text(result)]
 
     def _failure(self, line: Json) -> Exception:
-        errors = [str(each) for each in line.get("errors") or []]
-        words = "; ".join(errors) or str(line.get("result") or line.get("subtype") or "")
-        if self.ask.session and "No conversation found" in words:
+        errors = [str(error) for error in line.get("errors") or []]
+        message = "; ".join(errors) or str(line.get("result") or line.get("subtype") or "")
+        if self.request.session and "No conversation found" in message:
             return LostSession()
-        if "Please run /login" in words or "Not logged in" in words:
-            return failures.not_logged_in(self.ask.agent)
-        return self.ask.fail(words, line.get("api_error_status"))
+        if "Please run /login" in message or "Not logged in" in message:
+            return failures.not_logged_in(self.request.agent)
+        return self.request.fail(message, line.get("api_error_status"))
 
 
 def _usage(line: Json) -> Usage:
-    used: Mapping[str, Any] = line.get("usage") or {}
-    read = int(used.get("cache_read_input_tokens") or 0)
-    written = int(used.get("cache_creation_input_tokens") or 0)
-    details = used.get("output_tokens_details") or {}
+    usage: Mapping[str, Any] = line.get("usage") or {}
+    read = int(usage.get("cache_read_input_tokens") or 0)
+    written = int(usage.get("cache_creation_input_tokens") or 0)
+    details = usage.get("output_tokens_details") or {}
     return Usage(
-        input=int(used.get("input_tokens") or 0) + read + written,
-        output=int(used.get("output_tokens") or 0),
+        input=int(usage.get("input_tokens") or 0) + read + written,
+        output=int(usage.get("output_tokens") or 0),
         reasoning=int(details.get("thinking_tokens") or 0),
         cache_read=read,
         cache_write=written,
@@ -296,7 +305,7 @@ def _cost(line: Json) -> float | None:
     return None
 
 
-# ── is it logged in, and with what ───────────────────────────────────────────────────────────────────
+# ── login ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def login(caller: Caller) -> tuple[bool | None, str]:
@@ -305,32 +314,32 @@ def login(caller: Caller) -> tuple[bool | None, str]:
         return True, own
     if name := first_set(env, *_KEYS, *_CLOUDS):
         return True, name
-    where = workspace_of(env, caller.cwd)
-    if read_json(where.claude_dir() / "settings.json").get("apiKeyHelper"):
+    workspace = workspace_of(env, caller.cwd)
+    if read_json(workspace.claude_dir() / "settings.json").get("apiKeyHelper"):
         return True, "apiKeyHelper"
     return False, ""
 
 
 def _own_login(caller: Caller) -> str | None:
-    where = workspace_of(caller.env, caller.cwd)
-    if read_json(where.claude_dir() / ".credentials.json").get("claudeAiOauth"):
+    workspace = workspace_of(caller.env, caller.cwd)
+    if read_json(workspace.claude_dir() / ".credentials.json").get("claudeAiOauth"):
         return "its own login"
-    if sys.platform == "darwin" and _mentions(where.claude_json(), b'"oauthAccount"'):
+    if sys.platform == "darwin" and _mentions(workspace.claude_json(), b'"oauthAccount"'):
         return "its own login (keychain)"
     return None
 
 
-def _mentions(path: Path, words: bytes) -> bool:
-    """Without parsing: this file can be megabytes large."""
+def _mentions(path: Path, needle: bytes) -> bool:
+    """Without parsing: this file can have megabytes."""
     try:
-        return words in path.read_bytes()
+        return needle in path.read_bytes()
     except OSError:
         return False
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:
-    """Claude Code prefers a key over its own login, so counsel's key for the API would be billed by mistake:
-    it is left out when there is a login, unless an address goes with it."""
+    """Claude Code prefers an API key over its own login, so counsel's key would be billed by mistake: it is left out if
+    there is a login, unless a base URL is set with it."""
     env = caller.own_env
     added: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
     if not env.get("CLAUDE_CODE_MAX_RETRIES"):

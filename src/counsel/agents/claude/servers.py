@@ -11,13 +11,13 @@ from typing import Any
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import TYPES, read_entry, write_entry
-from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, Switch, Unreadable, there
+from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, Switch, Unreadable, exists
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
 from counsel.configfiles.write.safewrite import Reader, Target
 
 _OWN = {"timeout": "timeout"}
-# What the client writes around the first thing that it keeps about a project (golden/claude/stdio-local).
+# What the client writes around the first setting of a project (golden/claude/stdio-local).
 _PROJECT: dict[str, Any] = {
     "allowedTools": [],
     "mcpContextUris": [],
@@ -37,12 +37,12 @@ def read(name: str, entry: Entry) -> Server:
         raise Unreadable("Claude Code refuses a url without a type")
     needed = "command" if TYPES.get(str(entry.get("type") or "stdio")) == "stdio" else "url"
     if not entry.get(needed):
-        raise Unreadable(f"Claude Code leaves it out: it has no {needed}")
+        raise Unreadable(f"Claude Code ignores it: it has no {needed}")
     return server
 
 
 def _refuse_skipped(entry: Entry) -> None:
-    """One value that is no string, and Claude Code skips the entry (measured, 2.1.325)."""
+    """Claude Code skips an entry with a value that is not a string (measured, 2.1.325)."""
     for key in ("env", "headers") if isinstance(entry, Mapping) else ():
         values = entry.get(key)
         for name, value in values.items() if isinstance(values, Mapping) else ():
@@ -86,7 +86,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
             "claude", "managed", Target(managed, "json"), ("mcpServers",), kept_by=kept_by, alone=True
         )
     for folder in workspace.project.parents:
-        if there(file := folder / ".mcp.json"):
+        if exists(file := folder / ".mcp.json"):
             yield ServerTable(
                 "claude", "project", Target(file, "json"), ("mcpServers",), kept_by="a folder above"
             )
@@ -94,7 +94,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
         dict(document.value) if (document := reader.quiet(Target(path, "json"))) else {}
         for path in workspace.claude_settings()
     ]
-    if any(one.get("enabledPlugins") for one in settings):
+    if any(layer.get("enabledPlugins") for layer in settings):
         from counsel.agents.claude import plugin_servers  # noqa: PLC0415 - most people have no plugin
 
         yield from plugin_servers.tables(workspace, reader, settings, project_key(workspace.project))
@@ -105,37 +105,37 @@ def _user_file(workspace: Workspace) -> Target:
 
 
 def project_key(folder: Path) -> Path:
-    """Claude Code keeps a project's things under its git root, found from any folder inside it, through links; a
-    worktree's under the repository that it belongs to (measured, 2.1.325)."""
+    """Claude Code keeps a project's settings under its git root, found from any folder inside it, through links; those of a
+    worktree under its main repository (measured, 2.1.325)."""
     real = Path(os.path.realpath(folder))
-    root = next((one for one in (real, *real.parents) if there(one / ".git")), None)
+    root = next((parent for parent in (real, *real.parents) if exists(parent / ".git")), None)
     if root is None:
         return real
     return _repository(root) or root
 
 
 def _repository(root: Path) -> Path | None:
-    """Of a worktree that the repository knows, too; a bare one has no folder around it, so it is its own."""
+    """The repository of a worktree that it knows; a bare repository has no folder around it and stands for itself."""
     marker = root / ".git"
     if not marker.is_file():
         return None  # a folder: this is the repository itself
     try:
-        kept = _followed(root, marker.read_text().removeprefix("gitdir:"))
-        common = _followed(kept, (kept / "commondir").read_text())
-        known = os.path.realpath(_followed(kept, (kept / "gitdir").read_text()))
+        git_dir = _followed(root, marker.read_text().removeprefix("gitdir:"))
+        common = _followed(git_dir, (git_dir / "commondir").read_text())
+        worktree = os.path.realpath(_followed(git_dir, (git_dir / "gitdir").read_text()))
     except (OSError, ValueError):
-        return None  # a submodule, or no file of git's
-    if kept.parent != common / "worktrees" or known != str(marker):
+        return None  # a submodule, or not a file of git
+    if git_dir.parent != common / "worktrees" or worktree != str(marker):
         return None
     return common.parent if common.name == ".git" else common
 
 
 def _followed(start: Path, text: str) -> Path:
-    """Paths in git's files are absolute, or start at the folder that the file speaks for."""
+    """Paths in git's files are absolute, or relative to the folder that the file describes."""
     return Path(os.path.normpath(start / text.strip()))
 
 
-# ── on and off: by lists of names, always for one project ────────────────────────────────────────────
+# ── enable and disable: lists of names, always per project ────────────────────────────────────────────
 
 
 def _switches(workspace: Workspace, table: ServerTable) -> list[Switch]:
@@ -146,18 +146,18 @@ def _switches(workspace: Workspace, table: ServerTable) -> list[Switch]:
         project = ("projects", key)
         return _on(document, name, project, lists) if enabled else _off(document, name, project)
 
-    note = f"Claude Code switches servers per project: this is about {key}."
-    found = [Switch(_user_file(workspace), edits, note)]
+    note = f"Claude Code switches servers per project: this applies to {key}."
+    user_switch = [Switch(_user_file(workspace), edits, note)]
     settings = [
-        Switch(target, _switch_settings, f"{target.path} switched it off, too, and no longer does.")
+        Switch(target, _switch_settings, f"{target.path} disabled it, too; that entry was removed.")
         for target in _settings(workspace)
     ]
-    return [*found, *settings] if table.scope == "project" else found
+    return [*user_switch, *settings] if table.scope == "project" else user_switch
 
 
 def _on(document: Meaning, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
-    held = [one for one in lists if name in _names(document.get((*project, one)))]
-    return [DropItem((*project, one), name) for one in held]
+    listed = [list_key for list_key in lists if name in _names(document.get((*project, list_key)))]
+    return [DropItem((*project, list_key), name) for list_key in listed]
 
 
 def _off(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
@@ -169,27 +169,27 @@ def _off(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
 
 
 def _switch_settings(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-    """Only takes back what was switched off here; switching off needs one list, not two."""
+    """Only enables what was disabled here; disabling needs one list, not two."""
     path = ("disabledMcpjsonServers",)
     return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []
 
 
 def _settings(workspace: Workspace) -> list[Target]:
-    """The user's, the project's and the local settings: what one of them switches off is off."""
+    """The user's, the project's and the local settings: each of them can disable a server."""
     return [Target(path, "json", 0o644) for path in workspace.claude_settings()]
 
 
 def _off_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
-    found: set[str] = set()
+    disabled: set[str] = set()
     project = ("projects", str(project_key(workspace.project)))
     if document := reader.quiet(_user_file(workspace)):
-        found |= _names(document.get((*project, "disabledMcpServers")))
+        disabled |= _names(document.get((*project, "disabledMcpServers")))
         if table.scope == "project":
-            found |= _names(document.get((*project, "disabledMcpjsonServers")))
+            disabled |= _names(document.get((*project, "disabledMcpjsonServers")))
     for target in _settings(workspace) if table.scope == "project" else ():
         if settings := reader.quiet(target):
-            found |= _names(settings.get(("disabledMcpjsonServers",)))
-    return found.__contains__
+            disabled |= _names(settings.get(("disabledMcpjsonServers",)))
+    return disabled.__contains__
 
 
 def _names(value: Any) -> set[str]:
@@ -199,9 +199,7 @@ def _names(value: Any) -> set[str]:
 def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
     notes = []
     if os.path.lexists(managed := workspace.claude_managed()):
-        notes.append(
-            f"Claude Code uses no other servers than those of {managed} as long as that file is there."
-        )
+        notes.append(f"Claude Code uses only the servers of {managed} as long as that file exists.")
     if table.scope == "project":
         notes.append("Claude Code asks for approval before it uses a project's servers.")
     return notes
@@ -217,10 +215,10 @@ _OF_ITS_COMMANDS = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def _warns(server: Server) -> list[str]:
-    """It loads any name from its files, but `claude mcp add` and `remove` take only some (measured, 2.1.325)."""
+    """It loads any name from its files, but `claude mcp add` and `remove` accept only some (measured, 2.1.325)."""
     if _OF_ITS_COMMANDS.fullmatch(server.name):
         return []
-    return [f"Claude Code uses the name {server.name!r}, but its own `claude mcp` commands do not take it"]
+    return [f"Claude Code uses the name {server.name!r}, but its own `claude mcp` commands do not accept it"]
 
 
 FORMAT = ServerFormat(

@@ -1,4 +1,4 @@
-"""The MCP servers that Codex's enabled plugins bring: what the manifest says, else `.mcp.json` (measured, 0.166)."""
+"""The MCP servers of Codex' enabled plugins: from the manifest, else from `.mcp.json` (measured, 0.166)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from counsel.errors import CounselError
 
 def tables(workspace: Workspace, reader: Reader, config: dict[str, Any]) -> Iterator[ServerTable]:
     for plugin in enabled_plugins(workspace, SkillScanner(), config):
-        said = plugin.manifest.get("mcpServers")
+        declared = plugin.manifest.get("mcpServers")
         kept_by = f"the plugin {plugin.identity}"
-        if isinstance(said, Mapping):
+        if isinstance(declared, Mapping):
             target = Target(manifest_file(plugin.folder) or plugin.folder, "json")
-            yield ServerTable("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(said, plugin))
+            yield ServerTable(
+                "codex", "plugin", target, (), kept_by=kept_by, entries=_placed(declared, plugin)
+            )
             continue
-        target = Target(plugin.folder / (said if isinstance(said, str) else ".mcp.json"), "json")
+        target = Target(plugin.folder / (declared if isinstance(declared, str) else ".mcp.json"), "json")
         try:
             document = reader.read(target)
         except CounselError:
-            yield ServerTable("codex", "plugin", target, (), kept_by=kept_by)  # the list says what is wrong
+            yield ServerTable(
+                "codex", "plugin", target, (), kept_by=kept_by
+            )  # the listing reports what is wrong
             continue
         value = {} if document is None else document.value
         inner = value.get("mcpServers", value)

@@ -1,7 +1,7 @@
 """Codex's MCP servers: `config.toml` of the user and of the project.
 
 One bad entry breaks every codex command (command and url together, neither, `env` with a url, an inline bearer token),
-so nothing is written that is not exactly one of its two forms.
+so only its two exact forms are written.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from counsel.agents.server_format import (
     ServerTable,
     Switch,
     Unreadable,
+    exists,
     has_key,
     number,
-    optional_texts,
+    optional_strings,
+    string_list,
+    string_map,
     text,
-    text_map,
-    texts,
-    there,
     translated,
     with_script,
 )
@@ -66,21 +66,21 @@ def read(name: str, entry: Entry) -> Server:
         name=name,
         transport="stdio" if "command" in entry else "http",
         command=text(entry.get("command"), "command"),
-        args=texts(entry.get("args"), "args"),
-        env=text_map(entry.get("env"), "env"),
+        args=string_list(entry.get("args"), "args"),
+        env=string_map(entry.get("env"), "env"),
         cwd=text(entry.get("cwd"), "cwd") or None,
         url=text(entry.get("url"), "url"),
-        headers=text_map(entry.get("http_headers"), "http_headers"),
+        headers=string_map(entry.get("http_headers"), "http_headers"),
         token_env=text(entry.get("bearer_token_env_var"), "bearer_token_env_var") or None,
         timeout=number(entry.get("tool_timeout_sec"), "tool_timeout_sec"),
         enabled=entry.get("enabled") is not False,
-        include_tools=optional_texts(entry, "enabled_tools"),
-        exclude_tools=optional_texts(entry, "disabled_tools"),
+        include_tools=optional_strings(entry, "enabled_tools"),
+        exclude_tools=optional_strings(entry, "disabled_tools"),
         extras={key: value for key, value in entry.items() if key not in _KNOWN} | _described(entry),
     )
     literal = translated(
         server, references.CODEX.read
-    )  # Codex expands nothing: what looks like a reference is text
+    )  # Codex expands nothing: what looks like a reference is literal
     return literal.replaced(
         env={**literal.env, **_forwarded(entry.get("env_vars"))},
         headers={**literal.headers, **_header_references(entry)},
@@ -96,13 +96,13 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
         raise Unreadable(f"{', '.join(wrong)} with a {kind} breaks every codex command")
     for key in ("env", "http_headers", "env_http_headers"):
         if not all(isinstance(value, str) for value in _table(entry, key).values()):
-            raise Unreadable(f"a value in `{key}` that is no text breaks every codex command")
+            raise Unreadable(f"a value in `{key}` that is not a string breaks every codex command")
     for key in ("enabled", "required"):
         if not isinstance(entry.get(key, True), bool):
             raise Unreadable(f"a `{key}` that is neither true nor false breaks every codex command")
     for key in ("tool_timeout_sec", "startup_timeout_sec"):
         if not 0 <= (number(entry.get(key), key) or 0) < _LONGEST:
-            raise Unreadable(f"a `{key}` that is negative or endless breaks every codex command")
+            raise Unreadable(f"a `{key}` that is negative or infinite breaks every codex command")
 
 
 def _table(entry: Entry, key: str) -> Mapping[str, Any]:
@@ -120,19 +120,19 @@ def _forwarded(value: Any) -> dict[str, str]:
     names: list[Any] = [item.get("name") if isinstance(item, Mapping) else item for item in value]
     sources = {item.get("source", "local") for item in value if isinstance(item, Mapping)}
     if not all(isinstance(name, str) for name in names) or not sources <= {"local", "remote"}:
-        raise Unreadable("an item of `env_vars` that is no name breaks every codex command")
+        raise Unreadable("an item of `env_vars` that is not a name breaks every codex command")
     return {name: f"${{{name}}}" for name in names}
 
 
 def _described(entry: Entry) -> dict[str, Any]:
-    """Items of `env_vars` that say more than a name (`{name, source}`)."""
-    found = [item for item in entry.get("env_vars") or () if isinstance(item, Mapping)]
-    return {"env_vars": found} if found else {}
+    """Items of `env_vars` with more than a name (`{name, source}`)."""
+    items = [item for item in entry.get("env_vars") or () if isinstance(item, Mapping)]
+    return {"env_vars": items} if items else {}
 
 
 def _header_references(entry: Entry) -> dict[str, str]:
-    found = text_map(entry.get("env_http_headers"), "env_http_headers")
-    return {header: f"${{{name}}}" for header, name in found.items()}
+    names = string_map(entry.get("env_http_headers"), "env_http_headers")
+    return {header: f"${{{name}}}" for header, name in names.items()}
 
 
 def write(server: Server) -> dict[str, Any]:
@@ -155,9 +155,9 @@ def _stdio(server: Server) -> dict[str, Any]:
     for name, value in fixed.items():
         if other := references.names(value):
             raise Untranslatable(
-                f"Codex passes variables on under their own name only: {name} cannot be made from ${{{other[0]}}}"
+                f"Codex passes variables only under their own name: {name} cannot be set from ${{{other[0]}}}"
             )
-    # a reference in a shell's script may stand there as text: the shell has the variable, too
+    # a reference in a shell's script can stay literal: the shell expands it
     shell = with_script(server.replaced(env=fixed), references.as_text)
     plain = translated(shell, references.CODEX.write)
     entry: dict[str, Any] = {"command": plain.command}
@@ -207,13 +207,13 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
     keys = ("mcp_servers",)
     own = os.path.realpath(
         _user_file(workspace).path
-    )  # in a home folder that is a repository it lies above, too
+    )  # in a home folder that is a repository it is above, too
     for folder in _above(workspace.project):
-        if there(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != own:
+        if exists(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != own:
             yield ServerTable("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
     files: tuple[tuple[Scope, str], ...] = (("managed", "managed_config.toml"), ("system", "config.toml"))
     for scope, name in files:
-        if there(file := workspace.codex_system() / name):
+        if exists(file := workspace.codex_system() / name):
             yield ServerTable(
                 "codex", scope, Target(file, "toml"), keys, kept_by="this machine's administrator"
             )
@@ -227,7 +227,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
 def _above(project: Path) -> list[Path]:
     """The folders above the project's, the nearest first, up to the repository's root; none outside of one."""
     folders = [project, *project.parents]
-    root = next((number for number, one in enumerate(folders) if there(one / ".git")), 0)
+    root = next((number for number, folder in enumerate(folders) if exists(folder / ".git")), 0)
     return folders[1 : root + 1]
 
 

@@ -1,11 +1,11 @@
-"""Asking Cursor: `cursor-agent -p --output-format stream-json`, from its documented interface.
+"""Ask Cursor: `cursor-agent -p --output-format stream-json`, from its documented interface.
 
-NOT verified with the real program, which cannot be had without an account: the tests run a stand-in that speaks
-what cursor.com/docs/cli and public reports say:
-- piped stdin is taken as the prompt; a headless run refuses a folder without `--trust`, which grants no tool;
-- with `--stream-partial-output` the pieces are the assistant's events that have `timestamp_ms` and no
-  `model_call_id`; the others repeat what was already said;
-- there is no usage in print mode; on a failure there is no result event but words on stderr and an exit code.
+NOT verified with the real program, which needs an account: the tests run a fake that follows cursor.com/docs/cli and
+public reports:
+- piped stdin is the prompt; a headless run refuses a folder without `--trust`, which grants no tool;
+- with `--stream-partial-output` the deltas are the assistant's events with `timestamp_ms` and without
+  `model_call_id`; the others repeat earlier text;
+- there is no usage in print mode; on a failure there is no result event, only text on stderr and an exit code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counsel import paths
 from counsel.agents import driver, failures, images, prompt
 from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import first_set, read_json
-from counsel.agents.driver import Ask, Step, finished_or_fail
+from counsel.agents.driver import AgentRequest, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
@@ -32,7 +32,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "workspace-write": ("--force", "--sandbox", "enabled"),
     "danger-full-access": ("--force", "--sandbox", "disabled"),
 }
-# Words on stderr → the HTTP status that means the same. Numbers stand alone: a process id is no status.
+# Text on stderr → the equivalent HTTP status. Whole numbers only: a process id is not a status.
 _SIGNS: tuple[tuple[re.Pattern[str], int], ...] = (
     (
         re.compile(
@@ -47,28 +47,35 @@ _LOST = re.compile(
 ).search
 
 
-def command(ask: Ask) -> Command:
-    argv = [str(ask.program), "-p", "--output-format", "stream-json", "--stream-partial-output", "--trust"]
-    argv += LEVELS[ask.level]
-    if ask.model:
-        argv += ["--model", ask.model]
-    if ask.session:
-        argv += ["--resume", ask.session]
-    words = ask.prompt
-    if pictures := images.paths(ask):
-        words = f"{words}\n\n{prompt.images_block(pictures)}"
-    return Command(tuple(argv), ask.start, ask.env, words.encode())
+def command(request: AgentRequest) -> Command:
+    argv = [
+        str(request.program),
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--stream-partial-output",
+        "--trust",
+    ]
+    argv += LEVELS[request.level]
+    if request.model:
+        argv += ["--model", request.model]
+    if request.session:
+        argv += ["--resume", request.session]
+    text = request.prompt
+    if image_paths := images.paths(request):
+        text = f"{text}\n\n{prompt.images_block(image_paths)}"
+    return Command(tuple(argv), request.start, request.env, text.encode())
 
 
 class Reader(driver.Reader):
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+    def __init__(self, request: AgentRequest) -> None:
+        self.request = request
         self.done = False
-        self._session: str | None = ask.session
+        self._session: str | None = request.session
         self._model: str | None = None
         self._finished: Finished | None = None
-        self._pieces = self._worked = False
-        self._texts: list[str] = []  # a text for each stretch between its tools' work
+        self._has_deltas = self._used_tool = False
+        self._texts: list[str] = []  # the text between tool calls
 
     def feed(self, line: Json) -> list[Step]:
         self._session = line.get("session_id") or self._session
@@ -78,9 +85,9 @@ class Reader(driver.Reader):
         elif kind == "thinking" and line.get("text"):
             return [Thinking(str(line["text"]))]
         elif kind == "assistant":
-            return self._said(line)
+            return self._on_message(line)
         elif kind == "tool_call" and line.get("subtype") == "started":
-            self._worked = True
+            self._used_tool = True
             return _tool(line)
         elif kind == "result":
             return self._result(line)
@@ -89,46 +96,46 @@ class Reader(driver.Reader):
     def finish(self, ended: Exit) -> list[Step]:
         if self._finished is not None and ended.code == 0:
             return [self._finished]
-        if self.ask.session and _LOST(ended.stderr):
+        if self.request.session and _LOST(ended.stderr):
             raise LostSession
-        words = failures.last_words(ended.stderr)
+        message = failures.last_lines(ended.stderr)
         for sign, status in _SIGNS:
-            if sign.search(words):
-                raise self.ask.fail(words, status)
-        return finished_or_fail(self.ask, None, ended)
+            if sign.search(message):
+                raise self.request.fail(message, status)
+        return finished_or_fail(self.request, None, ended)
 
-    def _said(self, line: Json) -> list[Step]:
-        piece = "timestamp_ms" in line and "model_call_id" not in line
+    def _on_message(self, line: Json) -> list[Step]:
+        is_delta = "timestamp_ms" in line and "model_call_id" not in line
         blocks = (line.get("message") or {}).get("content") or []
-        words = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-        if not piece and self._pieces:
-            words = self._unsaid(words)
-        self._pieces = self._pieces or piece
-        return self._text(words)
+        text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+        if not is_delta and self._has_deltas:
+            text = self._missing_text(text)
+        self._has_deltas = self._has_deltas or is_delta
+        return self._text(text)
 
-    def _text(self, words: str) -> list[Step]:
-        if not words:
+    def _text(self, text: str) -> list[Step]:
+        if not text:
             return []
-        new = self._worked or not self._texts
+        new = self._used_tool or not self._texts
         gap = "\n\n" if new and self._texts else ""
-        self._worked = False
+        self._used_tool = False
         if new:
             self._texts.append("")
-        self._texts[-1] += words
-        return [Text(gap + words)]
+        self._texts[-1] += text
+        return [Text(gap + text)]
 
-    def _unsaid(self, whole: str) -> str:
-        """What a message adds that repeats the pieces before it: of its own stretch, or of all of them."""
-        everything = "".join(self._texts)
-        if everything.strip().endswith(whole.strip()):
+    def _missing_text(self, message: str) -> str:
+        """What a message adds that repeats earlier deltas: those since the last tool call, or all of them."""
+        received = "".join(self._texts)
+        if received.strip().endswith(message.strip()):
             return ""
-        if whole.startswith(everything):
-            return missing(everything, whole)
-        return whole if self._worked else missing(self._texts[-1], whole)
+        if message.startswith(received):
+            return missing(received, message)
+        return message if self._used_tool else missing(self._texts[-1], message)
 
     def _result(self, line: Json) -> list[Step]:
         if line.get("is_error") or line.get("subtype") != "success":
-            raise self.ask.fail(str(line.get("result") or line.get("subtype") or ""))
+            raise self.request.fail(str(line.get("result") or line.get("subtype") or ""))
         self._finished = Finished("stop", self._model, session=self._session)
         result = str(line.get("result") or "")
         return [] if result.strip() in "".join(self._texts) else self._text(result)
@@ -136,25 +143,25 @@ class Reader(driver.Reader):
 
 def _tool(line: Json) -> list[Step]:
     """`{"tool_call": {"readToolCall": {"args": {…}}}}`"""
-    called = line.get("tool_call") or {}
-    name = next(iter(called), "tool")
-    held = called.get(name)
-    arguments = held.get("args") if isinstance(held, dict) else None
+    tool_call = line.get("tool_call") or {}
+    name = next(iter(tool_call), "tool")
+    details = tool_call.get(name)
+    arguments = details.get("args") if isinstance(details, dict) else None
     return [ToolUse(ToolCall(str(line.get("call_id")), name.removesuffix("ToolCall"), dict(arguments or {})))]
 
 
-# ── is it logged in ──────────────────────────────────────────────────────────────────────────────────
+# ── login ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def login(caller: Caller) -> tuple[bool | None, str]:
     env = caller.own_env
     if name := first_set(env, "CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"):
         return True, name
-    where = workspace_of(env, caller.cwd)
-    config = Path(env.get("XDG_CONFIG_HOME") or where.home / ".config") / "cursor"
+    workspace = workspace_of(env, caller.cwd)
+    config = Path(env.get("XDG_CONFIG_HOME") or workspace.home / ".config") / "cursor"
     if paths.exists(config / "auth.json"):
         return True, "its own login"
-    folders = (Path(env.get("CURSOR_CONFIG_DIR") or where.cursor_dir()), config)
+    folders = (Path(env.get("CURSOR_CONFIG_DIR") or workspace.cursor_dir()), config)
     if any(read_json(folder / "cli-config.json").get("authInfo") for folder in folders):
         return True, "its own login"
     if sys.platform == "darwin":

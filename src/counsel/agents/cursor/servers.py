@@ -23,7 +23,7 @@ def write(server: Server) -> dict[str, Any]:
 
 
 def _layout(server: Server) -> dict[str, Any]:
-    """No `type`, as the seed has it; but a bare `url` is streamable HTTP, so sse must say its name."""
+    """No `type`, as in Cursor's documentation; but a bare `url` is streamable HTTP, so sse must be named."""
     if server.transport == "stdio":
         entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
         if server.env:
@@ -49,7 +49,7 @@ FORMAT = ServerFormat(
     tables=tables,
     syntax=references.CURSOR,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
-    names_text="any letters",
+    names_text="any characters",
     precedence=(),
     reserved=frozenset({"__proto__"}),
     lacks={

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.agents.definitions import Workspace
-from counsel.agents.server_format import ServerTable, filled
+from counsel.agents.server_format import ServerTable, with_values
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 
@@ -29,7 +29,7 @@ def tables(workspace: Workspace, reader: Reader, extensions: Path) -> Iterator[S
         about = document.value if document is not None else {}
         name, servers = about.get("name"), about.get("mcpServers")
         if isinstance(name, str) and isinstance(servers, Mapping) and _active(switches.get(name), workspace):
-            entries = filled(servers, _words(folder, workspace))
+            entries = with_values(servers, _words(folder, workspace))
             kept_by = f"the extension {name}"
             yield ServerTable("gemini", "plugin", target, ("mcpServers",), kept_by=kept_by, entries=entries)
 

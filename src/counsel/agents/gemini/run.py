@@ -1,17 +1,17 @@
-"""Asking Gemini CLI: `gemini -o stream-json`, the prompt through stdin.
+"""Ask Gemini CLI: `gemini -o stream-json`, the prompt through stdin.
 
 Measured with 0.61.0:
-- the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no way to log in, 42: bad input, which
-  a lost session is, too; a bad key is a 400 that says so;
-- it tries a 429 ten times with growing pauses and tells so on stderr only: after our own number of tries it is ended;
-- it refuses folders that it was not told to trust. `--skip-trust` lets it in for this one run, with the folder's skills,
-  commands, subagents and policies, and with its `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so it is given
-  for a folder that the user trusts otherwise, or for an empty one (startfolder.py), from where it reads the project as a
-  further folder. Of that it takes GEMINI.md only;
-- a variable that is already there, were it empty, is not taken from a `.env`;
-- `@path`, anywhere in a prompt, is read into it, or the first file whose path has these letters; `\\@` is not;
-- in headless mode tools that would need a question are left away; an admin policy makes that certain;
-- pictures and files that git ignores are refused by its reading tool (images.py has the way around it).
+- the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no login, 42: bad input, also for a
+  lost session; a bad key is a 400 with that message;
+- it tries a 429 ten times with growing pauses, and reports that on stderr only: after our own limit it is ended;
+- it refuses folders that it was not told to trust. `--skip-trust` admits one for this run, with the folder's skills,
+  commands, subagents, policies and `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so it is used only for a
+  folder that the user trusts otherwise, or for an empty one (start_folder.py), from where Gemini reads the project as an
+  additional folder. From that it loads GEMINI.md only;
+- a variable that is set, even to an empty value, is not read from a `.env`;
+- `@path`, anywhere in a prompt, includes that file, or the first file whose path contains these letters; `\\@` does not;
+- in headless mode, tools that need approval are not offered; an admin policy makes that certain;
+- its reading tool refuses images and files that git ignores (images.py has the workaround).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from counsel import paths
 from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
 from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.detect import first_set, inside, read_json
-from counsel.agents.driver import Ask, Step, finished_or_fail
+from counsel.agents.driver import AgentRequest, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import session_file
 from counsel.agents.gemini.servers import FORMAT
@@ -43,11 +43,11 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "danger-full-access": ("--approval-mode", "yolo"),
 }
 NO_LOGIN, BAD_INPUT = 41, 42
-_NO_SERVER = "counsel allows none"  # an empty list would allow all
+_NO_SERVER = "counsel allows none"  # an empty list would allow all servers
 _GAP = "\n\n"
-# Every name that could be assigned, wherever it stands: dotenv's own rules have other blanks and line ends than Python's.
+# Every name that could be assigned, anywhere: dotenv has other blanks and line ends than Python.
 _ASSIGNED = re.compile(r"([A-Za-z0-9_.-]+)[^A-Za-z0-9_.-]*?[=:]").findall
-_MENTION = re.compile(r"(?<!\\)@(?![ \t\r\n]|\Z)")  # as it finds them, or more
+_MENTION = re.compile(r"(?<!\\)@(?![ \t\r\n]|\Z)")  # at least all that Gemini CLI finds
 _ESCAPED = "In this message \\@ stands for a plain @."
 _RETRY = re.compile(
     r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?[:.]?\s*(?:Retrying with backoff\.\.\.)?\s*(?:_ApiError:)?\s*(.*)"
@@ -55,57 +55,57 @@ _RETRY = re.compile(
 _BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.IGNORECASE).search
 
 
-def command(ask: Ask) -> Command:
-    argv = [str(ask.program), "-o", "stream-json", *LEVELS[ask.level]]
-    env = dict(ask.env)
+def command(request: AgentRequest) -> Command:
+    argv = [str(request.program), "-o", "stream-json", *LEVELS[request.level]]
+    env = dict(request.env)
     notes: tuple[str, ...] = ()
-    if not _trusts(ask):
-        servers, notes = _without_servers(ask)
+    if not _trusts(request):
+        servers, notes = _without_servers(request)
         argv += servers
-    if not ask.trusted:  # the empty folder: nothing is there but the user's own `.env`
+    if not request.trusted:  # the empty folder has only the user's own `.env`
         env["GEMINI_CLI_TRUST_WORKSPACE"] = "true"
-    elif not _trusts(ask):
+    elif not _trusts(request):
         argv += ["--skip-trust"]
-        env = {**dict.fromkeys(_variables_of(ask), ""), **env}
-    if ask.model:
-        argv += ["--model", ask.model]
-    if ask.session:
-        argv += ["--resume", ask.session]
-    for folder in ask.other_folders:
-        argv += ["--include-directories", str(start_folder.link(ask.workspace, folder))]
-    words = ask.prompt
-    if pictures := images.paths(ask):
-        words = f"{words}\n\n{prompt.images_block(pictures)}"
-    return Command(tuple(argv), ask.start, env, _as_text(words).encode(), notes=notes)
+        env = {**dict.fromkeys(_variables_of(request), ""), **env}
+    if request.model:
+        argv += ["--model", request.model]
+    if request.session:
+        argv += ["--resume", request.session]
+    for folder in request.other_folders:
+        argv += ["--include-directories", str(start_folder.link(request.workspace, folder))]
+    text = request.prompt
+    if image_paths := images.paths(request):
+        text = f"{text}\n\n{prompt.images_block(image_paths)}"
+    return Command(tuple(argv), request.start, env, _as_text(text).encode(), notes=notes)
 
 
-def _as_text(words: str) -> str:
-    """A prompt in which `@path` and a leading `/command` are words: Gemini CLI would act on them before its model sees any."""
-    plain = _MENTION.sub(r"\\@", words)
-    if plain != words:
-        plain = f"{_ESCAPED}\n\n{plain}"
-    return f" {plain}" if plain.startswith("/") else plain
+def _as_text(text: str) -> str:
+    """A prompt in which `@path` and a leading `/command` are plain text: Gemini CLI would act on them first."""
+    escaped = _MENTION.sub(r"\\@", text)
+    if escaped != text:
+        escaped = f"{_ESCAPED}\n\n{escaped}"
+    return f" {escaped}" if escaped.startswith("/") else escaped
 
 
-def _trusts(ask: Ask) -> bool:
-    return trust.by("gemini", ask.workspace) is True
+def _trusts(request: AgentRequest) -> bool:
+    return trust.by("gemini", request.workspace) is True
 
 
-def _without_servers(ask: Ask) -> tuple[list[str], tuple[str, ...]]:
-    """Options that allow only the servers which are not started here, and what is said of the others."""
-    held = list(local_servers.entries(FORMAT, ask.workspace))
-    started = [name for _, name, entry in held if local_servers.starts(entry)]
-    remote = [name for _, name, _ in held if name not in started]
+def _without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]:
+    """Options that allow only the servers which do not start here, and the notice about the others."""
+    entries = list(local_servers.entries(FORMAT, request.workspace))
+    started = [name for _, name, entry in entries if local_servers.starts(entry)]
+    remote = [name for _, name, _ in entries if name not in started]
     if not started:
         return [], ()
     allowed = [f"--allowed-mcp-server-names={name}" for name in remote or [_NO_SERVER]]
-    return allowed, (local_servers.note("gemini", started, ask.cwd),)
+    return allowed, (local_servers.note("gemini", started, request.cwd),)
 
 
-def _variables_of(ask: Ask) -> list[str]:
-    """Names that a `.env` of the folder, or of one above it, would set. The home folder's is the user's own."""
-    home = Path(os.path.realpath(ask.workspace.home))
-    folders = [each for each in (ask.cwd, *ask.cwd.parents) if each != home]
+def _variables_of(request: AgentRequest) -> list[str]:
+    """Names that a `.env` in the folder or above it would set. The home folder's is the user's own."""
+    home = Path(os.path.realpath(request.workspace.home))
+    folders = [parent for parent in (request.cwd, *request.cwd.parents) if parent != home]
     texts = [_text(folder / name) for folder in folders for name in (".gemini/.env", ".env")]
     return [name for text in texts for name in _ASSIGNED(text)]
 
@@ -118,106 +118,108 @@ def _text(path: Path) -> str:
 
 
 class Reader(driver.Reader):
-    def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+    def __init__(self, request: AgentRequest) -> None:
+        self.request = request
         self.done = False
-        self._session: str | None = ask.session
+        self._session: str | None = request.session
         self._model: str | None = None
         self._finished: Finished | None = None
         self._error: str | None = None
         self._status: int | None = None
-        self._began = ""  # when, as Gemini writes it
-        self._said: list[list[str]] = []  # a text for each stretch between its tools' work
-        self._worked = False
-        self._in_pieces = False
+        self._started_at = ""  # a timestamp in Gemini's format
+        self._texts: list[list[str]] = []  # the text between tool calls
+        self._used_tool = False
+        self._has_deltas = False
 
-    def heard(self, line: str) -> bool:
-        found = _RETRY(line)
-        if found is None or int(found[1]) < self.ask.limits.attempts:
+    def stderr_line(self, line: str) -> bool:
+        retry = _RETRY(line)
+        if retry is None or int(retry[1]) < self.request.limits.attempts:
             return False
-        self._status = int(found[2]) if found[2] else None
-        self._error = f"it was tried {found[1]} times: {found[3]}".rstrip(": ")
+        self._status = int(retry[2]) if retry[2] else None
+        self._error = f"it failed {retry[1]} times: {retry[3]}".rstrip(": ")
         return True
 
     def feed(self, line: Json) -> list[Step]:
         kind = line.get("type")
         if kind == "init":
             self._session, self._model = line.get("session_id"), line.get("model")
-            self._began = str(line.get("timestamp") or "")
+            self._started_at = str(line.get("timestamp") or "")
         elif kind == "message" and line.get("role") == "assistant":
-            return self._text(self._unsaid(line))
+            return self._text(self._missing_text(line))
         elif kind == "tool_use":
-            self._worked = True
+            self._used_tool = True
             call = ToolCall(
                 str(line.get("tool_id")), str(line.get("tool_name")), dict(line.get("parameters") or {})
             )
             return [ToolUse(call)]
         elif kind == "error" and line.get("severity") == "warning":
-            return [Notice("warning", failures.clean(str(line.get("message", "")), self.ask.secrets))]
+            return [Notice("warning", failures.clean(str(line.get("message", "")), self.request.secrets))]
         elif kind == "result":
             return self._result(line)
         return []
 
     def finish(self, ended: Exit) -> list[Step]:
-        if self.ask.session and ended.code == BAD_INPUT and self._error is None:
+        if self.request.session and ended.code == BAD_INPUT and self._error is None:
             raise LostSession
         if self._error is not None and not (self._finished and ended.code == 0):
             status = 401 if _BAD_KEY(self._error) else self._status or _status(ended.code)
-            raise self.ask.fail(self._error, status)
+            raise self.request.fail(self._error, status)
         if ended.code == NO_LOGIN:
-            raise failures.not_logged_in(self.ask.agent)
-        last = finished_or_fail(self.ask, self._finished if ended.code == 0 else None, ended)
+            raise failures.not_logged_in(self.request.agent)
+        last = finished_or_fail(self.request, self._finished if ended.code == 0 else None, ended)
         return [*self._corrected(), *last]
 
-    def _unsaid(self, line: Json) -> str:
-        """What a message adds: a piece itself; a whole one what of it did not come in pieces."""
-        words = str(line.get("content") or "")
-        if line.get("delta") or not self._in_pieces:
-            self._in_pieces = self._in_pieces or bool(line.get("delta"))
-            return words
-        said = "".join(self._said[-1]) if self._said and not self._worked else ""
-        return missing(said, words)
+    def _missing_text(self, line: Json) -> str:
+        """What a message adds: a delta as it is; of a complete message what was not received in deltas."""
+        text = str(line.get("content") or "")
+        if line.get("delta") or not self._has_deltas:
+            self._has_deltas = self._has_deltas or bool(line.get("delta"))
+            return text
+        received = "".join(self._texts[-1]) if self._texts and not self._used_tool else ""
+        return missing(received, text)
 
-    def _text(self, words: str) -> list[Step]:
-        """Words after a tool's work are set off from those before it."""
-        if not words:
+    def _text(self, text: str) -> list[Step]:
+        """Text after a tool call is separated from the text before it."""
+        if not text:
             return []
-        new, self._worked = self._worked or not self._said, False
-        gap = _GAP if new and self._said else ""
+        new, self._used_tool = self._used_tool or not self._texts, False
+        gap = _GAP if new and self._texts else ""
         if new:
-            self._said.append([])
-        self._said[-1].append(words)
-        return [Text(gap + words)]
+            self._texts.append([])
+        self._texts[-1].append(text)
+        return [Text(gap + text)]
 
     def _corrected(self) -> list[Step]:
-        """All of the answer once more, from where Gemini had its model begin again without a sign."""
-        if not (self._began and self._session and self._said):
+        """The corrected answer, if Gemini restarted its model's stream without saying so."""
+        if not (self._started_at and self._session and self._texts):
             return []
-        home = workspace_of(self.ask.env, self.ask.cwd).gemini_dir()
-        said = ["".join(pieces) for pieces in self._said]
-        void = session_file.voids(said, session_file.messages(home, self._session, self._began))
-        if void is None:
+        home = workspace_of(self.request.env, self.request.cwd).gemini_dir()
+        received = ["".join(pieces) for pieces in self._texts]
+        withdrawn = session_file.discarded_lengths(
+            received, session_file.messages(home, self._session, self._started_at)
+        )
+        if withdrawn is None:
             return []
-        right = [text[length:] for text, length in zip(said, void, strict=True)]
-        why = "Gemini CLI lost the model's stream and asked again."
-        return [Withdrawn(_GAP.join(said), why), Text(_GAP.join(right))]
+        corrected = [text[length:] for text, length in zip(received, withdrawn, strict=True)]
+        reason = "Gemini CLI lost the model's stream and asked again."
+        return [Withdrawn(_GAP.join(received), reason), Text(_GAP.join(corrected))]
 
     def _result(self, line: Json) -> list[Step]:
         if line.get("status") != "success":
-            self._error = str((line.get("error") or {}).get("message") or "it did not say why")
+            self._error = str((line.get("error") or {}).get("message") or "it gave no reason")
             return []
         stats: Mapping[str, Any] = line.get("stats") or {}
         models = stats.get("models") or {}
         if models:
             self._model = max(models, key=lambda name: int(models[name].get("output_tokens") or 0))
         self._finished = Finished("stop", self._model, session=self._session)
-        used = Usage(
+        usage = Usage(
             input=int(stats.get("input_tokens") or 0),
             output=int(stats.get("output_tokens") or 0),
             cache_read=int(stats.get("cached") or 0),
         )
-        whole = [] if self._said else self._text(str(line.get("response") or ""))
-        return [*whole, UsageReport(used)]
+        steps = [] if self._texts else self._text(str(line.get("response") or ""))
+        return [*steps, UsageReport(usage)]
 
 
 def _status(code: int) -> int | None:
@@ -225,7 +227,7 @@ def _status(code: int) -> int | None:
     return status if 400 <= status < 512 else None
 
 
-# ── is it logged in ──────────────────────────────────────────────────────────────────────────────────
+# ── login ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def login(caller: Caller) -> tuple[bool | None, str]:
@@ -244,7 +246,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
-    return {"NO_BROWSER": "true"}  # a login that wants a browser fails at once instead of waiting
+    return {"NO_BROWSER": "true"}  # a login that needs a browser fails at once instead of waiting
 
 
 DRIVER = driver.AgentDriver(
@@ -252,6 +254,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    takes=frozenset({"web_search"}),  # its search tool is always there
+    takes=frozenset({"web_search"}),  # its search tool is always on
     env=environment,
 )

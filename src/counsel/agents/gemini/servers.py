@@ -17,8 +17,8 @@ from counsel.agents.server_format import (
     ServerFormat,
     ServerTable,
     Switch,
+    exists,
     has_key,
-    there,
     with_script,
 )
 from counsel.configfiles.document import Document, Meaning
@@ -26,7 +26,7 @@ from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.write.safewrite import Reader, Target
 
 _OWN = {"timeout": "timeout", "include_tools": "includeTools", "exclude_tools": "excludeTools"}
-_BLOCKED = ("PYTHONPATH",)  # the client takes these out of a server's environment
+_BLOCKED = ("PYTHONPATH",)  # the client removes these from a server's environment
 
 
 def read(name: str, entry: Entry) -> Server:
@@ -34,7 +34,7 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def write(server: Server) -> dict[str, Any]:
-    """In a shell's script `$NAME` may become a reference: the client expands it to what the shell would."""
+    """In a shell's script `$NAME` may become a reference: the client expands it as the shell would."""
     shell = with_script(server, references.GEMINI.read)
     return write_entry(shell, references.GEMINI, _OWN, _layout)
 
@@ -61,7 +61,7 @@ def tables(workspace: Workspace) -> list[ServerTable]:
 def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
     kept_by = "this machine's administrator"
     for scope, file in _machine_files(workspace):
-        if there(file):
+        if exists(file):
             yield ServerTable("gemini", scope, Target(file, "jsonc"), ("mcpServers",), kept_by=kept_by)
     if os.access(extensions := workspace.gemini_dir() / "extensions", os.R_OK | os.X_OK):
         from counsel.agents.gemini import extension_servers  # noqa: PLC0415 - most people have none
@@ -79,21 +79,21 @@ def _switch_file(workspace: Workspace) -> Target:
 
 
 def _switches(workspace: Workspace, _table: ServerTable) -> list[Switch]:
-    note = "Gemini CLI switches a server by its name, in every scope."
+    note = "Gemini CLI switches a server by its name, in all scopes."
     excluding = [Switch(table.target, _no_longer_excluded) for table in tables(workspace)]
     return [Switch(_switch_file(workspace), _switch, note), *excluding]
 
 
 def _no_longer_excluded(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-    """`mcp.excluded` switches off, too; `gemini mcp enable` leaves it there and the server off."""
+    """`mcp.excluded` disables, too; `gemini mcp enable` leaves it, and the server disabled."""
     path = ("mcp", "excluded")
-    held = document.get(path) if enabled else None
-    same = (
-        [item for item in held if isinstance(item, str) and _plain(item) == _plain(name)]
-        if isinstance(held, list)
+    excluded = document.get(path) if enabled else None
+    matches = (
+        [item for item in excluded if isinstance(item, str) and _plain(item) == _plain(name)]
+        if isinstance(excluded, list)
         else []
     )
-    return [DropItem(path, item) for item in dict.fromkeys(same)]
+    return [DropItem(path, item) for item in dict.fromkeys(matches)]
 
 
 def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
@@ -104,16 +104,18 @@ def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
 
 
 def _off(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[[str], bool]:
-    """What one settings file excludes is off everywhere; where some say what is allowed, each of them must."""
+    """A server that one settings file excludes is disabled; if files list allowed servers, all of them must list it."""
     switches = reader.quiet(_switch_file(workspace))
     off = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
     files = [table.target for table in tables(workspace)] + [
         Target(file, "jsonc") for _, file in _machine_files(workspace)
     ]
     settings = [document for file in files if (document := reader.quiet(file))]
-    for one in settings:
-        off |= _names(one.get(("mcp", "excluded")))
-    allowed = [_names(one.get(("mcp", "allowed"))) for one in settings if one.get(("mcp", "allowed"))]
+    for document in settings:
+        off |= _names(document.get(("mcp", "excluded")))
+    allowed = [
+        _names(document.get(("mcp", "allowed"))) for document in settings if document.get(("mcp", "allowed"))
+    ]
     return lambda name: _plain(name) in off or any(_plain(name) not in names for names in allowed)
 
 
@@ -122,7 +124,7 @@ def _names(value: Any) -> set[str]:
 
 
 def _plain(name: str) -> str:
-    """The client lower-cases and trims names wherever it switches."""
+    """The client lower-cases and trims names in its switches."""
     return name.strip().lower()
 
 
@@ -133,7 +135,7 @@ def _is_off(state: Any) -> bool:
 def _notes(_workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
     if table.scope != "project":
         return []
-    return ["Gemini CLI uses a project's servers only in a folder that it trusts."]
+    return ["Gemini CLI uses a project's servers only in a trusted folder."]
 
 
 def _warns(server: Server) -> list[str]:
@@ -153,7 +155,7 @@ FORMAT = ServerFormat(
     tables=tables,
     syntax=references.GEMINI,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
-    names_text="any letters",
+    names_text="any characters",
     others=_others,
     precedence=("managed", "project", "user", "system", "plugin"),
     reserved=frozenset({"__proto__"}),

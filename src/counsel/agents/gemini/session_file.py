@@ -1,8 +1,8 @@
-"""What Gemini CLI itself takes for its answer: its record of a session.
+"""Gemini CLI's own record of its answer: its session file.
 
-Measured with 0.61.0: when a model's stream breaks it asks again, up to four times, and prints what comes after what
-had come, with no sign of it on stdout or stderr. Its record of the session has the answer alone. The record is not
-documented: where it is not as expected, nothing is concluded from it.
+Measured with 0.61.0: when a model's stream breaks, it asks again, up to four times, and prints the new text after the
+old, with no sign of it on stdout or stderr. Its session file has the final answer alone. The file is not documented: if
+it is not as expected, it is ignored.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pathlib import Path
 
 from counsel.types import Json
 
-_MOST = 4 << 20  # bytes at a record's end
+_MOST = 4 << 20  # bytes at the end of the file
 
 
 def messages(home: Path, session: str, since: str) -> list[str]:
-    """What the model said in this session since then, a text per message; those without words are left out."""
+    """The model's messages in this session since then, without empty ones."""
     for path in home.glob(f"tmp/*/chats/session-*-{glob.escape(session[:8])}.jsonl"):
-        if found := _said(path, since):
-            return found
+        if texts := _model_texts(path, since):
+            return texts
     return []
 
 
-def _said(path: Path, since: str) -> list[str]:
-    said: dict[str, str] = {}
+def _model_texts(path: Path, since: str) -> list[str]:
+    texts: dict[str, str] = {}
     for entry in _entries(path):
         if entry.get("type") == "gemini" and str(entry.get("timestamp")) >= since:
-            said[str(entry.get("id"))] = str(entry.get("content") or "").strip()
-    return [text for text in said.values() if text]
+            texts[str(entry.get("id"))] = str(entry.get("content") or "").strip()
+    return [text for text in texts.values() if text]
 
 
 def _entries(path: Path) -> Iterator[Json]:
@@ -44,21 +44,21 @@ def _entries(path: Path) -> Iterator[Json]:
     for line in lines:
         try:
             entry = json.loads(line)
-        except (ValueError, RecursionError):  # the first may be half of one
+        except (ValueError, RecursionError):  # the first may be cut
             continue
         if isinstance(entry, dict):
             yield entry
 
 
-def voids(said: list[str], recorded: list[str]) -> list[int] | None:
-    """How much of the beginning of each text is void. None: the record tells another story, or the same."""
-    if len(said) != len(recorded):
+def discarded_lengths(received: list[str], recorded: list[str]) -> list[int] | None:
+    """How many leading characters of each text are discarded. None: the file does not match, or nothing is."""
+    if len(received) != len(recorded):
         return None
     lengths = []
-    for text, kept in zip(said, recorded, strict=True):
-        bare = text.rstrip()
-        if not bare.endswith(kept):
+    for text, final in zip(received, recorded, strict=True):
+        stripped = text.rstrip()
+        if not stripped.endswith(final):
             return None
-        begins = len(bare) - len(kept)
-        lengths.append(begins if text[:begins].strip() else 0)
+        start = len(stripped) - len(final)
+        lengths.append(start if text[:start].strip() else 0)
     return lengths if any(lengths) else None

@@ -1,13 +1,13 @@
 """OpenCode's MCP servers: `mcp` in `opencode.json` or `opencode.jsonc` of the user and of the project.
 
 Measured with 1.18.33 (`opencode mcp list`, `opencode debug config`):
-- all its files may have comments, trailing commas and unknown keys; one entry of a wrong shape stops every command;
+- all its files may have comments, trailing commas and unknown keys; one invalid entry stops every command;
 - servers of one name are merged field by field: the user's (`config.json`, `opencode.json`, `opencode.jsonc`, each over
   the one before), the file that OPENCODE_CONFIG names, the project's from the repository's root down, `.opencode/`;
 - `{"enabled": false}` alone is a valid part of a server;
-- `{env:NAME}` and `{file:path}` are replaced in the file's text before that is parsed: a variable that is not set is
-  nothing, one with a quote in it breaks the file. `${NAME}` is text;
-- a remote server is spoken to in streamable HTTP first, then in SSE.
+- `{env:NAME}` and `{file:path}` are replaced in the file's text before parsing: an unset variable is empty, one with a
+  quote in it breaks the file. `${NAME}` is literal;
+- for a remote server it tries streamable HTTP first, then SSE.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from counsel.agents.server_format import (
     ServerTable,
     Switch,
     Unreadable,
+    exists,
     number,
     read_references,
     text,
-    there,
     translated,
 )
 from counsel.configfiles.document import Meaning
@@ -46,15 +46,17 @@ _KNOWN = frozenset({"type", "command", "environment", "cwd", "enabled", "url", "
 
 def _read_text(written: str) -> str:
     return _OWN_REFERENCE.sub(
-        lambda found: f"${{{found[2]}}}" if found[1] == "env" else found[0], references.as_text(written)
+        lambda match: f"${{{match[2]}}}" if match[1] == "env" else match[0], references.as_text(written)
     )
 
 
-def _write_text(meant: str) -> str:
-    references.refuse_default(meant, "OpenCode")
-    if (found := _OWN_REFERENCE.search(meant)) and found[1] == "env":  # `{file:…}` is its own: fitting.py
-        raise Untranslatable(f"OpenCode would replace {found[0]} in {references.shown(meant)}")
-    return references.plain(REFERENCE.sub(lambda found: f"{{env:{found[1]}}}", meant))
+def _write_text(value: str) -> str:
+    references.refuse_default(value, "OpenCode")
+    if (match := _OWN_REFERENCE.search(value)) and match[
+        1
+    ] == "env":  # `{file:…}` is its own: servers/adapt.py
+        raise Untranslatable(f"OpenCode would replace {match[0]} in {references.shown(value)}")
+    return references.plain(REFERENCE.sub(lambda match: f"{{env:{match[1]}}}", value))
 
 
 SYNTAX = Syntax(_read_text, _write_text, "{env:NAME}", own=r"\{file:[^}]+\}")
@@ -81,13 +83,13 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def _local(entry: Entry) -> dict[str, Any]:
-    words = entry.get("command")
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise Unreadable("`command` must be a list of texts, the program first")
+    command = entry.get("command")
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        raise Unreadable("`command` must be a list of strings, the program first")
     environment = _strings(entry, "environment")
     return {
-        "command": words[0],
-        "args": tuple(words[1:]),
+        "command": command[0],
+        "args": tuple(command[1:]),
         "env": environment,
         "cwd": text(entry.get("cwd"), "cwd") or None,
     }
@@ -100,26 +102,26 @@ def _remote(entry: Entry) -> dict[str, Any]:
 
 
 def _strings(entry: Entry, key: str) -> dict[str, str]:
-    held = entry.get(key, {})
-    if not isinstance(held, Mapping) or not all(isinstance(value, str) for value in held.values()):
-        raise Unreadable(f"OpenCode refuses {key} with a value that is no text")
-    return dict(held)
+    values = entry.get(key, {})
+    if not isinstance(values, Mapping) or not all(isinstance(value, str) for value in values.values()):
+        raise Unreadable(f"OpenCode refuses {key} with a value that is not a string")
+    return dict(values)
 
 
 def write(server: Server) -> dict[str, Any]:
     if server.token_env:
         headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}
         server = server.replaced(headers=headers, token_env=None)
-    said = translated(server, SYNTAX.write)
-    entry: dict[str, Any] = {"type": "local", "command": [said.command, *said.args]}
+    written = translated(server, SYNTAX.write)
+    entry: dict[str, Any] = {"type": "local", "command": [written.command, *written.args]}
     if server.transport != "stdio":
-        entry = {"type": "remote", "url": said.url}
-    elif said.cwd:
-        entry["cwd"] = said.cwd
-    if said.env:
-        entry["environment"] = dict(said.env)
-    if said.headers:
-        entry["headers"] = dict(said.headers)
+        entry = {"type": "remote", "url": written.url}
+    elif written.cwd:
+        entry["cwd"] = written.cwd
+    if written.env:
+        entry["environment"] = dict(written.env)
+    if written.headers:
+        entry["headers"] = dict(written.headers)
     if not server.enabled:
         entry["enabled"] = False
     if server.timeout is not None:
@@ -142,25 +144,25 @@ def tables(workspace: Workspace) -> list[ServerTable]:
     ]
 
 
-def _written(where: Path) -> Path:
-    """The stronger of the two that is there; a new one is `opencode.json`."""
-    return next((where / name for name in _NAMES if there(where / name)), where / "opencode.json")
+def _written(parent: Path) -> Path:
+    """The stronger of the two that exists; a new one is `opencode.json`."""
+    return next((parent / name for name in _NAMES if exists(parent / name)), parent / "opencode.json")
 
 
 def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
-    """Of one scope the stronger first (layers.py); none of these is for us to write."""
+    """Within a scope the stronger first (servers/codex_layers.py); counsel writes none of these."""
     for path in _project_files(workspace):
         yield ServerTable(
             "opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project"
         )
     named = workspace.env.get("OPENCODE_CONFIG")
-    if named and there(workspace.project / named):  # a relative one names a file of the project's
+    if named and exists(workspace.project / named):  # a relative one is a file of the project
         target = Target(workspace.project / named, "jsonc")
         scope: Scope = "managed" if named.startswith("/") else "project"
-        yield ServerTable("opencode", scope, target, _KEYS, kept_by="whoever set OPENCODE_CONFIG")
+        yield ServerTable("opencode", scope, target, _KEYS, kept_by="the environment (OPENCODE_CONFIG)")
     own = _written(folder(workspace))
     for name in (*_NAMES, "config.json"):
-        if there(path := folder(workspace) / name) and path != own:
+        if exists(path := folder(workspace) / name) and path != own:
             yield ServerTable(
                 "opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {own.name}"
             )
@@ -169,10 +171,10 @@ def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
 def _project_files(workspace: Workspace) -> Iterator[Path]:
     own = {_written(workspace.project), _written(folder(workspace))}
     folders = [workspace.project, *workspace.project.parents]
-    root = next((at for at, one in enumerate(folders) if there(one / ".git")), 0)
-    for at in folders[: root + 1]:
-        for path in (at / name for name in _NAMES):
-            if there(path) and path not in own:
+    root = next((current for current, parent in enumerate(folders) if exists(parent / ".git")), 0)
+    for current in folders[: root + 1]:
+        for path in (current / name for name in _NAMES):
+            if exists(path) and path not in own:
                 yield path
 
 
@@ -193,7 +195,7 @@ FORMAT = ServerFormat(
     tables=tables,
     syntax=SYNTAX,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff{}]+"),
-    names_text="any letters but braces",
+    names_text="any characters but braces",
     loads=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
     others=_others,
     layered=True,

@@ -1,7 +1,7 @@
 """VS Code's MCP servers: `mcp.json` of the user's profile and `.vscode/mcp.json` of the project.
 
-From its documentation (code.visualstudio.com/docs/copilot/reference/mcp-configuration), not measured: VS Code cannot be
-had where counsel is built. Files may have comments; the servers stand under `servers`, beside the `inputs` that
+From its documentation (code.visualstudio.com/docs/copilot/reference/mcp-configuration), not measured: VS Code is not
+available where counsel is built. Files may have comments; servers are under `servers`, next to the `inputs` that
 `${input:id}` refers to.
 """
 
@@ -27,7 +27,7 @@ SYNTAX = references.Syntax(
     references.from_prefixed,
     _write_text,
     "${env:NAME}",
-    own=rf"{references.EDITORS_WORDS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}",
+    own=rf"{references.EDITOR_PLACEHOLDERS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}",
 )
 
 
@@ -59,7 +59,7 @@ def tables(workspace: Workspace) -> list[ServerTable]:
 
 
 def _profile(workspace: Workspace) -> Path:
-    """Of the default profile: named profiles and Insiders keep files of their own."""
+    """Of the default profile: named profiles and Insiders have files of their own."""
     if sys.platform == "darwin":
         return workspace.home / "Library" / "Application Support" / "Code" / "User"
     return workspace.config_dir() / "Code" / "User"
@@ -72,7 +72,7 @@ FORMAT = ServerFormat(
     tables=tables,
     syntax=SYNTAX,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
-    names_text="any letters",
+    names_text="any characters",
     precedence=("project", "user"),
     reserved=frozenset({"__proto__"}),
     lacks={

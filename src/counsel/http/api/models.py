@@ -22,10 +22,10 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
         return await asyncio.to_thread(_models, settings, request.query_params.get("provider"))
 
     async def agents(_: Request) -> Any:
-        from counsel.overview import roster
+        from counsel.overview import agents_overview
 
         caller = Caller("http", cwd=Path.cwd(), settings=settings)
-        return {"agents": await asyncio.to_thread(roster, caller)}
+        return {"agents": await asyncio.to_thread(agents_overview, caller)}
 
     return [Route("/api/models", answering(models)), Route("/api/agents", answering(agents))]
 
