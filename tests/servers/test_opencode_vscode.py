@@ -65,7 +65,7 @@ def test_opencode_keeps_what_only_it_fills_in(user: User) -> None:
     user.counsel("update", "x", "-a", "opencode", "-e", "N=1")
     assert '"{file:./k}", "E": "{env:E}", "N": "1"' in file.read_text()
     refused = user.json("add", "y", "-a", "opencode", "-e", "A=${B:-c}", "--", "c", code=1)
-    assert "OpenCode knows no default values" in refused["error"]
+    assert "OpenCode has no default values" in refused["error"]
     assert (
         "would replace {env:B}" in user.json("add", "y", "-a", "opencode", "--", "{env:B}", code=1)["error"]
     )
