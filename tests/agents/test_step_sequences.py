@@ -16,13 +16,13 @@ from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
-from counsel.agents.driver import Ask
+from counsel.agents.driver import AgentRequest
 from counsel.agents.gemini import run as gemini
 from counsel.agents.process import Exit
 from counsel.errors import CounselError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "steps.txt"
-READERS: dict[str, tuple[str, Callable[[Ask], Any]]] = {
+READERS: dict[str, tuple[str, Callable[[AgentRequest], Any]]] = {
     "claude": ("claude", claude.Reader),
     "codex_app_server": ("codex", codex.Reader),
     "codex_exec": ("codex", codex_exec.ExecReader),
