@@ -202,5 +202,5 @@ def test_as_a_process(fake_process: FakeProcess) -> None:
         assert [model["id"] for model in json.load(got)["data"]] == ["a", "b"]
     (seen,) = fake_process.wait_for(vendor="anthropic", state="finished")
     assert seen["path"] == "/v1/messages"
-    with pytest.raises(ValueError, match="does not know: nonsense"):
+    with pytest.raises(ValueError, match="unknown fields: nonsense"):
         fake_process.script(nonsense=1)

@@ -1,4 +1,4 @@
-"""The one loopback fake of the vendors' APIs. README.md beside this file says how it is used."""
+"""A fake of the vendors' APIs on a loopback port. README.md explains its use."""
 
 from .behaviour import BEFORE_FIRST_EVENT, BEFORE_HEADERS, Behaviour, marked
 from .process import FakeProcess

@@ -1,4 +1,4 @@
-"""An answer in no vendor's form: what the vendors' modules turn into plain bodies and streams."""
+"""An answer in a neutral format, which the vendors' modules turn into plain bodies and streams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .behaviour import Behaviour, without_marker
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request says, whatever vendor's form it has."""
+class ParsedRequest:
+    """A request, whatever vendor's format it has."""
 
     vendor: str
     model: str
@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One SSE event. `delta` ones are counted for positions."""
+    """One SSE event. Positions count those with `delta`."""
 
     data: Any
     event: str = ""
@@ -84,18 +84,18 @@ KIND = {
 }
 
 
-def answer(asked: Asked, behaviour: Behaviour, number: int) -> Answer:
-    calls = _calls(asked, behaviour, number)
-    text = "" if calls and behaviour.text is None else _text(asked, behaviour)
+def answer(parsed: ParsedRequest, behaviour: Behaviour, number: int) -> Answer:
+    calls = _calls(parsed, behaviour, number)
+    text = "" if calls and behaviour.text is None else _text(parsed, behaviour)
     return Answer(
         id=f"fake_{number}",
-        model=asked.model,
+        model=parsed.model,
         text=_pieces(text, behaviour),
         thinking=_pieces(behaviour.thinking or "", behaviour),
         calls=calls,
         sources=[dict(source) for source in behaviour.sources],
         usage={
-            "input": len(asked.text.split()),
+            "input": len(parsed.text.split()),
             "output": len(text.split()),
             "reasoning": 0,
             "cache_read": 0,
@@ -103,17 +103,17 @@ def answer(asked: Asked, behaviour: Behaviour, number: int) -> Answer:
             **behaviour.usage,
         },
         finish=behaviour.finish or ("tool_calls" if calls else "stop"),
-        wants_usage=asked.wants_usage,
+        wants_usage=parsed.wants_usage,
         reasoning_field=behaviour.reasoning_field,
     )
 
 
-def failure(asked: Asked, behaviour: Behaviour, key: str) -> Failure:
+def failure(parsed: ParsedRequest, behaviour: Behaviour, key: str) -> Failure:
     kind = behaviour.error or KIND.get(behaviour.status or 500, "server")
     return Failure(
         kind=kind,
         status=behaviour.status or STATUS[kind],
-        model=asked.model,
+        model=parsed.model,
         key=key,
         message=behaviour.message,
         retry_after=behaviour.retry_after,
@@ -121,24 +121,24 @@ def failure(asked: Asked, behaviour: Behaviour, key: str) -> Failure:
     )
 
 
-def _calls(asked: Asked, behaviour: Behaviour, number: int) -> list[dict[str, Any]]:
-    """The round that is due: a request with N rounds of tool results gets round N, past the last one the text."""
+def _calls(parsed: ParsedRequest, behaviour: Behaviour, number: int) -> list[dict[str, Any]]:
+    """The next round: a request with N rounds of tool results gets round N, and the text after the last."""
     rounds = behaviour.rounds
-    if asked.tool_rounds >= len(rounds):
+    if parsed.tool_rounds >= len(rounds):
         return []
     return [
-        {"id": f"call_{number}_{place}", "arguments": {}, **call}
-        for place, call in enumerate(rounds[asked.tool_rounds])
+        {"id": f"call_{number}_{index}", "arguments": {}, **call}
+        for index, call in enumerate(rounds[parsed.tool_rounds])
     ]
 
 
-def _text(asked: Asked, behaviour: Behaviour) -> str:
+def _text(parsed: ParsedRequest, behaviour: Behaviour) -> str:
     if behaviour.size is not None:
         line = "All work and no play makes a dull model. "
         return (line * (behaviour.size // len(line) + 1))[: behaviour.size]
     if behaviour.text is not None:
         return behaviour.text
-    return f"{asked.model} says: {without_marker(asked.text)}"
+    return f"{parsed.model} says: {without_marker(parsed.text)}"
 
 
 def _pieces(text: str, behaviour: Behaviour) -> list[str]:

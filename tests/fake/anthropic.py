@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .answer import Answer, Asked, Failure, Frame
+from .answer import Answer, Failure, Frame, ParsedRequest
 from .openai_chat import halves
 
 CLOSING = (
@@ -21,7 +21,7 @@ FINISH = {
 }
 
 
-def asked(body: dict[str, Any], path: str) -> Asked:
+def parse(body: dict[str, Any], path: str) -> ParsedRequest:
     text, rounds, images = "", 0, 0
     for message in body.get("messages", []):
         if message.get("role") != "user":
@@ -35,7 +35,9 @@ def asked(body: dict[str, Any], path: str) -> Asked:
             rounds += 1
         elif texts:
             text, rounds = texts[-1], 0
-    return Asked("anthropic", str(body.get("model", "")), bool(body.get("stream")), text, rounds, images)
+    return ParsedRequest(
+        "anthropic", str(body.get("model", "")), bool(body.get("stream")), text, rounds, images
+    )
 
 
 def plain(answer: Answer) -> dict[str, Any]:
@@ -51,8 +53,8 @@ def frames(answer: Answer) -> list[Frame]:
     made: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**_message(answer), "usage": _usage(answer, 1)}}
     ]
-    for place, block in enumerate(_blocks(answer)):
-        made += [{**event, "index": place} for event in _block_events(answer, block)]
+    for index, block in enumerate(_blocks(answer)):
+        made += [{**event, "index": index} for event in _block_events(answer, block)]
     ended = {"stop_reason": FINISH[answer.finish], "stop_sequence": None}
     made.append({"type": "message_delta", "delta": ended, "usage": {"output_tokens": answer.usage["output"]}})
     made.append({"type": "message_stop"})
@@ -141,12 +143,12 @@ def _citation(source: dict[str, str]) -> dict[str, Any]:
 
 
 def _usage(answer: Answer, output: int) -> dict[str, Any]:
-    used = answer.usage
-    written = used["cache_write"]
+    usage = answer.usage
+    written = usage["cache_write"]
     return {
-        "input_tokens": used["input"] - used["cache_read"] - written,
+        "input_tokens": usage["input"] - usage["cache_read"] - written,
         "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": used["cache_read"],
+        "cache_read_input_tokens": usage["cache_read"],
         "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": written},
         "output_tokens": output,
         "service_tier": "standard",
@@ -176,8 +178,8 @@ ERRORS = {
 
 
 def error(failure: Failure) -> dict[str, Any]:
-    kind, words = ERRORS[failure.kind]
-    message = failure.message or words.format(key=failure.key, model=failure.model)
+    kind, template = ERRORS[failure.kind]
+    message = failure.message or template.format(key=failure.key, model=failure.model)
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_fake"}
 
 

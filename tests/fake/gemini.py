@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .answer import Answer, Asked, Failure, Frame
+from .answer import Answer, Failure, Frame, ParsedRequest
 
 FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "filtered": "SAFETY"}
 
 
-def asked(body: dict[str, Any], path: str) -> Asked:
-    found = re.search(r"/(?:models|tunedModels)/([^/:]+):(\w+)", path)
-    model, verb = (found[1], found[2]) if found else ("", "")
+def parse(body: dict[str, Any], path: str) -> ParsedRequest:
+    match = re.search(r"/(?:models|tunedModels)/([^/:]+):(\w+)", path)
+    model, verb = (match[1], match[2]) if match else ("", "")
     text, rounds, images = "", 0, 0
     for content in body.get("contents", []):
         if content.get("role", "user") not in {"user", "function"}:
@@ -24,7 +24,7 @@ def asked(body: dict[str, Any], path: str) -> Asked:
             rounds += 1
         elif texts:
             text, rounds = texts[-1], 0
-    return Asked("gemini", model, verb == "streamGenerateContent", text, rounds, images)
+    return ParsedRequest("gemini", model, verb == "streamGenerateContent", text, rounds, images)
 
 
 def plain(answer: Answer) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def _calls(answer: Answer) -> list[dict[str, Any]]:
     return [
         {
             "functionCall": {"id": call["id"], "name": call["name"], "args": call["arguments"]},
-            **({"thoughtSignature": "ZmFrZQ=="} if place == 0 else {}),
+            **({"thoughtSignature": "ZmFrZQ=="} if index == 0 else {}),
         }
-        for place, call in enumerate(answer.calls)
+        for index, call in enumerate(answer.calls)
     ]
 
 
@@ -73,22 +73,22 @@ def _chunk(answer: Answer, parts: list[dict[str, Any]], *, last: bool = False) -
 
 
 def _usage(answer: Answer) -> dict[str, Any]:
-    used = answer.usage
+    usage = answer.usage
     shown = {
-        "promptTokenCount": used["input"],
-        "candidatesTokenCount": used["output"] - used["reasoning"],
-        "totalTokenCount": used["input"] + used["output"],
+        "promptTokenCount": usage["input"],
+        "candidatesTokenCount": usage["output"] - usage["reasoning"],
+        "totalTokenCount": usage["input"] + usage["output"],
     }
-    if used["reasoning"]:
-        shown["thoughtsTokenCount"] = used["reasoning"]
-    if used["cache_read"]:
-        shown["cachedContentTokenCount"] = used["cache_read"]
+    if usage["reasoning"]:
+        shown["thoughtsTokenCount"] = usage["reasoning"]
+    if usage["cache_read"]:
+        shown["cachedContentTokenCount"] = usage["cache_read"]
     return shown
 
 
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────────
 
-# kind → gRPC status, words, the HTTP status when it is not the usual one
+# kind → gRPC status, message template, HTTP status if it differs
 ERRORS: dict[str, tuple[str, str, int | None]] = {
     "bad_request": ("INVALID_ARGUMENT", "Invalid value at 'generation_config'.", None),
     "context": (
@@ -116,13 +116,13 @@ ERRORS: dict[str, tuple[str, str, int | None]] = {
 
 
 def status(failure: Failure) -> int:
-    """Google answers a wrong key with 400 and being overloaded with 503."""
+    """Google answers a bad key with 400 and overload with 503."""
     return ERRORS[failure.kind][2] or failure.status
 
 
 def error(failure: Failure) -> dict[str, Any]:
-    kind, words, _ = ERRORS[failure.kind]
-    message = failure.message or words.format(key=failure.key, model=failure.model)
+    kind, template, _ = ERRORS[failure.kind]
+    message = failure.message or template.format(key=failure.key, model=failure.model)
     about: dict[str, Any] = {"code": status(failure), "message": message, "status": kind}
     details: list[dict[str, Any]] = []
     if failure.kind == "auth":

@@ -1,25 +1,25 @@
-"""OpenAI Chat Completions, and the dialects of those who imitate it."""
+"""OpenAI Chat Completions, and the variants of compatible providers."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from .answer import Answer, Asked, Failure, Frame
+from .answer import Answer, Failure, Frame, ParsedRequest
 
 FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "filtered": "content_filter"}
 
 
-def asked(body: dict[str, Any], path: str) -> Asked:
+def parse(body: dict[str, Any], path: str) -> ParsedRequest:
     text, rounds, images = "", 0, 0
     for message in body.get("messages", []):
         if message.get("role") == "user":
-            said, pictures = read_content(message.get("content"))
-            text, rounds, images = said or text, 0, images + pictures
+            fields, pictures = read_content(message.get("content"))
+            text, rounds, images = fields or text, 0, images + pictures
         elif message.get("role") == "assistant" and message.get("tool_calls"):
             rounds += 1
     options = body.get("stream_options") or {}
-    return Asked(
+    return ParsedRequest(
         "openai-chat",
         str(body.get("model", "")),
         bool(body.get("stream")),
@@ -31,7 +31,7 @@ def asked(body: dict[str, Any], path: str) -> Asked:
 
 
 def read_content(content: Any) -> tuple[str, int]:
-    """The last text and the number of pictures, for both OpenAI forms."""
+    """The last text and the number of images, for both OpenAI formats."""
     if isinstance(content, str):
         return content, 0
     parts = content or []
@@ -67,13 +67,13 @@ def frames(answer: Answer) -> list[Frame]:
     made = [chunk({"role": "assistant", "content": ""})]
     made += [chunk(_thinking(piece, answer.reasoning_field), counted=True) for piece in answer.thinking]
     made += [chunk({"content": piece}, counted=True) for piece in answer.text]
-    for place, call in enumerate(answer.calls):
+    for index, call in enumerate(answer.calls):
         whole = _call(call)
         name = {"name": call["name"], "arguments": ""}
-        made.append(chunk({"tool_calls": [{**whole, "index": place, "function": name}]}, counted=True))
+        made.append(chunk({"tool_calls": [{**whole, "index": index, "function": name}]}, counted=True))
         for piece in halves(whole["function"]["arguments"]):
             made.append(
-                chunk({"tool_calls": [{"index": place, "function": {"arguments": piece}}]}, counted=True)
+                chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, counted=True)
             )
     if answer.sources:
         made.append(chunk({"annotations": [_annotation(source) for source in answer.sources]}))
@@ -85,17 +85,17 @@ def frames(answer: Answer) -> list[Frame]:
 
 
 def usage(answer: Answer) -> dict[str, Any]:
-    used = answer.usage
+    usage = answer.usage
     return {
-        "prompt_tokens": used["input"],
-        "completion_tokens": used["output"],
-        "total_tokens": used["input"] + used["output"],
+        "prompt_tokens": usage["input"],
+        "completion_tokens": usage["output"],
+        "total_tokens": usage["input"] + usage["output"],
         "prompt_tokens_details": {
-            "cached_tokens": used["cache_read"],
-            "cache_write_tokens": used["cache_write"],
+            "cached_tokens": usage["cache_read"],
+            "cache_write_tokens": usage["cache_write"],
             "audio_tokens": 0,
         },
-        "completion_tokens_details": {"reasoning_tokens": used["reasoning"], "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": usage["reasoning"], "audio_tokens": 0},
     }
 
 
@@ -141,7 +141,7 @@ CONTEXT = (
     "This model's maximum context length is 128000 tokens. However, your messages resulted in 150000 tokens. "
     "Please reduce the length of the messages."
 )
-# kind → type, code, words
+# kind → type, code, message template
 ERRORS: dict[str, tuple[str, str | None, str]] = {
     "bad_request": ("invalid_request_error", "unsupported_value", "Unsupported value: 'temperature'."),
     "context": ("invalid_request_error", "context_length_exceeded", CONTEXT),
@@ -173,8 +173,8 @@ ERRORS: dict[str, tuple[str, str | None, str]] = {
 
 
 def error(failure: Failure) -> dict[str, Any]:
-    kind, code, words = ERRORS[failure.kind]
-    message = failure.message or words.format(key=failure.key, model=failure.model)
+    kind, code, template = ERRORS[failure.kind]
+    message = failure.message or template.format(key=failure.key, model=failure.model)
     if failure.shape == "xai":
         return {"code": code or kind, "error": message}
     if failure.shape == "mistral":

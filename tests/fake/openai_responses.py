@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .answer import Answer, Asked, Failure, Frame
+from .answer import Answer, Failure, Frame, ParsedRequest
 from .openai_chat import ERRORS, error, halves, read_content
 
-__all__ = ["asked", "error", "error_frames", "frames", "plain"]
+__all__ = ["error", "error_frames", "frames", "parse", "plain"]
 
 INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
-def asked(body: dict[str, Any], path: str) -> Asked:
+def parse(body: dict[str, Any], path: str) -> ParsedRequest:
     text, rounds, images = "", 0, 0
     given = body.get("input", [])
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     after_call = False
     for item in items:
         if item.get("role") == "user":
-            said, pictures = read_content(item.get("content"))
-            text, rounds, images = said or text, 0, images + pictures
+            fields, pictures = read_content(item.get("content"))
+            text, rounds, images = fields or text, 0, images + pictures
         rounds += item.get("type") == "function_call_output" and after_call
         after_call = item.get("type") in {"function_call", "custom_tool_call"}
-    return Asked(
+    return ParsedRequest(
         "openai-responses", str(body.get("model", "")), bool(body.get("stream")), text, rounds, images
     )
 
@@ -37,8 +37,8 @@ def frames(answer: Answer) -> list[Frame]:
     started = _response(answer, "in_progress", [])
     made = [("response.created", {"response": started}), ("response.in_progress", {"response": started})]
     items = _items(answer)
-    for place, item in enumerate(items):
-        made += _item_events(answer, place, item)
+    for index, item in enumerate(items):
+        made += _item_events(answer, index, item)
     status = "incomplete" if answer.finish in INCOMPLETE else "completed"
     made.append((f"response.{status}", {"response": _response(answer, status, items)}))
     return [
@@ -48,8 +48,8 @@ def frames(answer: Answer) -> list[Frame]:
 
 
 def error_frames(failure: Failure) -> list[Frame]:
-    kind, code, words = ERRORS[failure.kind]
-    message = failure.message or words.format(key=failure.key, model=failure.model)
+    kind, code, template = ERRORS[failure.kind]
+    message = failure.message or template.format(key=failure.key, model=failure.model)
     failed = {
         "id": "resp_fake",
         "object": "response",
@@ -98,8 +98,8 @@ def _items(answer: Answer) -> list[dict[str, Any]]:
     return items
 
 
-def _item_events(answer: Answer, place: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    where = {"output_index": place}
+def _item_events(answer: Answer, index: int, item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    where = {"output_index": index}
     inside = {**where, "item_id": item["id"]}
     middle = {
         "reasoning": lambda: _thinking_events(answer, inside),
@@ -142,8 +142,8 @@ def _text_events(
     part = item["content"][0]
     opened = {**part, "text": "", "annotations": []}
     noted = [
-        ("response.output_text.annotation.added", {**there, "annotation_index": place, "annotation": note})
-        for place, note in enumerate(part["annotations"])
+        ("response.output_text.annotation.added", {**there, "annotation_index": index, "annotation": note})
+        for index, note in enumerate(part["annotations"])
     ]
     return [
         ("response.content_part.added", {**there, "part": opened}),
@@ -207,14 +207,14 @@ def _response(answer: Answer, status: str, items: list[dict[str, Any]]) -> dict[
 
 
 def _usage(answer: Answer) -> dict[str, Any]:
-    used = answer.usage
+    usage = answer.usage
     return {
-        "input_tokens": used["input"],
+        "input_tokens": usage["input"],
         "input_tokens_details": {
-            "cached_tokens": used["cache_read"],
-            "cache_write_tokens": used["cache_write"],
+            "cached_tokens": usage["cache_read"],
+            "cache_write_tokens": usage["cache_write"],
         },
-        "output_tokens": used["output"],
-        "output_tokens_details": {"reasoning_tokens": used["reasoning"]},
-        "total_tokens": used["input"] + used["output"],
+        "output_tokens": usage["output"],
+        "output_tokens_details": {"reasoning_tokens": usage["reasoning"]},
+        "total_tokens": usage["input"] + usage["output"],
     }

@@ -1,4 +1,4 @@
-"""The fake in a process of its own, for tests that drive real CLIs and daemons. Standard library only."""
+"""The fake in a separate process, for tests with real CLIs and daemons. Standard library only."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class FakeProcess:
             if stream is not None:
                 stream.close()
 
-    def script(self, **said: Any) -> None:
+    def script(self, **fields: Any) -> None:
         """Behaviour fields, and times/vendor/model/path/contains."""
-        self._post("script", said)
+        self._post("script", fields)
 
-    def set(self, **said: Any) -> None:
+    def set(self, **fields: Any) -> None:
         """models, keys, default (a behaviour's fields)."""
-        self._post("set", said)
+        self._post("set", fields)
 
     def open_gate(self, name: str) -> None:
         self._post("gate", {"name": name})
@@ -59,9 +59,9 @@ class FakeProcess:
     def reset(self) -> None:
         self._post("reset", {})
 
-    def wait_for(self, *, timeout: float = 10.0, **said: Any) -> list[dict[str, Any]]:
-        """Requests that fit vendor/model/path/contains/state/deltas, once there are `count`."""
-        return list(self._post("wait", {**said, "timeout": timeout}, timeout + 5))
+    def wait_for(self, *, timeout: float = 10.0, **fields: Any) -> list[dict[str, Any]]:
+        """Requests that match vendor/model/path/contains/state/deltas, once there are `count`."""
+        return list(self._post("wait", {**fields, "timeout": timeout}, timeout + 5))
 
     @property
     def state(self) -> dict[str, int]:
@@ -73,11 +73,13 @@ class FakeProcess:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        return [each for each in self.requests if each["vendor"] not in {"models", "tokens", "other"}]
+        return [
+            request for request in self.requests if request["vendor"] not in {"models", "tokens", "other"}
+        ]
 
-    def _post(self, verb: str, said: dict[str, Any], wait: float = 15.0) -> Any:
+    def _post(self, verb: str, fields: dict[str, Any], wait: float = 15.0) -> Any:
         request = urllib.request.Request(
-            f"{self.url}/_fake/{verb}", json.dumps(said).encode(), {"content-type": "application/json"}
+            f"{self.url}/_fake/{verb}", json.dumps(fields).encode(), {"content-type": "application/json"}
         )
         try:
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
@@ -85,5 +87,5 @@ class FakeProcess:
             ) as got:
                 return json.load(got)
         except urllib.error.HTTPError as error:
-            words = json.load(error)["error"]
-            raise (TimeoutError if error.code == 408 else ValueError)(words) from None
+            message = json.load(error)["error"]
+            raise (TimeoutError if error.code == 408 else ValueError)(message) from None

@@ -1,4 +1,4 @@
-"""A small HTTP proxy: CONNECT, and requests with a whole address. Every host leads to one server on this machine."""
+"""A small HTTP proxy: CONNECT, and requests with an absolute URL. Every host is mapped to one server on this machine."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Self
 
 @dataclass
 class FakeProxy:
-    """`target`: host and port that everything is sent to. `credentials`: `user:password` that it asks for."""
+    """`target`: host and port of the server. `credentials`: the required `user:password`."""
 
     target: tuple[str, int]
     credentials: str = ""
     refuse: int = 0  # answer this status instead
-    asked: list[str] = field(
+    requests: list[str] = field(
         default_factory=list
     )  # "CONNECT api.example:443", "POST http://api.example/v1/…"
     port: int = 0
@@ -39,7 +39,7 @@ class FakeProxy:
             head = await reader.readuntil(b"\r\n\r\n")
             line, _, rest = head.partition(b"\r\n")
             method, address, _ = line.decode().split(" ")
-            self.asked.append(f"{method} {address}")
+            self.requests.append(f"{method} {address}")
             if status := self._refusal(rest):
                 writer.write(
                     f"HTTP/1.1 {status} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
@@ -62,8 +62,8 @@ class FakeProxy:
 
     def _refusal(self, headers: bytes) -> int:
         wanted = b"basic " + base64.b64encode(self.credentials.encode())
-        given = [line for line in headers.split(b"\r\n") if line.lower().startswith(b"proxy-authorization:")]
-        if self.credentials and not any(line[20:].strip()[6:] == wanted[6:] for line in given):
+        sent = [line for line in headers.split(b"\r\n") if line.lower().startswith(b"proxy-authorization:")]
+        if self.credentials and not any(line[20:].strip()[6:] == wanted[6:] for line in sent):
             return 407
         return self.refuse
 

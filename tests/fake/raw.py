@@ -1,4 +1,4 @@
-"""A server of bytes: it reads a request, writes a head, then a block of bytes again and again until the client goes."""
+"""A server that reads a request, writes a head, and then blocks of bytes until the client disconnects."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def event(**delta: Any) -> bytes:
 
 
 def bomb(block: bytes, times: int = 20) -> Iterator[bytes]:
-    """The block for ever, compressed: a thousandth of its size."""
+    """The block without end, compressed to a thousandth of its size."""
     stream = zlib.compressobj(1, zlib.DEFLATED, 31)
     while True:
         yield b"".join(stream.compress(block) for _ in range(times)) + stream.flush(zlib.Z_SYNC_FLUSH)
 
 
 class RawServer:
-    """`first` once, then what `blocks` gives; `until_closed`: keep the connection open after the last."""
+    """Sends `first`, then `blocks`. `until_closed`: keeps the connection open after the last one."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the fake received, and waiting for it without sleeping."""
+"""The requests that the fake received, and waiting for them without sleeping."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 @dataclass(slots=True)
 class Received:
-    """One request, kept up to date while it is being answered."""
+    """One request, updated while it is answered."""
 
     number: int
     method: str
     path: str
     query: dict[str, str]
     headers: dict[str, str]  # names in lower case
-    body: Any  # parsed JSON, or the raw text when it is none
+    body: Any  # parsed JSON, or the raw text
     vendor: str = "other"  # openai-chat openai-responses anthropic gemini models tokens other
     model: str = ""
     stream: bool = False
@@ -48,7 +48,7 @@ class Received:
 
 @dataclass(slots=True)
 class Filter:
-    """Which requests are meant. Everything that is not said fits."""
+    """Selects requests. Fields that are not set match everything."""
 
     vendor: str | None = None
     model: str | None = None
@@ -77,7 +77,7 @@ class Log:
 
     @property
     def calls(self) -> list[Received]:
-        """Requests that ask a model something (no listings, no token counts)."""
+        """Requests to a model (without listings and token counts)."""
         return [request for request in self.requests if request.vendor not in {"models", "tokens", "other"}]
 
     @property
@@ -90,28 +90,28 @@ class Log:
         self.changed()
 
     def changed(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._tell())
+        task = asyncio.get_running_loop().create_task(self._notify())
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
     async def wait_for(
         self, fits: Callable[[Received], bool], count: int = 1, wait: float = 10.0
     ) -> list[Received]:
-        """The first `count` requests that fit, as soon as there are so many; TimeoutError says what was seen."""
+        """The first `count` matching requests, once there are that many; TimeoutError lists what was received."""
 
-        def found() -> list[Received]:
+        def matching() -> list[Received]:
             return [request for request in self.requests if fits(request)]
 
         try:
             async with asyncio.timeout(wait), self._changed:
-                await self._changed.wait_for(lambda: len(found()) >= count)
+                await self._changed.wait_for(lambda: len(matching()) >= count)
         except TimeoutError:
             seen = [f"{r.method} {r.path} {r.state} deltas={r.deltas}" for r in self.requests]
             raise TimeoutError(
-                f"{len(found())} of {count} requests fit after {wait} s; seen: {seen}"
+                f"{len(matching())} of {count} requests match after {wait} s; received: {seen}"
             ) from None
-        return found()[:count]
+        return matching()[:count]

@@ -1,4 +1,4 @@
-"""The loopback fake: one aiohttp application that speaks four vendors' formats."""
+"""The fake vendor server: one aiohttp application with four vendors' formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from . import anthropic, gemini, openai_chat, openai_responses
-from .answer import Answer, Asked, Frame, answer, failure
+from .answer import Answer, Frame, ParsedRequest, answer, failure
 from .behaviour import BEFORE_HEADERS, Behaviour, Rule, behaviour, from_marker
 from .records import Filter, Log, Received
 
@@ -22,7 +22,7 @@ VENDORS: dict[str, ModuleType] = {
     "anthropic": anthropic,
     "gemini": gemini,
 }
-# Liberal on purpose: whatever stands before these endings is a base URL that somebody chose.
+# Only the end of a path matters: any base URL works.
 PATHS = (
     (re.compile(r"/chat/completions$"), "openai-chat"),
     (re.compile(r"/responses$"), "openai-responses"),
@@ -35,7 +35,7 @@ DEFAULT_MODELS = ("gpt-5.1", "claude-opus-4-5-20250220", "gemini-2.5-flash", "gr
 
 
 class Cut(Exception):
-    """The connection is broken off on purpose."""
+    """The connection is aborted on purpose."""
 
 
 class FakeAPI:
@@ -44,7 +44,7 @@ class FakeAPI:
     def __init__(self, default: Behaviour | None = None) -> None:
         self.default = default or Behaviour()
         self.models: list[str] = list(DEFAULT_MODELS)
-        self.keys: set[str] | None = None  # when set, any other key is answered 401
+        self.keys: set[str] | None = None  # if set, any other key gets 401
         self.rules: list[Rule] = []
         self.log = Log()
         self._gates: dict[str, asyncio.Event] = {}
@@ -52,13 +52,13 @@ class FakeAPI:
         self._runner: web.AppRunner | None = None
         self.port = 0
 
-    # ── starting and ending ──
+    # ── start and stop ──
 
     async def start(self, port: int = 0) -> Self:
         app = web.Application(client_max_size=512 * 1024 * 1024)
         app.router.add_route("*", "/_fake/{verb}", self._control)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        # A client that goes away cancels its handler: that is how we see it.
+        # The handler is cancelled when the client disconnects: that is how we notice.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port, backlog=1024)
@@ -82,7 +82,7 @@ class FakeAPI:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    # ── addresses, each as the vendor's own variable has it ──
+    # ── base URLs, as in the vendors' variables ──
 
     @property
     def url(self) -> str:
@@ -91,10 +91,10 @@ class FakeAPI:
 
     @property
     def v1(self) -> str:
-        """With /v1: OPENAI_BASE_URL and all who imitate it."""
+        """With /v1: OPENAI_BASE_URL and compatible providers."""
         return f"{self.url}/v1"
 
-    # ── telling it what to do ──
+    # ── scripting ──
 
     def script(
         self,
@@ -104,11 +104,11 @@ class FakeAPI:
         model: str | None = None,
         path: str | None = None,
         contains: str | None = None,
-        **said: Any,
+        **fields: Any,
     ) -> None:
-        """Queue behaviours (or one, from keywords) for the next requests that fit; `times=None`: for ever."""
-        for each in behaviours or (behaviour(**said),):
-            self.rules.append(Rule(each, times, vendor, model, path, contains))
+        """Queue behaviours (or one, from keywords) for the next matching requests; `times=None`: without end."""
+        for scripted in behaviours or (behaviour(**fields),):
+            self.rules.append(Rule(scripted, times, vendor, model, path, contains))
 
     def open_gate(self, name: str) -> None:
         self._gate(name).set()
@@ -124,7 +124,7 @@ class FakeAPI:
         self.default = Behaviour()
         self.keys = None
 
-    # ── what it saw ──
+    # ── received requests ──
 
     @property
     def requests(self) -> list[Received]:
@@ -140,7 +140,7 @@ class FakeAPI:
 
     @property
     def open_connections(self) -> int:
-        """TCP connections on which something was asked and which are still open."""
+        """Open TCP connections that have sent a request."""
         self._protocols = {protocol for protocol in self._protocols if protocol.transport is not None}
         return len(self._protocols)
 
@@ -149,10 +149,10 @@ class FakeAPI:
         fits: Callable[[Received], bool] | None = None,
         *,
         count: int = 1,
-        timeout: float = 10.0,  # noqa: ASYNC109 (the fake's one waiting place; it says what it saw instead)
+        timeout: float = 10.0,  # noqa: ASYNC109 (its TimeoutError lists what was received)
         **filter_: Any,
     ) -> list[Received]:
-        """Wait until `count` requests fit: a predicate, or vendor/model/path/contains/state/deltas."""
+        """Wait for `count` requests that match a predicate, or vendor/model/path/contains/state/deltas."""
         return await self.log.wait_for(fits or Filter(**filter_), count, timeout)
 
     # ── serving ──
@@ -162,13 +162,13 @@ class FakeAPI:
         received = await _receive(request, len(self.log.requests) + 1)
         vendor = next((name for ending, name in PATHS if ending.search(request.path)), None)
         if vendor is None or request.method != "POST":
-            return self._aside(request, received)
-        asked: Asked = VENDORS[vendor].asked(received.body, request.path)
-        received.vendor, received.model, received.stream = vendor, asked.model, asked.stream
-        received.text, received.images = asked.text, asked.images
+            return self._other_endpoint(request, received)
+        parsed: ParsedRequest = VENDORS[vendor].parse(received.body, request.path)
+        received.vendor, received.model, received.stream = vendor, parsed.model, parsed.stream
+        received.text, received.images = parsed.text, parsed.images
         self.log.add(received)
         try:
-            response = await self._answer(request, received, asked)
+            response = await self._answer(request, received, parsed)
         except Cut:
             received.finished = True
             if request.transport is not None:
@@ -184,9 +184,11 @@ class FakeAPI:
             received.ended_at = asyncio.get_running_loop().time()
             self.log.changed()
 
-    async def _answer(self, request: web.Request, received: Received, asked: Asked) -> web.StreamResponse:
-        chosen = self._choose(received, asked)
-        vendor = VENDORS[asked.vendor]
+    async def _answer(
+        self, request: web.Request, received: Received, parsed: ParsedRequest
+    ) -> web.StreamResponse:
+        chosen = self._choose(received, parsed)
+        vendor = VENDORS[parsed.vendor]
         steps = _Steps(self, chosen, received)
         if chosen.latency:
             await asyncio.sleep(chosen.latency)
@@ -195,55 +197,55 @@ class FakeAPI:
             received.status = chosen.status or 200
             return web.json_response(chosen.body, status=received.status)
         if (chosen.error or chosen.status) and chosen.error_after is None:
-            return self._fail(received, asked, chosen)
+            return self._fail(received, parsed, chosen)
         if chosen.malformed in MALFORMED:
             return _malformed(received, chosen.malformed)
-        made = answer(asked, chosen, received.number)
-        if asked.stream and (asked.vendor != "gemini" or request.query.get("alt") == "sse"):
-            broken = failure(asked, chosen, _key(received.headers, received.query))
+        made = answer(parsed, chosen, received.number)
+        if parsed.stream and (parsed.vendor != "gemini" or request.query.get("alt") == "sse"):
+            broken = failure(parsed, chosen, _key(received.headers, received.query))
             return await _Stream(request, received, chosen, steps).send(
                 vendor, made, vendor.error_frames(broken)
             )
         await steps.at(0)
-        return await _plain(request, received, vendor, made, array=asked.stream)
+        return await _plain(request, received, vendor, made, array=parsed.stream)
 
-    def _choose(self, received: Received, asked: Asked) -> Behaviour:
+    def _choose(self, received: Received, parsed: ParsedRequest) -> Behaviour:
         if self.keys is not None and _key(received.headers, received.query) not in self.keys:
             return Behaviour(error="auth")
-        if marked := from_marker(asked.text):
+        if marked := from_marker(parsed.text):
             return marked
         for rule in self.rules:
-            if rule.fits(asked.vendor, asked.model, received.path, asked.text):
+            if rule.fits(parsed.vendor, parsed.model, received.path, parsed.text):
                 if rule.times is not None:
                     rule.times -= 1
                 return rule.behaviour
         return self.default
 
-    def _fail(self, received: Received, asked: Asked, chosen: Behaviour) -> web.Response:
-        vendor = VENDORS[asked.vendor]
-        broken = failure(asked, chosen, _key(received.headers, received.query))
-        received.status = vendor.status(broken) if asked.vendor == "gemini" else broken.status
+    def _fail(self, received: Received, parsed: ParsedRequest, chosen: Behaviour) -> web.Response:
+        vendor = VENDORS[parsed.vendor]
+        broken = failure(parsed, chosen, _key(received.headers, received.query))
+        received.status = vendor.status(broken) if parsed.vendor == "gemini" else broken.status
         headers = {} if chosen.retry_after is None else {"retry-after": str(chosen.retry_after)}
         return web.json_response(vendor.error(broken), status=received.status, headers=headers)
 
-    def _aside(self, request: web.Request, received: Received) -> web.Response:
-        """Listings and token counts; anything else is not there."""
-        found = "other"
-        shown: dict[str, Any] | None = None
+    def _other_endpoint(self, request: web.Request, received: Received) -> web.Response:
+        """Listings and token counts; 404 for anything else."""
+        kind = "other"
+        content: dict[str, Any] | None = None
         if TOKENS.search(request.path):
             tokens = len(json.dumps(received.body)) // 4
-            found, shown = "tokens", {"input_tokens": tokens, "totalTokens": tokens}
+            kind, content = "tokens", {"input_tokens": tokens, "totalTokens": tokens}
         elif request.method in {"GET", "HEAD"} and MODELS.search(request.path):
-            found, shown = "models", self._listing(request, received)
-        elif request.path.endswith("/key"):  # OpenRouter's list of models is open to all; this is not
-            found, shown = "models", {"data": {"label": "fake"}}
-        received.vendor, received.finished = found, True
-        received.status = 200 if shown is not None else 404
+            kind, content = "models", self._listing(request, received)
+        elif request.path.endswith("/key"):  # OpenRouter's list of models needs no key; this endpoint does
+            kind, content = "models", {"data": {"label": "fake"}}
+        received.vendor, received.finished = kind, True
+        received.status = 200 if content is not None else 404
         received.ended_at = asyncio.get_running_loop().time()
         self.log.add(received)
         if self.keys is not None and _key(received.headers, received.query) not in self.keys:
-            received.status, shown = 401, {"error": {"message": "invalid key", "type": "auth"}}
-        return web.json_response(shown or {"error": {"message": "not here"}}, status=received.status)
+            received.status, content = 401, {"error": {"message": "invalid key", "type": "auth"}}
+        return web.json_response(content or {"error": {"message": "not found"}}, status=received.status)
 
     def _listing(self, request: web.Request, received: Received) -> dict[str, Any]:
         if "v1beta" in request.path:
@@ -263,7 +265,7 @@ class FakeAPI:
     # ── control from another process ──
 
     async def _control(self, request: web.Request) -> web.Response:
-        said: dict[str, Any] = await request.json() if request.can_read_body else dict(request.query)
+        fields: dict[str, Any] = await request.json() if request.can_read_body else dict(request.query)
         verbs: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
             "script": self._control_script,
             "gate": self._control_gate,
@@ -274,32 +276,32 @@ class FakeAPI:
             "requests": self._control_requests,
         }
         try:
-            return web.json_response(await verbs[request.match_info["verb"]](said))
+            return web.json_response(await verbs[request.match_info["verb"]](fields))
         except (KeyError, TypeError, ValueError) as error:
             return web.json_response({"error": f"{type(error).__name__}: {error}"}, status=400)
         except TimeoutError as error:
             return web.json_response({"error": str(error)}, status=408)
 
-    async def _control_script(self, said: dict[str, Any]) -> Any:
-        self.script(**said)
+    async def _control_script(self, fields: dict[str, Any]) -> Any:
+        self.script(**fields)
         return {"rules": len(self.rules)}
 
-    async def _control_gate(self, said: dict[str, Any]) -> Any:
-        self.open_gate(said["name"])
+    async def _control_gate(self, fields: dict[str, Any]) -> Any:
+        self.open_gate(fields["name"])
         return {}
 
-    async def _control_wait(self, said: dict[str, Any]) -> Any:
-        return [request.as_json() for request in await self.wait_for(**said)]
+    async def _control_wait(self, fields: dict[str, Any]) -> Any:
+        return [request.as_json() for request in await self.wait_for(**fields)]
 
     async def _control_reset(self, _: dict[str, Any]) -> Any:
         self.reset()
         return {}
 
-    async def _control_set(self, said: dict[str, Any]) -> Any:
-        self.models = list(said.get("models", self.models))
-        self.keys = set(said["keys"]) if said.get("keys") is not None else self.keys
-        if "default" in said:
-            self.default = behaviour(**said["default"])
+    async def _control_set(self, fields: dict[str, Any]) -> Any:
+        self.models = list(fields.get("models", self.models))
+        self.keys = set(fields["keys"]) if fields.get("keys") is not None else self.keys
+        if "default" in fields:
+            self.default = behaviour(**fields["default"])
         return {}
 
     async def _control_state(self, _: dict[str, Any]) -> Any:
@@ -315,7 +317,7 @@ class FakeAPI:
 
 
 class _Steps:
-    """What happens at the positions of an answer: gates, hangs, cuts."""
+    """Gates, hangs and aborts at positions of an answer."""
 
     def __init__(self, fake: FakeAPI, chosen: Behaviour, received: Received) -> None:
         self.fake, self._chosen, self._received = fake, chosen, received
@@ -411,8 +413,8 @@ async def _plain(
     request: web.Request, received: Received, vendor: ModuleType, made: Answer, *, array: bool
 ) -> web.StreamResponse:
     received.status = 200
-    shown = [frame.data for frame in vendor.frames(made)] if array else vendor.plain(made)
-    response = web.json_response(shown)
+    content = [frame.data for frame in vendor.frames(made)] if array else vendor.plain(made)
+    response = web.json_response(content)
     await response.prepare(request)
     await response.write_eof()
     return response

@@ -71,7 +71,7 @@ async def test_windows_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
         for window in (one, two, one):
             answer = await window.call("chat", prompt="hello", model="gpt-5")
             assert answer["structuredContent"]["content"] == "gpt-5 says: hello"
-        assert (first.asked, second.asked) == ([ASKED, ASKED], [ASKED])
+        assert (first.requests, second.requests) == ([ASKED, ASKED], [ASKED])
         direct = (await none.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
         assert direct["code"] == "PROVIDER_UNAVAILABLE"
         assert "proxy" not in direct["error"]
@@ -107,7 +107,7 @@ async def test_the_shells_proxy_is_used(
         )
         said, _ = await asyncio.wait_for(process.communicate(), 60)
         assert said == b"gpt-5 says: hello\n"
-        assert proxy.asked == [ASKED]
+        assert proxy.requests == [ASKED]
 
 
 async def test_a_standalone_window_and_serve_use_their_own(home: Path, fake_process: FakeProcess) -> None:
@@ -123,7 +123,7 @@ async def test_a_standalone_window_and_serve_use_their_own(home: Path, fake_proc
         process.terminate()
         await process.wait()
         assert "gpt-5 says: hello" in text, text
-        assert proxy.asked == [ASKED, ASKED]
+        assert proxy.requests == [ASKED, ASKED]
 
 
 async def test_a_job_that_goes_on_takes_the_way_that_it_was_asked_with(
@@ -146,4 +146,4 @@ async def test_a_job_that_goes_on_takes_the_way_that_it_was_asked_with(
         os.kill(pid, 9)
         answer = await asyncio.wait_for(call, 60)
         assert answer["structuredContent"].get("content") == "gpt-5 says: hello", answer
-        assert (mine.asked, other.asked) == ([ASKED, ASKED], [])
+        assert (mine.requests, other.requests) == ([ASKED, ASKED], [])

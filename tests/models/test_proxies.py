@@ -95,7 +95,7 @@ async def ask(url: str, env: dict[str, str], **limits: Any) -> str:
 async def test_plain_http_goes_through_the_proxy() -> None:
     async with RawServer(first=HELLO) as server, FakeProxy(("127.0.0.1", server.port)) as proxy:
         assert await ask("http://api.example/v1", {"HTTP_PROXY": proxy.url}) == "hello"
-    assert proxy.asked == ["POST http://api.example/v1/chat/completions"]
+    assert proxy.requests == ["POST http://api.example/v1/chat/completions"]
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_https_goes_through_a_tunnel_to_whom_this_caller_trusts(
     ):
         way = {"HTTPS_PROXY": proxy.url.replace("%20", "%2520")}
         assert await ask("https://api.example/v1", {**way, "SSL_CERT_FILE": str(trusted)}) == "hello"
-        assert proxy.asked == ["CONNECT api.example:443"]
+        assert proxy.requests == ["CONNECT api.example:443"]
         with pytest.raises(ProviderUnavailable, match="cannot be reached securely") as caught:
             await ask("https://api.example/v1", way, attempts=1)
     assert "SSL_CERT_FILE" in (caught.value.hint or "")
@@ -150,7 +150,7 @@ async def test_a_proxy_that_wants_a_password_is_named_without_it(scheme: str) ->
     shown = str(caught.value.as_dict())
     assert f"the proxy 127.0.0.1:{proxy.port} ({variable})" in shown
     assert "wr0ng-one" not in shown
-    assert len(proxy.asked) == 1
+    assert len(proxy.requests) == 1
 
 
 async def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:

@@ -72,4 +72,4 @@ async def test_a_server_is_reached_through_the_callers_proxy(shared_tools: Any) 
         job = await shared_tools.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), who)
         with pytest.raises(UpstreamError, match="notes"):
             await shared_tools.engine.wait(job)
-        assert "POST http://mcp.example/mcp" in proxy.asked
+        assert "POST http://mcp.example/mcp" in proxy.requests

@@ -195,7 +195,7 @@ async def test_429_beyond_the_time_limit_fails_at_once(way: Way) -> None:
 async def test_quota_is_not_retried(way: Way) -> None:
     way.fake.script(error="quota", times=None)
     error = await way.fail(RateLimited)
-    assert error.reason == "insufficient_quota"
+    assert error.fields["reason"] == "insufficient_quota"
     assert len(way.fake.calls) == 1
 
 
