@@ -1,0 +1,45 @@
+"""Compressed answers in the pieces that a network makes of them."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+
+from counsel.models import compression
+
+TEXT = b"The quick brown fox. " * 50
+
+
+def raw(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 10_000])
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("gzip", gzip.compress(TEXT)),
+        ("X-GZIP ", gzip.compress(TEXT)),
+        ("deflate", zlib.compress(TEXT)),
+        ("deflate", raw(TEXT)),
+        ("identity", TEXT),
+        ("", TEXT),
+    ],
+)
+def test_an_answer_is_unpacked_whatever_its_pieces(name: str, packed: bytes, size: int) -> None:
+    opener = compression.decoder(name)
+    pieces = [packed[start : start + size] for start in range(0, len(packed), size)]
+    assert b"".join(part for piece in pieces for part in opener.feed(piece)) == TEXT
+
+
+def test_several_gzip_streams_are_one_answer() -> None:
+    opener = compression.decoder("gzip")
+    assert b"".join(opener.feed(gzip.compress(b"one ") + gzip.compress(b"two"))) == b"one two"
+
+
+def test_another_encoding_is_refused() -> None:
+    with pytest.raises(compression.Unsupported):
+        compression.decoder("br")
