@@ -81,4 +81,4 @@ def test_weights_that_cannot_be_loaded_are_said(
     monkeypatch.setattr(embedded, "folder", lambda _: broken)
     with pytest.raises(ProviderUnavailable, match="failed to start: no such weights") as caught:
         LocalModel(home).start()
-    assert str(broken) in caught.value.hint
+    assert str(broken) in str(caught.value.hint)

@@ -27,6 +27,11 @@ def numbered(count: int, **changed: str) -> str:
     return "".join(f"{changed.get(f'l{n}', f'line {n}')}\n" for n in range(1, count + 1))
 
 
+def lines(text: str) -> list[str]:
+    *ended, rest = text.split("\n")
+    return [f"{line}\n" for line in ended] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -43,13 +48,7 @@ def numbered(count: int, **changed: str) -> str:
     ],
 )
 def test_a_diff_is_the_librarys_own(before: str, after: str) -> None:
-    ended = [[f"{line}\n" for line in text.split("\n")[:-1]] for text in (before, after)]
-    rests = [text.rpartition("\n")[2] for text in (before, after)]
-    whole = [
-        lines + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
-        for lines, rest in zip(ended, rests, strict=True)
-    ]
-    expected = difflib.unified_diff(*whole, "/x/file.json", "/x/file.json", n=3)
+    expected = difflib.unified_diff(lines(before), lines(after), "/x/file.json", "/x/file.json", n=3)
     assert diff.unified(planned(before, after)) == "".join(expected)
 
 
@@ -64,9 +63,9 @@ def test_of_a_large_file_only_the_part_that_differs_is_compared(monkeypatch: pyt
     compared: list[int] = []
     library = difflib.unified_diff
 
-    def counted(old: list[str], new: list[str], *names: str, n: int) -> Iterator[str]:
+    def counted(old: list[str], new: list[str], before: str, after: str, n: int) -> Iterator[str]:
         compared.extend((len(old), len(new)))
-        return library(old, new, *names, n=n)
+        return library(old, new, before, after, n=n)
 
     monkeypatch.setattr(difflib, "unified_diff", counted)
     text = diff.unified(planned(numbered(5_000), numbered(5_000, l2500="new")))
