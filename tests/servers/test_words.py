@@ -17,7 +17,7 @@ from support.user import User
 
 
 def planned(before: str | None, after: str | None) -> Planned:
-    change = Change(Target(Path("/x/file.json"), "json"), lambda *_: None)  # type: ignore[arg-type, return-value]
+    change = Change(Target(Path("/x/file.json"), "json"), lambda *_: None)
     return Planned(
         change, None if before is None else before.encode(), None if after is None else after.encode()
     )

@@ -1,0 +1,89 @@
+"""What commands print of what they were given, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.cli import conversations, daemon, doctor_repair
+from counsel.cli.live_output import LiveAnswer
+from counsel.job_events import JobEvent, event_from
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    given = {
+        "id": "conv_1",
+        "updated_at": "2026-11-16T02:03:04.000Z",
+        "messages": 4,
+        "model": "gpt-5",
+        "tool": "chat",
+        "title": "Tides",
+    }
+    return {**given, **fields}
+
+
+def test_conversations_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        row(),
+        row(id="conv_2", model=None, tool="consensus", title=None),
+        row(id="conv_3", found="… high water …"),
+    ]
+    conversations._print({"conversations": rows}, as_json=False)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [word.lower() for word in lines[0]] == ["conversation", "updated", "messages", "model", "title"]
+    assert ["conv_1", "2026-11-16", "02:03", "4", "gpt-5", "Tides"] in lines
+    assert ["conv_2", "2026-11-16", "02:03", "4", "consensus"] in lines
+    assert ["conv_3", "2026-11-16", "02:03", "4", "gpt-5", "…", "high", "water", "…"] in lines
+
+
+def test_no_conversations_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    conversations._print({"conversations": []}, as_json=False)
+    printed = capsys.readouterr()
+    assert "No conversations." in printed.out + printed.err
+
+
+async def test_where_no_daemon_runs_there_is_none_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNSEL_HOME", str(tmp_path))
+    assert await daemon._stop() is False
+
+
+def test_the_databases_size_is_its_own_and_its_logs(tmp_path: Path) -> None:
+    path = tmp_path / "counsel.db"
+    path.write_bytes(b"x" * 1_234)
+    (tmp_path / "counsel.db-wal").write_bytes(b"x" * 56_789)
+    (tmp_path / "counsel.db-shm").write_bytes(b"x" * 7)
+    (finding,) = doctor_repair.size_and_copies(path, 0)
+    words = str(finding)
+    assert "1,234 bytes, log 56,789 bytes, no limit" in words
+    (limited,) = doctor_repair.size_and_copies(path, 5_000)
+    assert "at most 5,000" in str(limited)
+
+
+async def events(*rows: tuple[str, dict[str, Any]]) -> AsyncIterator[JobEvent]:
+    for number, (kind, data) in enumerate(rows, 1):
+        yield event_from(number, 0.0, kind, "0", data)
+
+
+async def test_waits_and_notices_that_matter_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = LiveAnswer(stream=True)
+    await answer.follow(
+        events(
+            ("waiting", {"for": "turn", "text": "its turn"}),
+            ("waiting", {}),
+            ("notice", {"kind_of": "retry", "text": "it is tried again"}),
+            ("notice", {"kind_of": "source", "text": "a page"}),
+            ("text", {"text": "Hel", "offset": 0, "phase": "answer"}),
+            ("text", {"text": "lo", "offset": 3, "phase": "answer"}),
+        )
+    )
+    answer.finish("Hello")
+    printed = capsys.readouterr()
+    assert printed.out == "Hello\n"
+    assert "… waiting for its turn" in printed.err
+    assert "… it is tried again" in printed.err
+    assert "a page" not in printed.err
