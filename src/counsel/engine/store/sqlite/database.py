@@ -74,20 +74,26 @@ class Database:
         """Connect to a place; the writer's connection. One that fails at this very moment is replaced by memory."""
         try:
             self._place = place
-            connection = self._connect()
+            connection = self._connect_writer()
             self.reader, self._quick = self._connect_reader(), self._connect_quick()
         except sqlite3.Error as error:
             words = f"{self.path} cannot be used ({error}): nothing is kept after this process ends."
             log.warning("%s", words)
             self._retired.append(place)
             self._place = opening.in_memory(self.path, words)
-            connection = self._connect()
+            connection = self._connect_writer()
             self.reader, self._quick = self._connect_reader(), self._connect_quick()
         self.problem = self._place.problem or self.problem
         return connection
 
     def _connect(self) -> sqlite3.Connection:
         return connect(self._place.target)
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        """Room for the pages of 5,000 calls: ids are random, so each call touches other pages of the indexes."""
+        connection = self._connect()
+        connection.execute("PRAGMA cache_size=-8000")
+        return connection
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self._connect()

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 
+from counsel import strict_json
 from counsel.engine.jobs.model import Reply
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import Blob, Fence, UsageRecord
@@ -59,7 +60,7 @@ class Replies:
                 event.at,
                 event.kind,
                 event.slot,
-                json.dumps(event.data, ensure_ascii=False),
+                strict_json.dumps(event.data),
             )
             for event in events
         ]

@@ -1,0 +1,96 @@
+"""CPU per call over stdio of several versions at once, in alternating batches: on a busy machine nothing else can be compared.
+
+`python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package `counsel`,
+`converse` is the peer that `make bench` installs. All run at the same time and are warmed up; then each gets a batch of calls
+in turn. The least of all batches is what the work costs when nothing disturbs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.clients import KEY, ROOT, Client, Peer, daemon_pid, stop_daemon
+
+CONVERSE = ROOT / ".cache" / "bench" / "converse" / "node_modules" / ".bin" / "converse-mcp-server"
+
+
+def cpu_ms(pid: int | None) -> float:
+    """Of all its threads, as exact as the kernel has it."""
+    threads = Path(f"/proc/{pid}/task").iterdir() if pid else ()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e6
+
+
+def peer(name: str, source: str, base: str, home: Path) -> Peer:
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": base}
+    env["LOG_LEVEL"] = "error"
+    if name == "converse":
+        return Peer(name, ["node", str(CONVERSE), "--transport=stdio"], env, home)
+    env |= {"PYTHONPATH": str(Path(source).absolute()), "COUNSEL_HOME": str(home / "counsel")}
+    return Peer("counsel", [sys.executable, "-m", "counsel", "stdio"], env, home)
+
+
+async def calls(client: Client, count: int, at_once: int) -> None:
+    room = asyncio.Semaphore(at_once)
+
+    async def one(number: int) -> None:
+        async with room:
+            await client.call(client.peer.chat(f"q{number}"))
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+
+
+async def main(given: argparse.Namespace) -> None:
+    upstream = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
+        [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
+    )
+    assert upstream.stdout
+    base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/d50/v1"
+    scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
+    clients: dict[str, Client] = {}
+    used: dict[str, list[float]] = {}
+    try:
+        for asked in given.peers:
+            name, _, source = asked.partition("=")
+            home = scratch / name
+            home.mkdir()
+            client = clients[name] = Client(peer(name, source, base, home))
+            await client.start()
+            await calls(client, given.warm, given.at_once)
+        pids = {name: [client.process.pid, daemon_pid(client.peer)] for name, client in clients.items()}
+        for _ in range(given.rounds):
+            for name, client in clients.items():
+                before = sum(map(cpu_ms, pids[name]))
+                await calls(client, given.batch, given.at_once)
+                used.setdefault(name, []).append((sum(map(cpu_ms, pids[name])) - before) / given.batch)
+    finally:
+        for client in clients.values():
+            await client.stop()
+            stop_daemon(client.peer)
+        upstream.terminate()
+        upstream.wait()
+        shutil.rmtree(scratch, ignore_errors=True)
+    last = list(used.values())[-1]
+    for name, each in used.items():
+        middle, least = statistics.median(each), min(each)
+        ratios = f"{middle / statistics.median(last):.2f} {least / min(last):.2f}"
+        print(
+            f"{name:12} CPU per call: middle {middle:.3f} ms, least {least:.3f} ms; of the last one's: {ratios}"
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peers", nargs="+")
+    parser.add_argument("--warm", type=int, default=5_000)
+    parser.add_argument("--batch", type=int, default=150)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--at-once", type=int, default=64)
+    asyncio.run(main(parser.parse_args()))
