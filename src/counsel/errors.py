@@ -1,7 +1,7 @@
-"""Every failure that a caller can meet, as one small tree.
+"""All errors that callers can get, as one small tree.
 
     CounselError                     code, message, hint, fields
-    ├── Refused                      the request cannot be served as it is; nothing was sent
+    ├── Refused                      the request is invalid; nothing was sent
     │   ├── InvalidArgument          INVALID_ARGUMENT
     │   ├── ModelNotFound            MODEL_NOT_FOUND            nearest
     │   ├── ContextLengthExceeded    CONTEXT_LENGTH_EXCEEDED    max_tokens, provided_tokens
@@ -11,11 +11,11 @@
     │   ├── Conflict                 CONFLICT
     │   ├── ConfigInvalid            CONFIG_INVALID             file, line, column
     │   └── SelfConsultation         SELF_CONSULTATION
-    ├── Unavailable                  another model may still answer: `auto` goes on to the next
+    ├── Unavailable                  another model may answer: `auto` asks the next
     │   ├── ProviderUnavailable      PROVIDER_UNAVAILABLE       provider
     │   ├── AgentUnavailable         AGENT_UNAVAILABLE          agent
     │   └── RateLimited              RATE_LIMIT_EXCEEDED        provider, retry_after
-    ├── NoAnswer                     the model answered, but not the question: `auto` goes on to the next
+    ├── NoAnswer                     the model gave no answer: `auto` asks the next
     │   ├── ContentFiltered          CONTENT_FILTERED           provider, model, finish_reason, vendor_reason, vendor_text, recommended_model, partial
     │   └── EmptyAnswer              EMPTY_ANSWER               provider, model, finish_reason, vendor_reason, vendor_text, partial
     ├── AuthenticationFailed         AUTHENTICATION_FAILED      provider
@@ -25,7 +25,7 @@
     ├── OutOfResources               OUT_OF_RESOURCES
     └── Internal                     INTERNAL
 
-Callers branch on the class, the code or a field, never on words.
+Callers branch on the class, the code or a field, never on the text.
 """
 
 from __future__ import annotations
@@ -34,22 +34,24 @@ from collections.abc import Mapping
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 ErrorDict: TypeAlias = dict[str, Any]
-LONGEST = 4_000  # characters of a message or of a field: an argument of 98 KB must not come back in its error
-_WHOLE = frozenset({"partial"})  # the beginning of an answer, which was paid for
+LONGEST = (
+    4_000  # characters of a message or of a field: an argument of 98 KB must not be repeated in its error
+)
+_WHOLE = frozenset({"partial"})  # part of an answer, which was paid for
 _MOST_ENTRIES = 100
 
 
 def bounded(value: Any, most: int = LONGEST) -> Any:
-    """The value with every text in it cut in its middle: its start and what is said after it stay readable."""
+    """The value with long strings cut in the middle, so that their start and end stay readable."""
     if isinstance(value, str):
         if len(value) <= most:
             return value
         head, tail = most * 3 // 4, most // 5
-        return f"{value[:head]}… [{len(value) - head - tail:,} characters left out] …{value[-tail:]}"
+        return f"{value[:head]}… [{len(value) - head - tail:,} characters omitted] …{value[-tail:]}"
     if isinstance(value, dict):
-        return {name: held if name in _WHOLE else bounded(held, most) for name, held in value.items()}
+        return {name: item if name in _WHOLE else bounded(item, most) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [bounded(held, most) for held in value[:_MOST_ENTRIES]]
+        return [bounded(item, most) for item in value[:_MOST_ENTRIES]]
     return value
 
 
@@ -57,7 +59,7 @@ _T = TypeVar("_T")
 
 
 class Field(Generic[_T]):
-    """A typed look at one of an error's fields: None where it is missing, or of another type."""
+    """Typed access to a field of an error: None if it is missing or of another type."""
 
     def __init__(self, *kinds: type) -> None:
         self._kinds = kinds
@@ -77,11 +79,11 @@ class CounselError(Exception):
     hold a key, a token or a prompt. Texts are bounded; only `partial` is complete.
     """
 
-    partial = Field[str](str)  # what had arrived of the answer
+    partial = Field[str](str)  # the answer's text so far
     status = Field[int](int)  # HTTP
     provider = Field[str](str)
     model = Field[str](str)
-    usage = Field[ErrorDict](dict)  # of a call that failed, and what it cost
+    usage = Field[ErrorDict](dict)  # of a failed call
     cost_usd = Field[float](int, float)
     job_id = Field[str](str)
     continuation_id = Field[str](str)
@@ -95,19 +97,19 @@ class CounselError(Exception):
         self.fields: ErrorDict = bounded({name: value for name, value in fields.items() if value is not None})
 
     def copy(self, *, partial: bool = True) -> Self:
-        """As it is now, without its frames, which hold the job; with `partial=False` without its partial text."""
-        made = type(self)(self.message, hint=self.hint)
-        made.code, made.fields = self.code, dict(self.fields)
+        """A copy without the traceback, whose frames refer to the job; with `partial=False` without the partial text."""
+        copy = type(self)(self.message, hint=self.hint)
+        copy.code, copy.fields = self.code, dict(self.fields)
         if not partial:
-            made.fields.pop("partial", None)
-        return made
+            copy.fields.pop("partial", None)
+        return copy
 
     def as_dict(self) -> ErrorDict:
         """As JSON: `error`, `code`, then the fields."""
-        shown: ErrorDict = {"error": self.message, "code": self.code, **self.fields}
+        document: ErrorDict = {"error": self.message, "code": self.code, **self.fields}
         if self.hint:
-            shown["hint"] = self.hint
-        return shown
+            document["hint"] = self.hint
+        return document
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message
@@ -118,13 +120,13 @@ class Refused(CounselError):
 
 
 class InvalidArgument(Refused):
-    """An argument is missing, unknown or wrong; the message says which and what is allowed."""
+    """An argument is missing, unknown or invalid; the message names it and what is allowed."""
 
     code = "INVALID_ARGUMENT"
 
 
 class ModelNotFound(Refused):
-    """No model has this name. `nearest` holds the names that are most alike."""
+    """No model has this name. `nearest` lists similar names."""
 
     code = "MODEL_NOT_FOUND"
 
@@ -132,7 +134,7 @@ class ModelNotFound(Refused):
 
 
 class ContextLengthExceeded(Refused):
-    """The request is larger than the model's window."""
+    """The request is larger than the model's context window."""
 
     code = "CONTEXT_LENGTH_EXCEEDED"
 
@@ -149,7 +151,7 @@ class FileNotAllowed(Refused):
 
 
 class FileTooLarge(Refused):
-    """A file or picture is over its limit of bytes or pixels."""
+    """A file or image exceeds its limit of bytes or pixels."""
 
     code = "FILE_TOO_LARGE"
 
@@ -159,19 +161,19 @@ class FileTooLarge(Refused):
 
 
 class NotFound(Refused):
-    """A file, job or conversation of this name is not there (any more)."""
+    """There is no such file, job or conversation (any more)."""
 
     code = "NOT_FOUND"
 
 
 class Conflict(Refused):
-    """Something of this name exists and is not ours, or was changed meanwhile."""
+    """Something with this name already exists and is not ours, or was changed meanwhile."""
 
     code = "CONFLICT"
 
 
 class ConfigInvalid(Refused):
-    """A configuration file cannot be used as it is; it was left untouched."""
+    """A configuration file is invalid; it was not changed."""
 
     code = "CONFIG_INVALID"
 
@@ -181,7 +183,7 @@ class ConfigInvalid(Refused):
 
 
 class SelfConsultation(Refused):
-    """An agent asked for itself, or agents have asked agents too deep."""
+    """An agent asked for itself, or agents asked agents beyond the allowed depth."""
 
     code = "SELF_CONSULTATION"
 
@@ -208,7 +210,7 @@ class AgentUnavailable(Unavailable):
 
 
 class RateLimited(Unavailable):
-    """A provider takes no more calls for now; `retry_after` says for how many seconds, if it told."""
+    """A provider's rate limit is exceeded. `retry_after`: seconds to wait, if the provider reported them."""
 
     code = "RATE_LIMIT_EXCEEDED"
 
@@ -224,7 +226,7 @@ class NoAnswer(CounselError):
 
 
 class ContentFiltered(NoAnswer):
-    """A model refused, or its provider blocked the prompt or the answer. `vendor_reason` and `vendor_text` say why."""
+    """A model refused, or its provider blocked the prompt or the answer. `vendor_reason` and `vendor_text` have the vendor's explanation."""
 
     code = "CONTENT_FILTERED"
 
@@ -232,19 +234,19 @@ class ContentFiltered(NoAnswer):
 
 
 class EmptyAnswer(NoAnswer):
-    """A model ended its turn without a word of an answer: nothing, white space, or reasoning alone."""
+    """A model finished without an answer: nothing, white space, or reasoning only."""
 
     code = "EMPTY_ANSWER"
 
 
 class AuthenticationFailed(CounselError):
-    """A provider refused the key, or an agent its login."""
+    """A provider rejected the key, or an agent its login."""
 
     code = "AUTHENTICATION_FAILED"
 
 
 class TimedOut(CounselError):
-    """A call did not answer in time. `partial` keeps what had arrived."""
+    """A call did not finish in time. `partial` has the text so far."""
 
     code = "TIMEOUT"
 
@@ -252,13 +254,13 @@ class TimedOut(CounselError):
 
 
 class Cancelled(CounselError):
-    """Somebody stopped the call; it was stopped upstream, too."""
+    """The call was cancelled; it was stopped upstream, too."""
 
     code = "CANCELLED"
 
 
 class UpstreamError(CounselError):
-    """A provider answered with an error, or its answer broke off. `partial` keeps what had arrived."""
+    """A provider reported an error, or its answer broke off. `partial` has the text so far."""
 
     code = "UPSTREAM_ERROR"
 
@@ -266,13 +268,13 @@ class UpstreamError(CounselError):
 
 
 class OutOfResources(CounselError):
-    """This machine, or a limit that was set for counsel, has no open files, memory or processes left."""
+    """No file descriptors, memory or processes are left on this machine, or within counsel's limits."""
 
     code = "OUT_OF_RESOURCES"
 
 
 class Internal(CounselError):
-    """A defect in counsel. The log has more; please report it."""
+    """A bug in counsel. The log has details; please report it."""
 
     code = "INTERNAL"
 
@@ -285,10 +287,10 @@ def _leaves(kind: type[CounselError]) -> list[type[CounselError]]:
 BY_CODE: dict[str, type[CounselError]] = {leaf.code: leaf for leaf in _leaves(CounselError)}
 
 
-def from_dict(shown: Mapping[str, Any]) -> CounselError:
+def from_dict(document: Mapping[str, Any]) -> CounselError:
     """The error that `as_dict` described, from a socket or the database."""
-    fields = {name: value for name, value in shown.items() if name not in {"error", "code", "hint"}}
-    code = str(shown.get("code", Internal.code))
-    error = BY_CODE.get(code, Internal)(str(shown.get("error", "")), hint=shown.get("hint"), **fields)
-    error.code = code  # a newer release may have one that this one does not know
+    fields = {name: value for name, value in document.items() if name not in {"error", "code", "hint"}}
+    code = str(document.get("code", Internal.code))
+    error = BY_CODE.get(code, Internal)(str(document.get("error", "")), hint=document.get("hint"), **fields)
+    error.code = code  # a newer release may have codes that this one does not know
     return error

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     shell_complete=ask_options.models_like,
-    help="A model, alias or agent. Repeat it for each; the same model may be named twice.",
+    help="Model, alias or agent; repeat for each. The same model may be named twice.",
 )
 @click.option("--no-feedback", is_flag=True, help="One round only: models do not see each other's answers.")
 @click.option(

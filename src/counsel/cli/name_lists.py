@@ -46,5 +46,5 @@ def agents(names: Collection[str]) -> Callable[[Decorated], Decorated]:
         callback=known(names),
         shell_complete=completed(names),
         metavar="AGENT",
-        help=f"{', '.join(names)}; several with commas.",
+        help=f"{', '.join(names)}; separate several with commas.",
     )
