@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counsel.askmodel.client import AskClient, AskError
-from counsel.askmodel.json_objects import Objects
+from counsel.askmodel.json_objects import NewlineInserter
 from counsel.askmodel.service import AskService, sweep
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
@@ -155,13 +155,13 @@ async def test_void_words_are_told_to_be_void(engine: Engine, fake_api: FakeAPI,
         (b"\xff\xfe\x00", "not a JSON object"),
         (b"[" * 100_000, "not a JSON object"),
         (b"{}", "requestId is missing"),
-        (b'{"requestId": 7, "model": "m", "prompt": "p"}', "requestId must be a text"),
+        (b'{"requestId": 7, "model": "m", "prompt": "p"}', "requestId must be a string"),
         (b'{"requestId": "a", "prompt": "p"}', "model is missing"),
         (b'{"requestId": "a", "model": "m"}', "prompt is missing"),
-        (b'{"requestId": "a", "model": "m", "prompt": ["p"]}', "prompt must be a text"),
+        (b'{"requestId": "a", "model": "m", "prompt": ["p"]}', "prompt must be a string"),
         (b'{"requestId": "a", "model": "m", "prompt": "p", "stream": 1}', "stream must be true or false"),
-        (b'{"requestId": "a", "model": "m", "prompt": "p", "tools": [1]}', "tools must be a list of texts"),
-        (b'{"requestId": "a", "model": "m", "prompt": "p", "sesionTag": "x"}', "'sesionTag' is not known"),
+        (b'{"requestId": "a", "model": "m", "prompt": "p", "tools": [1]}', "tools must be a list of strings"),
+        (b'{"requestId": "a", "model": "m", "prompt": "p", "sesionTag": "x"}', "Unknown field 'sesionTag'"),
         (b'{"requestId": "a", "model": "gpt-5", "prompt": "p", "sessionTag": "x:y"}', "session tag"),
     ],
 )
@@ -226,7 +226,7 @@ def test_an_objects_end_is_found_however_it_is_split(data: st.DataObject) -> Non
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
     found: list[bytes] = []
-    filled, split = Objects(), Splitter(found.append, lambda _: None)
+    filled, split = NewlineInserter(), Splitter(found.append, lambda _: None)
     for piece in pieces:
         split.feed(filled.feed(piece))
     assert [json.loads(line) for line in found] == objects
@@ -234,7 +234,7 @@ def test_an_objects_end_is_found_however_it_is_split(data: st.DataObject) -> Non
 
 def test_what_is_no_object_waits_for_its_line_end() -> None:
     for text in (b'"text"', b"[1]", b"}", b"{" * 200, b'{"a": ', b'{"a": "}'):
-        assert Objects().feed(text) == text
+        assert NewlineInserter().feed(text) == text
 
 
 async def test_failures_are_errors_with_a_code(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
@@ -337,7 +337,7 @@ async def test_a_socket_is_private_and_gone_at_the_end(engine: Engine, fake_api:
     async with service(engine, fake_api, home) as served:
         at = Path(served.path)
         assert [mode(path) for path in (at, at.parent)] == [0o600, 0o700]
-        with pytest.raises(Conflict, match="has its socket already"):
+        with pytest.raises(Conflict, match="already has a socket"):
             await service(engine, fake_api, home).__aenter__()
         assert left(at.parent) == ["ask-s1.sock", "ask-s1.sock.lock"]
     assert left(at.parent) == []

@@ -18,7 +18,7 @@ from counsel import settings  # noqa: E402 - the path comes first
 from counsel.engine.engine import open_engine  # noqa: E402
 from counsel.errors import UpstreamError  # noqa: E402
 from counsel.http import app, serve  # noqa: E402
-from counsel.http.loading import Door  # noqa: E402
+from counsel.http.loading import HttpApp  # noqa: E402
 from counsel.mcp import tools  # noqa: E402
 from counsel.mcp.tools.base import Tool  # noqa: E402
 
@@ -62,17 +62,17 @@ async def main(home: Path) -> None:
     diagnose()
     loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
     engine = await open_engine(home)
-    door = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
 
     async def with_token(scope: Any, receive: Any, send: Any) -> None:
         authorized = (b"authorization", f"Bearer {TOKEN}".encode())
-        await door.app({**scope, "headers": [*scope["headers"], authorized]}, receive, send)
+        await application.app({**scope, "headers": [*scope["headers"], authorized]}, receive, send)
 
     def said(_: str, port: int) -> None:
         sys.stdout.write(f"http://localhost:{port}/mcp\n")
         sys.stdout.flush()
 
-    server = serve.Server(Door(with_token, door.close), "127.0.0.1", 0, said)
+    server = serve.Server(HttpApp(with_token, application.close), "127.0.0.1", 0, said)
 
     def read() -> None:
         if not os.read(0, 1):

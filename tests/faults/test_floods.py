@@ -19,7 +19,7 @@ from counsel.daemon.files import DaemonFiles
 from counsel.engine.jobs.event_queue import MANY, EventQueue, merged
 from counsel.front import json_messages, protocol
 from counsel.http import connection as http_connection
-from counsel.http import streamable
+from counsel.http.exchange import Exchange
 from counsel.job_events import event_from
 from counsel.mcp import jsonlines
 from counsel.mcp.jsonlines import Splitter
@@ -198,7 +198,7 @@ def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
     got: list[bytes] = []
     refused: list[Any] = []
     together = jsonlines.Unfinished()
-    split = Splitter(got.append, refused.append, longest=1_000, all_of_them=together)
+    split = Splitter(got.append, refused.append, longest=1_000, unfinished=together)
     for part in (b"a" * 600, b"b" * 600, b"c" * 600, b"d\nnext\n", b"e" * 900, b"e" * 900, b"\nlast", b"\n"):
         split.feed(part)
         assert together.bytes <= 1_000
@@ -211,7 +211,7 @@ def test_all_unfinished_lines_together_have_a_bound(monkeypatch: pytest.MonkeyPa
     together = jsonlines.Unfinished()
     refused: list[Any] = []
     splits = [
-        Splitter(lambda _: pytest.fail("a line"), refused.append, all_of_them=together) for _ in range(3)
+        Splitter(lambda _: pytest.fail("a line"), refused.append, unfinished=together) for _ in range(3)
     ]
     for split in splits:
         split.feed(b"x" * 400)
@@ -339,10 +339,10 @@ def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
 
 async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
     nobody: Any = None
-    exchange = streamable.Exchange(nobody, nobody, takes_stream=True)
+    exchange = Exchange(nobody, nobody, takes_stream=True)
     for number in range(1_000):
         exchange._notify({"params": {"progressToken": number % 3, "progress": number}})
-    assert [note["params"]["progress"] for note in exchange._notes.values()] == [999, 997, 998]
+    assert [note["params"]["progress"] for note in exchange._progress.values()] == [999, 997, 998]
 
 
 # ── connections ──
@@ -412,8 +412,8 @@ def test_a_daemon_with_few_descriptors_goes_on_serving(tmp_path: Path) -> None:
 
 
 async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "HEAD_WITHIN", 0.5)
-    monkeypatch.setattr(http_connection, "BODY_WITHIN", 0.5)
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT", 0.5)
+    monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.5)
     async with served(tmp_path) as door:
         head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         auth = b"Authorization: Bearer a-token-for-the-tests\r\nContent-Type: application/json\r\n"
@@ -435,8 +435,8 @@ async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: p
 async def test_a_slow_call_is_not_taken_for_a_slow_body(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "HEAD_WITHIN", 0.2)
-    monkeypatch.setattr(http_connection, "BODY_WITHIN", 0.2)
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT", 0.2)
+    monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.2)
     async with served(tmp_path) as door:
         await door.initialize()
         asked = asyncio.ensure_future(door.call("chat", prompt=f"slowly {tmp_path / 'now'}"))
@@ -473,7 +473,7 @@ async def test_http_in_crumbs_and_in_lumps_is_refused(
 async def test_a_client_that_reads_no_answer_is_taken_for_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "UNREAD_FOR", 0.5)
+    monkeypatch.setattr(http_connection, "READ_TIMEOUT", 0.5)
     async with served(tmp_path, MAX_MCP_OUTPUT_TOKENS="200000") as door:
         await door.initialize()
         peer = sockets.socket()

@@ -67,7 +67,7 @@ async def test_the_token_opens_the_door() -> None:
 )
 async def test_another_token_does_not(given: str) -> None:
     reply = await ask({**GOOD, "authorization": given})
-    assert (reply.status, reply.error) == (401, "This is not counsel's token.")
+    assert (reply.status, reply.error) == (401, "The token is wrong.")
     assert reply.headers["www-authenticate"] == 'Bearer realm="counsel"'
     assert reply.headers["content-type"] == "application/json"
     assert int(reply.headers["content-length"]) == len(reply.body)
@@ -75,7 +75,7 @@ async def test_another_token_does_not(given: str) -> None:
 
 async def test_without_a_token_only_health_is_answered() -> None:
     bare = {"host": "localhost"}
-    assert (await ask(bare)).error == "A token is needed."
+    assert (await ask(bare)).error == "A token is required."
     assert (await ask(bare, path="/health")).body == b"app"
     assert (await ask(bare, path="/health/more")).status == 401
     assert (await ask(bare, path="/open", public=frozenset({"/open"}))).body == b"app"
@@ -200,7 +200,7 @@ def test_a_token_that_is_empty_or_cannot_be_kept_is_said(tmp_path: Path) -> None
     with pytest.raises(ConfigInvalid, match="token is empty"):
         auth.token(load({"COUNSEL_HOME": str(tmp_path)}))
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigInvalid, match="the token cannot be kept"):
+    with pytest.raises(ConfigInvalid, match="cannot store the token"):
         auth.token(Settings(home=tmp_path / "file"))
 
 

@@ -1,4 +1,4 @@
-"""The HTTP door: who may come in, both eras, streams, sessions and leaving."""
+"""MCP over HTTP: the guard, both eras, streams, sessions, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from counsel import settings
 from counsel.errors import ConfigInvalid
 from counsel.front import protocol
-from counsel.http import auth, serve, streamable
+from counsel.http import auth, envelope, exchange, serve, streamable
 from support.http_server import TOKEN, Http, events, served
 from support.session_client import ENVELOPE
 
@@ -21,21 +21,21 @@ MODERN = {"MCP_Protocol_Version": "2026-07-28"}
 
 
 async def test_health_needs_no_token_and_says_little(tmp_path: Path) -> None:
-    async with served(tmp_path) as door, door.session.get(f"{door.base}/health") as response:
+    async with served(tmp_path) as client, client.session.get(f"{client.base}/health") as response:
         assert response.status == 200
         assert set(await response.json()) == {"status", "version"}
 
 
 async def test_everything_else_needs_the_token(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
+    async with served(tmp_path) as client:
         for path in ("/mcp", "/metrics", "/", "/api/x", "/health/x"):
             for given in ("", "Bearer wrong", "Bearer ", f"Basic {TOKEN}", TOKEN):
                 headers = {"Authorization": given} if given else {}
-                async with door.session.post(f"{door.base}{path}", headers=headers) as response:
+                async with client.session.post(f"{client.base}{path}", headers=headers) as response:
                     assert response.status == 401
                     said = await response.json()
                     assert said["code"] == "AUTHENTICATION_FAILED"
-                    assert ("needed" in said["error"]) is not bool(given)
+                    assert ("required" in said["error"]) is not bool(given)
                     assert TOKEN not in await response.text()
 
 
@@ -50,48 +50,50 @@ async def test_everything_else_needs_the_token(tmp_path: Path) -> None:
     ],
 )
 async def test_other_web_pages_get_nothing(tmp_path: Path, headers: dict[str, str], status: int) -> None:
-    async with served(tmp_path) as door:
+    async with served(tmp_path) as client:
         for path in ("/mcp", "/health"):
-            async with door.session.post(
-                f"{door.base}{path}", headers={**door.headers(), **headers}
+            async with client.session.post(
+                f"{client.base}{path}", headers={**client.headers(), **headers}
             ) as response:
                 assert response.status == status
                 assert "Access-Control-Allow-Origin" not in response.headers
 
 
 async def test_our_own_page_and_listed_origins_may_ask(tmp_path: Path) -> None:
-    async with served(tmp_path, COUNSEL_CORS_ORIGINS="https://app.example") as door:
-        async with door.session.get(f"{door.base}/health", headers={"Origin": door.base}) as response:
+    async with served(tmp_path, COUNSEL_CORS_ORIGINS="https://app.example") as client:
+        async with client.session.get(f"{client.base}/health", headers={"Origin": client.base}) as response:
             assert response.status == 200
             assert "Access-Control-Allow-Origin" not in response.headers
         listed = {"Origin": "https://app.example"}
-        async with door.session.get(f"{door.base}/health", headers=listed) as response:
+        async with client.session.get(f"{client.base}/health", headers=listed) as response:
             assert response.headers["Access-Control-Allow-Origin"] == "https://app.example"
         preflight = {**listed, "Access-Control-Request-Method": "POST"}
-        async with door.session.options(f"{door.base}/mcp", headers=preflight) as response:
+        async with client.session.options(f"{client.base}/mcp", headers=preflight) as response:
             assert response.status == 204
             assert "mcp-session-id" in response.headers["Access-Control-Allow-Headers"]
-        async with door.session.post(f"{door.base}/mcp", headers=listed) as response:
+        async with client.session.post(f"{client.base}/mcp", headers=listed) as response:
             assert response.status == 401
 
 
 @pytest.mark.parametrize("version", protocol.HANDSHAKE)
 async def test_each_handshake_revision(tmp_path: Path, version: str) -> None:
-    async with served(tmp_path) as door:
-        assert (await door.initialize(version))["protocolVersion"] == version
-        assert len((await door.ask("tools/list"))["result"]["tools"]) == 5
-        assert (await door.call("chat", prompt="echo hi"))["structuredContent"]["content"] == "echo hi"
+    async with served(tmp_path) as client:
+        assert (await client.initialize(version))["protocolVersion"] == version
+        assert len((await client.ask("tools/list"))["result"]["tools"]) == 5
+        assert (await client.call("chat", prompt="echo hi"))["structuredContent"]["content"] == "echo hi"
 
 
 async def test_the_stateless_revision(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        found = await door.ask("server/discover", {"_meta": ENVELOPE}, **MODERN, Mcp_Method="server/discover")
+    async with served(tmp_path) as client:
+        found = await client.ask(
+            "server/discover", {"_meta": ENVELOPE}, **MODERN, Mcp_Method="server/discover"
+        )
         assert found["result"]["supportedVersions"] == ["2026-07-28"]
         params = {"name": "chat", "arguments": {"prompt": "echo hi"}, "_meta": ENVELOPE}
-        called = await door.ask("tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
+        called = await client.ask("tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
         assert called["result"]["structuredContent"]["content"] == "echo hi"
-        assert door.engine.jobs["conv_1"].caller.agent == "claude"
-        coded = await door.ask(
+        assert client.engine.jobs["conv_1"].caller.agent == "claude"
+        coded = await client.ask(
             "tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="=?base64?Y2hhdA==?="
         )
         assert "result" in coded
@@ -118,8 +120,8 @@ async def test_stateless_requests_that_are_refused(
     tmp_path: Path, method: str, params: Any, headers: dict[str, str], status: int, code: int
 ) -> None:
     async with (
-        served(tmp_path) as door,
-        door.post(door.message(method, params), **MODERN, **headers) as response,
+        served(tmp_path) as client,
+        client.post(client.message(method, params), **MODERN, **headers) as response,
     ):
         assert response.status == status
         answer = await response.json()
@@ -140,7 +142,7 @@ async def test_stateless_requests_that_are_refused(
 async def test_posts_that_are_refused(
     tmp_path: Path, body: bytes, headers: dict[str, str], status: int
 ) -> None:
-    async with served(tmp_path) as door, door.post(body, **headers) as response:
+    async with served(tmp_path) as client, client.post(body, **headers) as response:
         assert response.status == status
         assert "error" in await response.json()
 
@@ -148,34 +150,34 @@ async def test_posts_that_are_refused(
 async def test_a_body_of_many_images_fits_and_one_past_the_limit_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize()
+    async with served(tmp_path) as client:
+        await client.initialize()
         images = ["data:image/png;base64," + "A" * 10_000_000] * 2
-        result = await door.call("chat", prompt="echo", images=images)
+        result = await client.call("chat", prompt="echo", images=images)
         assert "isError" not in result
-        monkeypatch.setattr(streamable, "LARGEST_BODY", 1_000)
-        async with door.post(b"x" * 1_001) as response:
+        monkeypatch.setattr(envelope, "LARGEST_BODY", 1_000)
+        async with client.post(b"x" * 1_001) as response:
             assert response.status == 413
 
 
 async def test_progress_comes_as_a_stream_and_the_answer_ends_it(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize()
+    async with served(tmp_path) as client:
+        await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "hang some"}, "_meta": {"progressToken": 1}}
-        async with door.post(door.message("tools/call", params)) as response:
+        async with client.post(client.message("tools/call", params)) as response:
             assert response.headers["Content-Type"] == "text/event-stream"
             stream = events(response)
             assert (await anext(stream))["params"]["message"] == "some"
-            door.engine.jobs["conv_1"].end({"content": "some text"})
+            client.engine.jobs["conv_1"].end({"content": "some text"})
             assert (await anext(stream))["result"]["structuredContent"] == {"content": "some text"}
             assert [event async for event in stream] == []
 
 
 async def test_without_a_stream_the_answer_is_json(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize()
+    async with served(tmp_path) as client:
+        await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "echo"}, "_meta": {"progressToken": 1}}
-        async with door.post(door.message("tools/call", params), Accept="application/json") as response:
+        async with client.post(client.message("tools/call", params), Accept="application/json") as response:
             assert response.headers["Content-Type"] == "application/json"
             assert (await response.json())["result"]["structuredContent"]["content"] == "echo"
 
@@ -183,62 +185,62 @@ async def test_without_a_stream_the_answer_is_json(tmp_path: Path) -> None:
 async def test_a_long_silence_is_filled_with_signs_of_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
-    async with served(tmp_path) as door:
-        await door.initialize()
+    monkeypatch.setattr(exchange, "KEEP_ALIVE", 0.05)
+    async with served(tmp_path) as client:
+        await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "hang"}}
-        async with door.post(door.message("tools/call", params)) as response:
+        async with client.post(client.message("tools/call", params)) as response:
             assert (await response.content.readline()).startswith(b":")
-            door.engine.jobs["conv_1"].end({"content": "done"})
+            client.engine.jobs["conv_1"].end({"content": "done"})
             assert (await anext(events(response)))["result"]["structuredContent"] == {"content": "done"}
 
 
 async def test_cancelling_by_notification_and_by_leaving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable, "LEFT_FOR", 0.05)
-    async with served(tmp_path) as door:
-        await door.initialize()
+    monkeypatch.setattr(streamable, "RETURN_WITHIN", 0.05)
+    async with served(tmp_path) as client:
+        await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "hang"}}
-        first = asyncio.ensure_future(door.ask("tools/call", params))
-        await door.engine.started.wait()
+        first = asyncio.ensure_future(client.ask("tools/call", params))
+        await client.engine.started.wait()
         cancelled = {
             "jsonrpc": "2.0",
             "method": "notifications/cancelled",
-            "params": {"requestId": door.number},
+            "params": {"requestId": client.number},
         }
-        async with door.post(cancelled) as response:
+        async with client.post(cancelled) as response:
             assert response.status == 202
         with pytest.raises(aiohttp.ContentTypeError):
             await first  # there is no answer to a request that was cancelled
-        assert door.engine.jobs["conv_1"].status == "cancelled"
-        door.engine.started.clear()
-        second = asyncio.ensure_future(door.ask("tools/call", params))
-        await door.engine.started.wait()
+        assert client.engine.jobs["conv_1"].status == "cancelled"
+        client.engine.started.clear()
+        second = asyncio.ensure_future(client.ask("tools/call", params))
+        await client.engine.started.wait()
         second.cancel()
-        await asyncio.wait_for(door.engine.jobs["conv_2"].ended.wait(), 10)
-        assert door.engine.jobs["conv_2"].status == "cancelled"
+        await asyncio.wait_for(client.engine.jobs["conv_2"].ended.wait(), 10)
+        assert client.engine.jobs["conv_2"].status == "cancelled"
 
 
-async def hung_up(door: Http) -> int:
+async def hung_up(client: Http) -> int:
     """A client that closes its request's connection; the request's id."""
     params = {"name": "chat", "arguments": {"prompt": "hang"}}
-    async with door.post(door.message("tools/call", params)) as response:
+    async with client.post(client.message("tools/call", params)) as response:
         await response.content.readline()  # a sign of life: the job runs
-    return door.number
+    return client.number
 
 
 async def test_a_client_that_hangs_up_and_comes_back_finds_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
-    monkeypatch.setattr(streamable, "CANCELS_WITHIN", 0.05)
-    async with served(tmp_path) as door:
-        await door.initialize()
-        await hung_up(door)
-        job = door.engine.jobs["conv_1"]
+    monkeypatch.setattr(exchange, "KEEP_ALIVE", 0.05)
+    monkeypatch.setattr(streamable, "CANCEL_WITHIN", 0.05)
+    async with served(tmp_path) as client:
+        await client.initialize()
+        await hung_up(client)
+        job = client.engine.jobs["conv_1"]
         while not job.background:
-            shown = await door.call("check_status", continuation_id="conv_1")
+            shown = await client.call("check_status", continuation_id="conv_1")
             assert shown["structuredContent"]["content"]["status"] == "processing"
         assert job.status == "processing"
 
@@ -249,77 +251,77 @@ async def test_a_client_that_hangs_up_and_comes_back_finds_its_job(
 async def test_a_client_that_hangs_up_may_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, status: str
 ) -> None:
-    monkeypatch.setattr(streamable, "SIGN_OF_LIFE", 0.05)
-    async with served(tmp_path) as door:
-        await door.initialize()
-        params = {"requestId": await hung_up(door), "reason": reason}
+    monkeypatch.setattr(exchange, "KEEP_ALIVE", 0.05)
+    async with served(tmp_path) as client:
+        await client.initialize()
+        params = {"requestId": await hung_up(client), "reason": reason}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-        async with door.post(message) as response:
+        async with client.post(message) as response:
             assert response.status == 202
-        job = door.engine.jobs["conv_1"]
+        job = client.engine.jobs["conv_1"]
         while not (job.background or job.ended.is_set()):
-            await door.ask("ping")
+            await client.ask("ping")
         assert job.status == status
 
 
 async def test_many_clients_at_once(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize()
-        slow = asyncio.ensure_future(door.call("chat", prompt="hang"))
-        await door.engine.started.wait()
-        answers = await asyncio.gather(*(door.call("chat", prompt=f"echo {at}") for at in range(50)))
+    async with served(tmp_path) as client:
+        await client.initialize()
+        slow = asyncio.ensure_future(client.call("chat", prompt="hang"))
+        await client.engine.started.wait()
+        answers = await asyncio.gather(*(client.call("chat", prompt=f"echo {at}") for at in range(50)))
         assert [answer["structuredContent"]["content"] for answer in answers] == [
             f"echo {at}" for at in range(50)
         ]
-        door.engine.jobs["conv_1"].end({"content": "x"})
+        client.engine.jobs["conv_1"].end({"content": "x"})
         await slow
 
 
 async def test_a_session_ends_with_delete(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize()
-        async with door.session.delete(f"{door.base}/mcp", headers=door.headers()) as response:
+    async with served(tmp_path) as client:
+        await client.initialize()
+        async with client.session.delete(f"{client.base}/mcp", headers=client.headers()) as response:
             assert response.status == 200
-        async with door.post(door.message("ping")) as response:
+        async with client.post(client.message("ping")) as response:
             assert response.status == 404
-        async with door.session.get(f"{door.base}/mcp", headers=door.headers()) as response:
+        async with client.session.get(f"{client.base}/mcp", headers=client.headers()) as response:
             assert response.status == 405
 
 
 async def test_old_sessions_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamable, "MOST_SESSIONS", 2)
-    async with served(tmp_path) as door:
-        await door.initialize()
-        first = dict(door.held)
+    async with served(tmp_path) as client:
+        await client.initialize()
+        first = dict(client.held)
         for _ in range(2):
-            door.held = {}
-            await door.initialize()
-        assert (await door.ask("ping"))["result"] == {}
-        door.held = first
-        async with door.post(door.message("ping")) as response:
+            client.held = {}
+            await client.initialize()
+        assert (await client.ask("ping"))["result"] == {}
+        client.held = first
+        async with client.post(client.message("ping")) as response:
             assert response.status == 404
 
 
 async def test_batches_of_2025_03_26(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize("2025-03-26")
+    async with served(tmp_path) as client:
+        await client.initialize("2025-03-26")
         batch = [
-            door.message("ping"),
-            door.message("tools/list"),
+            client.message("ping"),
+            client.message("tools/list"),
             {"jsonrpc": "2.0", "method": "notifications/x"},
         ]
-        async with door.post(batch) as response:
+        async with client.post(batch) as response:
             assert [part["id"] for part in await response.json()] == [2, 3]
 
 
 async def test_a_server_that_ends_leaves_its_jobs_to_the_journal(tmp_path: Path) -> None:
-    async with served(tmp_path) as door:
-        await door.initialize()
+    async with served(tmp_path) as client:
+        await client.initialize()
         call = asyncio.ensure_future(
-            door.ask("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+            client.ask("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
         )
-        await door.engine.started.wait()
-    assert door.engine.jobs["conv_1"].status == "processing"
+        await client.engine.started.wait()
+    assert client.engine.jobs["conv_1"].status == "processing"
     with pytest.raises(aiohttp.ClientError):
         await call
 

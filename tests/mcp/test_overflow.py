@@ -36,36 +36,36 @@ def test_the_first_page_needs_no_number() -> None:
 
 
 def test_a_text_is_kept_where_only_the_user_reads_it(tmp_path: Path) -> None:
-    stored = overflow.keep(tmp_path, "job_1", "Grüße")
+    stored = overflow.store(tmp_path, "job_1", "Grüße")
     path = tmp_path / "outputs" / "job_1.txt"
     assert stored.path == path
     assert path.read_text(encoding="utf-8") == "Grüße"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert stored.words == f"full text: resource counsel://jobs/job_1/text or file {path}"
+    assert stored.hint == f"full text: resource counsel://jobs/job_1/text or file {path}"
     assert stored.link()["uri"] == "counsel://jobs/job_1/text"
     assert stored.link()["type"] == "resource_link"
-    overflow.keep(tmp_path, "job_1", "again")
+    overflow.store(tmp_path, "job_1", "again")
     assert path.read_text() == "again"
     assert [entry.name for entry in path.parent.iterdir()] == ["job_1.txt"]
 
 
 def test_an_unsafe_name_is_replaced_and_has_no_address(tmp_path: Path) -> None:
     for name in ("../escape", "", None):
-        stored = overflow.keep(tmp_path, name, "text")
+        stored = overflow.store(tmp_path, name, "text")
         assert stored.path is not None
         assert stored.path.name.startswith("result_")
         assert stored.uri is None
-        assert stored.words == f"full text: file {stored.path}"
+        assert stored.hint == f"full text: file {stored.path}"
 
 
 def test_without_a_home_or_a_disk_there_is_the_address_alone(tmp_path: Path) -> None:
     (tmp_path / "outputs").touch()
     for home in (None, tmp_path, tmp_path / "gone"):
-        stored = overflow.keep(home, "job_1", "text")
+        stored = overflow.store(home, "job_1", "text")
         assert (stored.path, stored.uri) == (None, "counsel://jobs/job_1/text")
     assert not (tmp_path / "gone").exists()
-    assert overflow.keep(None, None, "text").words == "raise MAX_MCP_OUTPUT_TOKENS for more"
+    assert overflow.store(None, None, "text").hint == "raise MAX_MCP_OUTPUT_TOKENS for more"
 
 
 class Jobs:

@@ -208,7 +208,7 @@ async def test_a_silent_model_sends_a_growing_heartbeat(
 async def test_roots_that_never_come_are_waited_for_once(
     client: SessionClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(session, "ROOTS_PATIENCE", 0.05)
+    monkeypatch.setattr(session, "ROOTS_TIMEOUT", 0.05)
     await client.initialize(roots={})
     asked = await client.got.get()
     await client.call("chat", {"prompt": "echo one"})

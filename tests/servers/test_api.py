@@ -40,8 +40,8 @@ async def ask(http: httpx2.AsyncClient, method: str, path: str, body: Any = None
     return answer.json()
 
 
-def test_the_door_opens_this_room() -> None:
-    assert api_servers.__name__ in routes.ROOMS
+def test_the_module_is_listed() -> None:
+    assert api_servers.__name__ in routes.MODULES
 
 
 async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:
@@ -163,7 +163,7 @@ def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
 def test_fields_that_are_not_used_are_named(server: Server, unused: str, user: User) -> None:
     done = user.servers().add([server], ["claude", "codex"])
     for row in done.plan.results:
-        assert f"does not use {unused} of a server" in row.warnings[0]
+        assert f"ignores {unused} with the transport" in row.warnings[0]
 
 
 async def test_pasted_text(http: httpx2.AsyncClient, user: User) -> None:

@@ -1,4 +1,4 @@
-"""The HTTP door in this process, on a free port, and a client for it."""
+"""The HTTP server in this process, on a free port, and a client for it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def served(home: Path, engine: Any = None, **env: str) -> AsyncIterator[Ht
     loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN, **env})
     engine = engine or FakeEngine()
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    door = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
-    server = serve.Server(door, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
+    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     running = asyncio.ensure_future(server.serve())
     async with aiohttp.ClientSession() as session:
         try:

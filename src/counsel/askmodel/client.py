@@ -3,8 +3,8 @@
     client = AskClient(path)                       # the `socket` that `counsel ask-service` printed
     answer = client.ask("codex", "Is this lock needed?", session_tag="review", on_partial=print)
 
-Safe to use from many threads: each question has a connection of its own. A service that is being restarted is waited
-for, with growing pauses; a question whose connection broke is asked again, since the service stopped the first.
+Safe to use from many threads: each request has a connection of its own. The client waits for a service that is being
+restarted, with growing pauses, and repeats a request whose connection broke: the service has cancelled the first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
 
 
 class AskError(Exception):
-    """The service's own failure; `code` is one of counsel's error codes, `details` its fields."""
+    """A failure; `code` is one of counsel's error codes, `details` its fields."""
 
     def __init__(self, message: str, code: str = "INTERNAL", details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class AskError(Exception):
 
 
 class AskClient:
-    """`timeout` bounds a question with all that is tried for it; `patience` how long a missing service is waited for."""
+    """`timeout` limits a request with all its attempts; `patience` is how long to wait for a missing service."""
 
     def __init__(
         self, path: str, *, timeout: float = 600.0, patience: float = 10.0, attempts: int = 3
@@ -61,9 +61,9 @@ class AskClient:
         on_partial: Callable[[str, int], None] | None = None,
         on_restart: Callable[[dict[str, Any]], None] | None = None,
     ) -> Answer:
-        """The answer, or `AskError`. `on_partial` gets each piece and its place: what stood behind that place is void.
+        """The answer, or `AskError`. `on_partial` gets each piece and its offset: text behind that offset is discarded.
 
-        `on_restart` is told why something became void, and who speaks now; an empty piece follows.
+        `on_restart` is called when text is discarded, with the reason and the model that answers now; an empty piece follows.
         """
         request = {
             "requestId": f"askmodel_{uuid.uuid4().hex}",
@@ -81,8 +81,8 @@ class AskClient:
                 raise AskError(f"No answer within {self.timeout:g} s.", "TIMEOUT") from None
             except OSError as error:
                 if attempt == self.attempts:
-                    words = f"The askModel service at {self.path} cannot be reached: {error}."
-                    raise AskError(words, "PROVIDER_UNAVAILABLE") from error
+                    message = f"The askModel service at {self.path} cannot be reached: {error}."
+                    raise AskError(message, "PROVIDER_UNAVAILABLE") from error
         raise AssertionError("attempts must be at least 1")
 
     def _try(
@@ -93,11 +93,11 @@ class AskClient:
         on_restart: Callable[[dict[str, Any]], None] | None,
     ) -> Answer:
         with self._connected(until) as connection:
-            connection.settimeout(_left(until))
+            connection.settimeout(_remaining(until))
             connection.sendall(json.dumps(request).encode() + b"\n")
             for line in _lines(connection, until):
                 if line.get("requestId") != request["requestId"]:
-                    if line.get("requestId") is None and line.get("error"):  # it could not read our line
+                    if line.get("requestId") is None and line.get("error"):  # it could not parse our line
                         raise AskError(line["error"], line.get("code", "INTERNAL"), line.get("details"))
                 elif "partial" in line:
                     if on_restart is not None and "restarted" in line:
@@ -113,7 +113,7 @@ class AskClient:
                         line.get("continuationId"),
                         line.get("metadata") or {},
                     )
-        raise ConnectionResetError("it hung up before its answer")
+        raise ConnectionResetError("it disconnected before its answer")
 
     def _connected(self, until: float) -> socket.socket:
         pause, patience = _FIRST_PAUSE, min(until, time.monotonic() + self.patience)
@@ -125,28 +125,28 @@ class AskClient:
                 connection.close()
                 if time.monotonic() + pause > patience:
                     raise
-                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many do not come at once
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many clients do not retry at once
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 return connection
 
 
-def _left(until: float) -> float:
-    left = until - time.monotonic()
-    if left <= 0:
+def _remaining(until: float) -> float:
+    remaining = until - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    return left
+    return remaining
 
 
 def _lines(connection: socket.socket, until: float) -> Iterator[dict[str, Any]]:
-    kept = bytearray()
+    buffer = bytearray()
     while True:
-        connection.settimeout(_left(until))
+        connection.settimeout(_remaining(until))
         data = connection.recv(_CHUNK)
         if not data:
             return
-        kept += data
+        buffer += data
         if b"\n" in data:
-            *whole, rest = bytes(kept).split(b"\n")
-            kept = bytearray(rest)
+            *whole, rest = bytes(buffer).split(b"\n")
+            buffer = bytearray(rest)
             yield from (json.loads(line) for line in whole if line.strip())

@@ -1,6 +1,6 @@
-"""Where a JSON object ends that was sent without a line's end: askModel's first clients write none and wait.
+"""Finds the end of a JSON object that was sent without a newline: askModel's first clients send none and wait.
 
-Every byte is looked at once, however the object is split; what is parsed is the whole object, once.
+Every byte is examined once, however the object is split; the whole object is parsed once.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 from counsel.front.json_messages import DEEPEST, MOST_VALUES
 
 _MOST_MARKS = 8 * MOST_VALUES  # quotes and brackets of one object; more are not parsed either
-_TEXT = re.compile(
+_STRING = re.compile(
     rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL
 ).match  # up to a quote, or a backslash that ends the piece
 _MARK = re.compile(rb'["{}\[\]]').search
 
 
-class Objects:
-    """`feed` bytes; get the same bytes with a line's end behind each object that has none yet."""
+class NewlineInserter:
+    """`feed` bytes, get the same bytes with a newline after each object that has none."""
 
-    __slots__ = ("_at_start", "_depth", "_escaped", "_in_text", "_marks", "_off")
+    __slots__ = ("_at_start", "_depth", "_escaped", "_in_string", "_marks", "_off")
 
     def __init__(self) -> None:
         self._reset()
@@ -27,7 +27,7 @@ class Objects:
     def _reset(self) -> None:
         self._at_start, self._off = True, False
         self._depth = self._marks = 0
-        self._in_text = self._escaped = False
+        self._in_string = self._escaped = False
 
     def feed(self, data: bytes) -> bytes:
         first, *others = data.split(b"\n")
@@ -53,7 +53,7 @@ class Objects:
         return [*pieces, data[begin:]] if pieces else []
 
     def _starts(self, data: bytes, at: int) -> bool:
-        """Whether an object begins here; white space before it does not matter, anything else is a line's business."""
+        """Whether an object starts here, perhaps after white space. Anything else is left to the line's parser."""
         rest = data[at : at + 64].lstrip()
         if rest[:1] == b"{":
             return True
@@ -61,33 +61,33 @@ class Objects:
         return False
 
     def _next(self, data: bytes, at: int) -> int:
-        """One step: the rest of a text, or up to the next quote or bracket. Gives where it ended."""
-        if self._in_text:
-            return self._through_text(data, at)
-        found = _MARK(data, at)
-        if found is None:
+        """One step: the rest of a string, or up to the next quote or bracket. Returns its end."""
+        if self._in_string:
+            return self._through_string(data, at)
+        match = _MARK(data, at)
+        if match is None:
             return len(data)
         self._count()
-        mark = found[0]
+        mark = match[0]
         if mark == b'"':
-            self._in_text = True
+            self._in_string = True
         else:
             self._depth += 1 if mark in b"{[" else -1
             self._off = self._off or not 0 <= self._depth <= DEEPEST
         self._at_start = False
-        return found.end()
+        return match.end()
 
-    def _through_text(self, data: bytes, at: int) -> int:
+    def _through_string(self, data: bytes, at: int) -> int:
         at += self._escaped
         self._escaped = False
-        found = _TEXT(data, at)
-        end = found.end() if found else at
+        match = _STRING(data, at)
+        end = match.end() if match else at
         if end >= len(data):
             return len(data)
         if data[end] == ord("\\"):  # the last byte: what it escapes comes with the next piece
             self._escaped = True
             return len(data)
-        self._in_text = False
+        self._in_string = False
         return end + 1
 
     def _count(self) -> None:

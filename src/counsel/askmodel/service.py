@@ -1,16 +1,16 @@
 """askModel without MCP: one unix socket per session, for programs that host agents (docs/use/askmodel.md).
 
-Lines of JSON, any number of requests at once on one connection (an object without a line's end is taken, too):
+Lines of JSON, any number of requests at once on one connection (an object without a newline is accepted, too):
 
     in    {"requestId", "model", "prompt", "sessionTag"?, "timestamp"?, "stream"?, "tools"?}
           {"requestId", "cancel": true}
-    out   {"requestId", "partial", "offset"}            while it is being said, when `stream` is true
-          {"requestId", "partial": "", "offset", "restarted": {…}}   what was said from there on is void
+    out   {"requestId", "partial", "offset"}            text as it arrives, when `stream` is true
+          {"requestId", "partial": "", "offset", "restarted": {…}}   the text from there on is discarded
           {"requestId", "text", "error": null, …}       the answer
           {"requestId", "text": null, "error": "what happened, what to do", "code", …}
 
-A line that cannot be read is answered by an error of its own. Whoever hangs up stops what it asked for. The tags of a
-session's socket are that session's own.
+A line that cannot be parsed is answered with an error. A client that disconnects cancels its requests. Tags on a session's
+socket belong to that session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from counsel import locks
-from counsel.askmodel.json_objects import Objects
+from counsel.askmodel.json_objects import NewlineInserter
 from counsel.daemon.connection import peer_uid
 from counsel.daemon.connection_limit import PendingConnections, limit_accept_warnings
 from counsel.daemon.files import bind
@@ -50,16 +50,16 @@ LONGEST_ID = 1_000  # characters of a requestId, which every answer repeats
 _PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
 _SESSION = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "requestId": (str, "a text"),
-    "model": (str, "a text"),
-    "prompt": (str, "a text"),
-    "sessionTag": ((str, type(None)), "a text"),
-    "timestamp": ((str, int, float, type(None)), "a text or a number"),
+    "requestId": (str, "a string"),
+    "model": (str, "a string"),
+    "prompt": (str, "a string"),
+    "sessionTag": ((str, type(None)), "a string"),
+    "timestamp": ((str, int, float, type(None)), "a string or a number"),
     "stream": (bool, "true or false"),
-    "tools": (list, "a list of texts"),
+    "tools": (list, "a list of strings"),
     "cancel": (bool, "true or false"),
 }
-_NEEDED = ("requestId", "model", "prompt")
+_REQUIRED = ("requestId", "model", "prompt")
 
 
 def check_session(session: str) -> str:
@@ -82,15 +82,14 @@ class AskService:
         self._server: asyncio.Server | None = None
         self._bound: locks.Identity | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self.idle: PendingConnections[Connection] = (
-            PendingConnections()
-        )  # they make room when there are too many
+        # The oldest is closed when there are too many connections.
+        self.idle: PendingConnections[Connection] = PendingConnections()
         self._most = most_connections(MOST_CONNECTIONS)
 
     async def __aenter__(self) -> Self:
         if not self._lease.take():
             raise Conflict(
-                f"Session {self.session} has its socket already: {self.path}.",
+                f"Session {self.session} already has a socket: {self.path}.",
                 hint="Connect to it, or choose another session.",
             )
         sweep(Path(self.path).parent)
@@ -111,24 +110,24 @@ class AskService:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - asyncio made it
+        assert task is not None  # noqa: S101 - asyncio runs this in a task
         self._connections.add(task)
         try:
-            if peer_uid(writer.get_extra_info("socket")) == os.getuid() and self._has_room(writer):
+            if peer_uid(writer.get_extra_info("socket")) == os.getuid() and self._admit(writer):
                 await Connection(self, writer).serve(reader)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # it is gone, or we are
+            pass  # the client is gone, or the service is closing
         finally:
             self._connections.discard(task)
             writer.close()
 
-    def _has_room(self, writer: asyncio.StreamWriter) -> bool:
-        """If need be that of the connection which has been idle for longest."""
+    def _admit(self, writer: asyncio.StreamWriter) -> bool:
+        """Close the connection that has been idle for longest, if there are too many."""
         if len(self._connections) <= self._most:
             return True
         if oldest := self.idle.oldest():
             self.idle.discard(oldest)
-            oldest.give_up()
+            oldest.close_idle()
             return True
         busy = RateLimited(
             f"{self._most} connections are busy.", hint="Close one, or use one for all requests."
@@ -150,11 +149,11 @@ class Connection:
     def __init__(self, service: AskService, writer: asyncio.StreamWriter) -> None:
         self._service = service
         self._writer = writer
-        self._flights: dict[str, _ActiveRequest] = {}
+        self._requests: dict[str, _ActiveRequest] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         lines: deque[bytes] = deque()
-        objects, split = Objects(), Splitter(lines.append, self._refuse)
+        objects, split = NewlineInserter(), Splitter(lines.append, self._refuse)
         self._service.idle.add(self)
         try:
             while data := await reader.read(_CHUNK):
@@ -163,28 +162,28 @@ class Connection:
                     await self._handle(lines)
         finally:
             split.drop()
-            await self._hang_up()
+            await self._cancel_all()
             self._service.idle.discard(self)
 
     async def _handle(self, lines: deque[bytes]) -> None:
-        """Some lines; then others have their turn, and this one's answers must have been read."""
+        """Handle some lines, then let others have their turn; wait until the client has read its answers."""
         for _ in range(min(LINES_AT_ONCE, len(lines))):
             self._line(lines.popleft())
         await self._writer.drain()
         await asyncio.sleep(0)
 
-    def give_up(self) -> None:
-        """A newer connection needs the room of this one, which waits for nothing."""
-        busy = RateLimited("This connection was idle, and another needed its room.", hint="Connect again.")
+    def close_idle(self) -> None:
+        """Make room for a newer connection."""
+        busy = RateLimited("This connection was idle and was closed for a newer one.", hint="Connect again.")
         if self._writer.transport.get_write_buffer_size():  # it does not read
             self._writer.transport.abort()
         else:
             self._send(_failed(None, busy))
             self._writer.close()
 
-    async def _hang_up(self) -> None:
-        """Nobody waits any more: what was asked is stopped upstream."""
-        tasks = [active.task for active in self._flights.values()]
+    async def _cancel_all(self) -> None:
+        """The client is gone: cancel its requests, also at the providers."""
+        tasks = [active.task for active in self._requests.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -193,79 +192,81 @@ class Connection:
         self._send(_failed(None, InvalidArgument(line.message)))
 
     def _line(self, data: bytes) -> None:
-        identity: str | None = None
+        request_id: str | None = None
         try:
             message = _object(data)
-            identity = self._free(message)
+            request_id = self._unused_id(message)
             _check(message)
             if message.get("cancel"):
                 self._cancel(message["requestId"])
-            elif identity is None:
-                raise InvalidArgument("This requestId is being answered already; choose another.")
+            elif request_id is None:
+                raise InvalidArgument("This requestId is in use; choose another.")
             else:
-                self._begin(identity, message)
+                self._begin(request_id, message)
         except CounselError as error:
-            self._send(_failed(identity, error))
+            self._send(_failed(request_id, error))
 
-    def _free(self, message: Json) -> str | None:
-        """The name to answer by; None when it has none, or one whose answer this error would be taken for."""
-        given = message.get("requestId")
-        fits = isinstance(given, str) and len(given) <= LONGEST_ID
-        return given if fits and given not in self._flights else None
+    def _unused_id(self, message: Json) -> str | None:
+        """The requestId, or None if it is missing, invalid, or in use: an error would look like that request's answer."""
+        request_id = message.get("requestId")
+        valid = isinstance(request_id, str) and len(request_id) <= LONGEST_ID
+        return request_id if valid and request_id not in self._requests else None
 
-    def _begin(self, identity: str, message: Json) -> None:
-        if len(self._flights) >= MOST_AT_ONCE:
+    def _begin(self, request_id: str, message: Json) -> None:
+        if len(self._requests) >= MOST_AT_ONCE:
             raise RateLimited(
-                f"{MOST_AT_ONCE:,} requests of this connection are being answered.",
+                f"{MOST_AT_ONCE:,} requests of this connection are in progress.",
                 hint="Wait for an answer.",
             )
         self._service.idle.discard(self)
         call = tool_call.Call(
             engine=self._service.engine, caller=self._service.identity.caller(CLIENT), patience=_PATIENCE
         )
-        active = self._flights[identity] = _ActiveRequest(call)
+        active = self._requests[request_id] = _ActiveRequest(call)
         if message.get("stream"):
-            call.on_job = lambda job: self._follow(identity, active, job)
-        active.task = asyncio.ensure_future(self._answer(identity, active, _request(self._service, message)))
+            call.on_job = lambda job: self._follow(request_id, active, job)
+        active.task = asyncio.ensure_future(
+            self._answer(request_id, active, _request(self._service, message))
+        )
 
-    def _cancel(self, identity: str) -> None:
-        if active := self._flights.get(identity):
+    def _cancel(self, request_id: str) -> None:
+        if active := self._requests.get(request_id):
             active.call.leaving = "cancelled"
             active.task.cancel()
 
-    async def _answer(self, identity: str, active: _ActiveRequest, request: ChatRequest) -> None:
+    async def _answer(self, request_id: str, active: _ActiveRequest, request: ChatRequest) -> None:
         try:
-            shown = _answered(identity, await tool_call.run(active.call, request, background=False))
+            response = _answered(request_id, await tool_call.run(active.call, request, background=False))
         except CounselError as error:
-            shown = _failed(identity, error)
+            response = _failed(request_id, error)
         except asyncio.CancelledError:
             await self._stop_following(active)
             if active.call.leaving != "cancelled":
                 raise
-            shown = _failed(identity, Cancelled("The request was cancelled."))
-        except Exception as error:  # noqa: BLE001 - one request's defect must not end the others
-            shown = _failed(identity, Internal(f"counsel failed inside ({type(error).__name__})."))
+            response = _failed(request_id, Cancelled("The request was cancelled."))
+        except Exception as error:  # noqa: BLE001 - a bug in one request must not end the others
+            response = _failed(request_id, Internal(f"Internal error ({type(error).__name__})."))
         finally:
-            self._flights.pop(identity, None)
-            if not self._flights:
+            self._requests.pop(request_id, None)
+            if not self._requests:
                 self._service.idle.add(self)
         if active.partials is not None:
             with suppress(CounselError, ConnectionError):
                 await active.partials
-        self._send(shown)
+        self._send(response)
         with suppress(ConnectionError):
             await self._writer.drain()
 
     # ── live text ──
 
-    def _follow(self, identity: str, active: _ActiveRequest, job: str) -> None:
-        active.partials = asyncio.ensure_future(self._tell(identity, job))
+    def _follow(self, request_id: str, active: _ActiveRequest, job: str) -> None:
+        active.partials = asyncio.ensure_future(self._send_partials(request_id, job))
 
-    async def _tell(self, identity: str, job: str) -> None:
-        """Slower than the model when the reader is: nothing is dropped, and only this request waits."""
+    async def _send_partials(self, request_id: str, job: str) -> None:
+        """A slow reader delays only its own request, and nothing is dropped."""
         async for event in self._service.engine.follow(job):
             if isinstance(event, TextAdded | Restarted):
-                self._send({"requestId": identity, **_piece(event)})
+                self._send({"requestId": request_id, **_partial(event)})
                 await self._writer.drain()
 
     @staticmethod
@@ -295,26 +296,26 @@ def _object(data: bytes) -> Json:
     return {
         name: value
         for name, value in message.items()
-        if name in _NEEDED or name not in _TYPES or (value is not None and value != "")
+        if name in _REQUIRED or name not in _TYPES or (value is not None and value != "")
     }
 
 
 def _check(message: Json) -> None:
-    required = ("requestId",) if message.get("cancel") else _NEEDED
+    required = ("requestId",) if message.get("cancel") else _REQUIRED
     for name in required:
         if not message.get(name):
-            raise InvalidArgument(f"{name} is missing.", hint="Needed: requestId, model, prompt.")
+            raise InvalidArgument(f"{name} is missing.", hint="Required: requestId, model, prompt.")
     for name, value in message.items():
         if name not in _TYPES:
-            raise InvalidArgument(f"{name[:80]!r} is not known.", hint=f"Known: {', '.join(_TYPES)}.")
-        kinds, words = _TYPES[name]
-        if not isinstance(value, kinds) or not _texts(value):
-            raise InvalidArgument(f"{name} must be {words}.")
+            raise InvalidArgument(f"Unknown field {name[:80]!r}.", hint=f"Known: {', '.join(_TYPES)}.")
+        kinds, description = _TYPES[name]
+        if not isinstance(value, kinds) or not _holds_strings(value):
+            raise InvalidArgument(f"{name} must be {description}.")
     if len(message["requestId"]) > LONGEST_ID:
         raise InvalidArgument(f"requestId may have at most {LONGEST_ID:,} characters.")
 
 
-def _texts(value: Any) -> bool:
+def _holds_strings(value: Any) -> bool:
     return not isinstance(value, list) or all(isinstance(item, str) for item in value)
 
 
@@ -329,18 +330,18 @@ def _request(service: AskService, message: Json) -> ChatRequest:
     )
 
 
-def _piece(event: TextAdded | Restarted) -> Json:
-    """A reader that knows pieces and places only is right, too: an empty piece, and what stood behind is gone."""
+def _partial(event: TextAdded | Restarted) -> Json:
+    """Also correct for a reader that knows only `partial` and `offset`: an empty piece discards the text behind it."""
     if isinstance(event, TextAdded):
         return {"partial": event.text, "offset": event.offset}
     about = {name: value for name, value in event.data.items() if name not in {"offset", "phase"}}
     return {"partial": "", "offset": event.offset, "restarted": about}
 
 
-def _answered(identity: str, result: Json) -> Json:
+def _answered(request_id: str, result: Json) -> Json:
     continuation = result["continuation"]
     return {
-        "requestId": identity,
+        "requestId": request_id,
         "text": result["content"],
         "error": None,
         "sessionTag": continuation.get("tag"),
@@ -350,9 +351,9 @@ def _answered(identity: str, result: Json) -> Json:
     }
 
 
-def _failed(identity: str | None, error: CounselError) -> Json:
+def _failed(request_id: str | None, error: CounselError) -> Json:
     return {
-        "requestId": identity,
+        "requestId": request_id,
         "text": None,
         "error": str(error),
         "code": error.code,
@@ -360,7 +361,7 @@ def _failed(identity: str | None, error: CounselError) -> Json:
     }
 
 
-# ── who serves a session ─────────────────────────────────────────────────────────────────────────────
+# ── one service per session ─────────────────────────────────────────────────────────────────────────────
 
 
 class _Lease:

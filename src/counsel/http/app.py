@@ -1,4 +1,4 @@
-"""What `counsel serve` answers, once the engine is open: `/mcp`, `/health`, `/metrics`, and the rooms' `/api`."""
+"""The routes of `counsel serve` once the engine is open: `/mcp`, `/health`, `/metrics` and `/api`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.http.api import routes as api
 from counsel.http.auth import Guard
-from counsel.http.loading import HEALTH, Door
+from counsel.http.loading import HEALTH, HttpApp
 from counsel.http.streamable import Streamable
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import Engine
@@ -22,13 +22,13 @@ from counsel.settings import Settings
 
 def build(
     engine: Engine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
-) -> Door:
-    """The whole door: everything but `/health` behind the token."""
+) -> HttpApp:
+    """The whole application: everything but `/health` requires the token."""
     inner = unguarded(engine, settings, routes)
-    return Door(Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins), inner.close)
+    return HttpApp(Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins), inner.close)
 
 
-def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -> Door:
+def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -> HttpApp:
     identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     engine.meet(identity.caller("http"))
     mcp = Streamable(engine, identity)
@@ -39,15 +39,15 @@ def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -
             Route("/metrics", _metrics(engine)),
             *routes,
         ],
-        exception_handlers={404: api.nowhere, Exception: api.failed},
+        exception_handlers={404: api.not_found, Exception: api.failed},
     )
-    inner.state.closing = closing = asyncio.Event()  # streams that have no end of their own end with it
+    inner.state.closing = closing = asyncio.Event()  # ends streams that would not end by themselves
 
     async def close() -> None:
         closing.set()
         await mcp.close()
 
-    return Door(inner, close)
+    return HttpApp(inner, close)
 
 
 async def _health(_: Request) -> Response:
@@ -58,7 +58,7 @@ def _metrics(engine: Engine) -> Callable[[Request], object]:
     async def metrics(_: Request) -> Response:
         text = getattr(engine, "metrics_text", None)
         if text is None:
-            return PlainTextResponse("counsel keeps no metrics here\n", status_code=404)
+            return PlainTextResponse("counsel has no metrics here\n", status_code=404)
         return PlainTextResponse(await text(), media_type="text/plain; version=0.0.4")
 
     return metrics

@@ -1,7 +1,7 @@
-"""Who may come through the HTTP door: the right Host, no foreign web page, and the user's token.
+"""Guards the HTTP server: the right Host, no web page of another origin, and the user's token.
 
-One ASGI layer around everything. A web page of another origin never gets an answer (DNS rebinding included: the name in
-`Host` must be this machine's); another user of the machine does not know the token.
+One ASGI layer around everything. A web page of another origin never gets an answer (not by DNS rebinding either: the
+name in `Host` must be this machine's); another user of the machine does not know the token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-SHORTEST = 16  # characters of a token with which the door may be opened to other machines
+SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health"})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -41,23 +41,23 @@ def token_file(home: Path) -> Path:
 
 
 def token(settings: Settings) -> str:
-    """COUNSEL_TOKEN, or the one that was made at the first start."""
-    return settings.token or _kept(token_file(settings.home))
+    """COUNSEL_TOKEN, or the token that was made at the first start."""
+    return settings.token or _stored_token(token_file(settings.home))
 
 
-def _kept(path: Path) -> str:
+def _stored_token(path: Path) -> str:
     try:
         paths.private_folder(path.parent)
         with suppress(FileExistsError):
             paths.write_private(str(path), secrets.token_urlsafe(32).encode(), replace=False)
-        found = path.read_text(encoding="ascii").strip()
+        stored = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(
-            f"{path}: the token cannot be kept ({error}).", hint="Set COUNSEL_TOKEN.", file=str(path)
+            f"{path}: cannot store the token ({error}).", hint="Set COUNSEL_TOKEN.", file=str(path)
         ) from error
-    if not found:
+    if not stored:
         raise ConfigInvalid(f"{path} is empty.", hint="Remove it or set COUNSEL_TOKEN.", file=str(path))
-    return found
+    return stored
 
 
 def is_loopback(host: str) -> bool:
@@ -128,22 +128,22 @@ class Guard:
             )
         if scope.get("state", {}).get("is_over_limit") and scope["path"] not in self._public:
             return 503, RateLimited(
-                "Too many requests are being answered.",
+                "Too many requests are in progress.",
                 hint="Try again in a moment, or raise COUNSEL_MAX_CONNECTIONS.",
             )
         if scope["method"] == "OPTIONS" or scope["path"] in self._public or self._token_fits(headers):
             return None
         return 401, AuthenticationFailed(
-            "This is not counsel's token." if b"authorization" in headers else "A token is needed.",
-            hint="Send `Authorization: Bearer TOKEN`; it is COUNSEL_TOKEN, or stands in COUNSEL_HOME/token.",
+            "The token is wrong." if b"authorization" in headers else "A token is required.",
+            hint="Send `Authorization: Bearer TOKEN`; it is COUNSEL_TOKEN or the content of COUNSEL_HOME/token.",
         )
 
     def _host_fits(self, name: str) -> bool:
         return name in self._names or (not self._local and _is_address(name))
 
     def _token_fits(self, headers: dict[bytes, str]) -> bool:
-        kind, _, given = headers.get(b"authorization", "").partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._secret)
+        scheme, _, value = headers.get(b"authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode(), self._secret)
 
 
 def _name(host: str) -> str:
@@ -154,7 +154,7 @@ def _name(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """An IP address cannot be rebound: there is no name to lie about."""
+    """An IP address cannot be rebound: there is no name to redirect."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -20,18 +20,18 @@ from counsel.daemon.process_limits import MOST_CONNECTIONS
 from counsel.lazy_dataclass import dataclass
 
 LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers
-HEAD_WITHIN = 10.0  # seconds for them
-BODY_WITHIN = 10.0  # seconds for a body, and one more for every
+HEAD_TIMEOUT = 10.0  # seconds for them
+BODY_TIMEOUT = 10.0  # seconds for a body, and one more for every
 SLOWEST_BODY = 16 * 1024  # bytes of it that have come
-UNREAD_FOR = 120.0  # seconds in which a client reads nothing of an answer, before it is taken for gone
+READ_TIMEOUT = 120.0  # seconds without reading an answer, after which a client counts as gone
 MOST_PIECES = 4_000  # chunks of a body, and one more for every
 SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
-RESERVED = 32  # connections beyond the limit, for `/health` and to say that there are too many
+RESERVED = 32  # connections beyond the limit, for `/health` and for the answer that there are too many
 
-_SLICE = 16 * 1024  # h11 measures what is incomplete, not what came whole in one piece
+_SLICE = 16 * 1024  # h11 limits incomplete heads, not one that arrives whole in one piece
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _LOG = logging.getLogger("counsel.http")
-_LOG.setLevel(logging.ERROR)  # uvicorn warns of every request that is no HTTP
+_LOG.setLevel(logging.ERROR)  # uvicorn warns of every request that is not HTTP
 
 
 @dataclass(slots=True)
@@ -43,11 +43,11 @@ class Pool:
 
 
 class Parser(h11.Connection):
-    """h11 that refuses bodies in crumbs, and says of everything unreadable that it is the client's mistake."""
+    """h11 that refuses bodies in tiny chunks, and treats everything unreadable as the client's mistake."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, LARGEST_HEAD)
-        self.begun = time.monotonic()  # the present request
+        self.began = time.monotonic()  # the present request
         self.received = 0
         self._pieces = 0
         self._is_chunked = False  # the answer that is being sent
@@ -67,7 +67,7 @@ class Parser(h11.Connection):
         except ValueError as error:  # a Content-Length of more digits than Python reads
             raise h11.RemoteProtocolError("a header cannot be read") from error
         if isinstance(event, h11.Request):
-            self.begun, self.received, self._pieces = time.monotonic(), 0, 0
+            self.began, self.received, self._pieces = time.monotonic(), 0, 0
         elif isinstance(event, h11.Data):
             self.received += len(event.data)
             self._pieces += 1
@@ -77,25 +77,25 @@ class Parser(h11.Connection):
 
 
 class Connection(H11Protocol):
-    def __init__(self, *, pool: Pool, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, pool: Pool, **options: Any) -> None:
+        super().__init__(**options)
         self.logger = _LOG
         self.conn: Parser = Parser()
         self._pool = pool
         self._waits_since = time.monotonic()
-        self._heard_something = False
+        self._received_data = False
         self._unread = 0
         self._unread_since = 0.0
 
-    # ── coming, waiting, going ──
+    # ── connecting, waiting, closing ──
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(transport)
         if len(self.connections) > self._pool.most:
-            self._need_room()
+            self._make_room()
         self._wait_for_request()
 
-    def _need_room(self) -> None:
+    def _make_room(self) -> None:
         oldest = self._pool.waiting.oldest()
         if oldest is not None:
             self._pool.waiting.discard(oldest)
@@ -107,7 +107,7 @@ class Connection(H11Protocol):
 
     def _wait_for_request(self) -> None:
         self._waits_since = time.monotonic()
-        self._heard_something = False
+        self._received_data = False
         self._pool.waiting.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,7 +124,7 @@ class Connection(H11Protocol):
     # ── reading ──
 
     def data_received(self, data: bytes) -> None:
-        self._heard_something = True
+        self._received_data = True
         step = _SLICE if self._waits() else len(data)
         for at in range(0, len(data), step):
             if self.transport.is_closing():
@@ -136,17 +136,17 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             super().send_400_response(msg)
-        else:  # an answer is under way, and cannot be unsaid
+        else:  # an answer has been started and cannot be taken back
             self.transport.close()
 
-    # ── limits of time ──
+    # ── time limits ──
 
     def enforce(self, now: float) -> None:
         """Called once a second."""
         if self._stalls(now):
             self.transport.abort()
         elif not self.transport.is_closing() and self._is_late(now):
-            if self._heard_something and (
+            if self._received_data and (
                 self.cycle is None or not self.cycle.response_started or self._waits()
             ):
                 self.transport.write(_TIMED_OUT)
@@ -154,13 +154,13 @@ class Connection(H11Protocol):
 
     def _is_late(self, now: float) -> bool:
         if self._waits():
-            return now - self._waits_since > HEAD_WITHIN
+            return now - self._waits_since > HEAD_TIMEOUT
         if not self.cycle.more_body or self.flow.read_paused:
             return False
-        return now - self.conn.begun > BODY_WITHIN + self.conn.received / SLOWEST_BODY
+        return now - self.conn.began > BODY_TIMEOUT + self.conn.received / SLOWEST_BODY
 
     def _stalls(self, now: float) -> bool:
         unread = self.transport.get_write_buffer_size()
         if not unread or unread != self._unread:
             self._unread, self._unread_since = unread, now
-        return now - self._unread_since > UNREAD_FOR
+        return now - self._unread_since > READ_TIMEOUT

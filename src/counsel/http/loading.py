@@ -1,8 +1,8 @@
 """What `counsel serve` answers while the engine is still being imported and opened.
 
-That is more than half of the time from its start to its first answer. `/health` needs nothing of it and is answered at once;
-everything else is let in by the guard and waits. The words "counsel listens", and the failure of a start, come when they
-always came: when everything is there, or cannot be.
+That is more than half of the time from its start to its first answer. `/health` does not need the engine and is answered
+at once; other requests pass the guard and wait. "counsel listens" is printed, and a failed start reported, only when
+everything is loaded or cannot be.
 """
 
 from __future__ import annotations
@@ -24,63 +24,60 @@ from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
-Said: TypeAlias = Callable[[str, int], None]
+Announce: TypeAlias = Callable[[str, int], None]
 HEALTH = {"status": "ok", "version": __version__}
-SWITCH = (
-    0.0005  # seconds for which the importing thread may keep the interpreter from an answer; usually 0.005
-)
 MODULES = ("counsel.daemon.server", "counsel.engine.engine", "counsel.http.app", "msgspec")
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class HttpApp:
     app: App
-    close: Callable[[], Awaitable[None]]  # before the server goes: calls are left to the journal
+    close: Callable[[], Awaitable[None]]  # before the server exits: calls stay in the database
 
 
-class LateDoor:
-    """The door from its first moment on. `failed` is called when the rest cannot be loaded; `leave` then raises why."""
+class LoadingApp:
+    """The application from the start of the process. `failed` is called when it cannot be loaded; `leave` then raises the reason."""
 
-    def __init__(self, open_engine: OpenEngine, settings: Settings, said: Said) -> None:
+    def __init__(self, open_engine: OpenEngine, settings: Settings, announce: Announce) -> None:
         self._open_engine = open_engine
         self._settings = settings
-        self._said = said
+        self._announce = announce
         self._engine: LocalEngine | None = None
-        self._door: Door | None = None
+        self._app: HttpApp | None = None
         self._loading: asyncio.Task[None] | None = None
         self.failed: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._door is None:
+        if self._app is None:
             if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/health":
                 await _healthy(send)
                 return
             await asyncio.wait({self._loading} if self._loading else ())
-        if self._door is None:
+        if self._app is None:
             await refuse(503, Internal("counsel could not be started."), send)
         else:
-            await self._door.app(scope, receive, send)
+            await self._app.app(scope, receive, send)
 
     def load(self, host: str, port: int) -> None:
-        """The socket listens: now the rest."""
+        """Load everything else, now that the socket listens."""
         self._loading = asyncio.create_task(self._load(host, port))
-        self._loading.add_done_callback(lambda _: None if self._door else self.failed())
+        self._loading.add_done_callback(lambda _: None if self._app else self.failed())
 
     async def _load(self, host: str, port: int) -> None:
         await imported(MODULES)
         strict_json.accelerate()
-        from counsel.http import app as http_app  # noqa: PLC0415 - they are here by now
+        from counsel.http import app as http_app  # noqa: PLC0415 - imported by now
         from counsel.http.api import routes
 
-        await imported(routes.ROOMS)
+        await imported(routes.MODULES)
         self._engine = engine = await self._open_engine(self._settings.home)
-        self._door = http_app.unguarded(engine, self._settings, routes.routes(engine, self._settings))
-        gc.freeze()  # what was imported stays as long as the server
-        self._said(host, port)
+        self._app = http_app.unguarded(engine, self._settings, routes.routes(engine, self._settings))
+        gc.freeze()  # imported modules stay as long as the server
+        self._announce(host, port)
 
     async def close(self) -> None:
-        if self._door is not None:
-            await self._door.close()
+        if self._app is not None:
+            await self._app.close()
         elif self._loading is not None:
             self._loading.cancel()
 

@@ -1,4 +1,4 @@
-"""`counsel serve`: the server of the HTTP door. What it answers is in `http_loading.py`, then in `http_app.py`."""
+"""`counsel serve`: the HTTP server. Its application is in `loading.py` at first, then in `app.py`."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from counsel.errors import ConfigInvalid
 from counsel.http import auth
 from counsel.http.auth import Guard
 from counsel.http.connection import Connection, Pool
-from counsel.http.loading import Door, LateDoor, OpenEngine
+from counsel.http.loading import HttpApp, LoadingApp, OpenEngine
 from counsel.settings import Settings
 
 BACKLOG = 512
-TICKS = 10  # of uvicorn, a tenth of a second each, between two looks at the connections' limits of time
+TICKS = 10  # of uvicorn, a tenth of a second each, between two checks of the connections' time limits
 
 
 class Server(uvicorn.Server):
-    """uvicorn without a word about requests: an address or a header may hold a secret."""
+    """uvicorn without a log of requests: a URL or a header may contain a secret."""
 
     def __init__(
         self,
-        door: Door,
+        app: HttpApp,
         host: str,
         port: int,
-        said: Callable[[str, int], None],
+        announce: Callable[[str, int], None],
         most: int = MOST_CONNECTIONS,
     ) -> None:
         pool = Pool(most_connections(most))
         config = uvicorn.Config(
-            door.app,
+            app.app,
             http=partial(Connection, pool=pool),  # type: ignore[arg-type] # it is only called
             backlog=BACKLOG,
             host=host,
@@ -53,12 +53,12 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
-        self._door = door
-        self._said = said
+        self._app = app
+        self._announce = announce
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal ends the serving and no more: uvicorn's own raises it again, before the engine is closed."""
+        """A signal only stops the server: uvicorn would raise it again before the engine is closed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -81,28 +81,28 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._said(host, port)
+            self._announce(host, port)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        await self._door.close()
+        await self._app.close()
         await super().shutdown(sockets)
 
 
 async def serve(
-    open_engine: OpenEngine, settings: Settings, host: str, port: int, said: Callable[[str, int], None]
+    open_engine: OpenEngine, settings: Settings, host: str, port: int, announce: Callable[[str, int], None]
 ) -> None:
-    """Serve until a signal. `said` is told the address once everything is there."""
+    """Serve until a signal. `announce` gets the address once everything is loaded."""
     secret = auth.token(settings)
     auth.check_bind(host, secret)
     listener = _listen(host, port)
-    late = LateDoor(open_engine, settings, said)
-    guard = Guard(late, secret=secret, host=host, origins=settings.cors_origins)
-    server = Server(Door(guard, late.close), host, port, late.load, settings.max_connections)
-    late.failed = partial(setattr, server, "should_exit", True)
+    loading = LoadingApp(open_engine, settings, announce)
+    guard = Guard(loading, secret=secret, host=host, origins=settings.cors_origins)
+    server = Server(HttpApp(guard, loading.close), host, port, loading.load, settings.max_connections)
+    loading.failed = partial(setattr, server, "should_exit", True)
     try:
         await server.serve(sockets=[listener])
     finally:
-        await late.leave()
+        await loading.leave()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -115,13 +115,13 @@ def _listen(host: str, port: int) -> socket.socket:
             f"counsel cannot listen on {address(host, port)}: {reason}.",
             hint="Is another `counsel serve` running? `--port` takes another port, 0 any free one.",
         ) from error
-    # asyncio sets TCP_NODELAY only on sockets that name TCP as their protocol, and `create_server` names none: a reply's
-    # body then waits for the client's delayed ACK of its head, 41 ms on every request after a connection's first
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP, and `create_server` sets none: a reply's body would
+    # wait for the client's delayed ACK of its head, 41 ms on every request after a connection's first
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
 def _reason(error: OSError | OverflowError) -> str:
-    """The system's words: `create_server` adds the address to them as Python writes it."""
+    """The system's message: `create_server` adds the address in Python's notation."""
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno:
         return os.strerror(error.errno)
     return getattr(error, "strerror", None) or str(error)

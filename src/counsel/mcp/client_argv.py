@@ -1,6 +1,6 @@
-"""The time limit that a client was given on its command line: `codex -c …tool_timeout_sec=5`, `claude --mcp-config …`.
+"""The time limit on a client's command line: `codex -c …tool_timeout_sec=5`, `claude --mcp-config …`.
 
-Read from the processes above the front (Linux's /proc; elsewhere there is none). It may shorten the limit only.
+Read from the parent processes of the front (/proc, so only on Linux). It can only shorten the limit.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from counsel.servers.formats import FORMATS
 
 Argv: TypeAlias = Sequence[str]
 
-MOST_ABOVE = 6  # processes: the front's starter (uv, a shell), the client, and a launcher of the client's
+MOST_PARENTS = 6  # processes: what starts the front (uv, a shell), the client, and what starts the client
 MOST_BYTES = 1 << 20  # of a command line, and of a file that it names
 _CODEX = re.compile(r"mcp_servers\.(\"?)([^=]+?)\1\.(\w+)\s*=\s*(.*)", re.DOTALL)
 
 
 def limit(agent: str, front: int) -> float | None:
-    """Seconds; None where nothing is said. `front`: the process that the client started."""
+    """Seconds, or None. `front`: the process that the client started."""
     reads = _READERS.get(agent)
     if reads is None:
         return None
-    for pid in _above(front):
+    for pid in _parents(front):
         with suppress(OSError, ValueError):
             seconds = reads(_argv(pid), Path(f"/proc/{pid}/cwd"))
             if seconds:
@@ -37,13 +37,13 @@ def limit(agent: str, front: int) -> float | None:
     return None
 
 
-def _above(pid: int) -> Iterator[int]:
-    for _ in range(MOST_ABOVE):
+def _parents(pid: int) -> Iterator[int]:
+    for _ in range(MOST_PARENTS):
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         except OSError:
             return
-        pid = int(stat.rpartition(")")[2].split()[1])  # the name before it may hold anything
+        pid = int(stat.rpartition(")")[2].split()[1])  # the name before it may contain anything
         if pid <= 1:
             return
         yield pid
@@ -56,8 +56,8 @@ def _argv(pid: int) -> list[str]:
 
 def of_codex(argv: Argv, _cwd: Path) -> float | None:
     entries: dict[str, dict[str, str]] = {}
-    for found in filter(None, map(_CODEX.match, _values(argv, ("-c", "--config")))):
-        entries.setdefault(found[2], {})[found[3]] = found[4]
+    for match in filter(None, map(_CODEX.match, _values(argv, ("-c", "--config")))):
+        entries.setdefault(match[2], {})[match[3]] = match[4]
     limits = [
         _number(entry.get("tool_timeout_sec"))
         for name, entry in entries.items()
@@ -100,17 +100,17 @@ def _is_joined(word: str, name: str) -> bool:
 
 
 def _servers(value: str, cwd: Path) -> Mapping[str, Any]:
-    """What `--mcp-config` names: JSON, or a file of it."""
+    """The servers of `--mcp-config`: JSON, or a file with JSON."""
     try:
         if not value.lstrip().startswith("{"):
             path = cwd / value
             if not path.is_file() or path.stat().st_size > MOST_BYTES:
                 return {}
             value = path.read_text(encoding="utf-8")
-        held = json.loads(value)
+        document = json.loads(value)
     except (OSError, ValueError, RecursionError):
         return {}
-    servers = held.get("mcpServers") if isinstance(held, dict) else None
+    servers = document.get("mcpServers") if isinstance(document, dict) else None
     return servers if isinstance(servers, dict) else {}
 
 

@@ -1,8 +1,8 @@
-"""The time limit that a client's own config files give to the entry that starts counsel.
+"""The time limit that a client's own config files set for the entry that starts counsel.
 
-Read once per session, in the daemon, on a thread: the client reads its files when it starts, too. A file that cannot be
-read gives no limit. What a project's file says may shorten the limit only: anybody may have written it. The same holds for
-what the client's command line says (`client_argv.py`).
+Read once per session, in a thread of the daemon: the client, too, reads its files when it starts. A file that cannot be
+read sets no limit. A project's file, which anyone may have written, can only shorten the limit; so can the client's
+command line (`client_argv.py`).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _PROJECT = frozenset({"project", "plugin"})
 def configured(
     agent: str, env: Mapping[str, str], project: Path, transport: Transport, front: int | None = None
 ) -> Configured:
-    """`front`: the process that the client started, if it did."""
+    """`front`: the process that the client started, if any."""
     if agent not in FORMATS or not env.get("HOME"):
         return Configured()
     try:
-        named = client_argv.limit(agent, front) if front else None
-        found = listing(workspace_of(env, project), Reader(), (agent,)).servers
+        from_argv = client_argv.limit(agent, front) if front else None
+        listed = listing(workspace_of(env, project), Reader(), (agent,)).servers
     except Exception:  # a client's files are never a reason to refuse its call
-        log.exception("the limits in %s's files could not be read", agent)
+        log.exception("cannot read the time limits in %s's files", agent)
         return Configured()
-    ours = [row for row in found if row.server.enabled and _is_ours(row, transport)]
+    ours = [row for row in listed if row.server.enabled and _is_ours(row, transport)]
     return Configured(
         _smallest(_timeouts(row for row in ours if row.scope not in _PROJECT and row.shadowed_by != "local")),
-        _smallest([*_timeouts(row for row in ours if row.scope in _PROJECT), named]),
+        _smallest([*_timeouts(row for row in ours if row.scope in _PROJECT), from_argv]),
     )
 
 
@@ -55,4 +55,4 @@ def _timeouts(rows: Iterable[ListedServer]) -> list[float | None]:
 
 
 def _smallest(seconds: Iterable[float | None]) -> float | None:
-    return min((float(one) for one in seconds if one and 0 < one < math.inf), default=None)
+    return min((float(limit) for limit in seconds if limit and 0 < limit < math.inf), default=None)

@@ -1,8 +1,8 @@
 """How long each MCP client waits for one tool call, and when we answer before it gives up.
 
-Limits come from a table of clients, from the client's environment and from the entry that starts counsel in the client's
-own config files or on its command line (`client_config.py`). `COUNSEL_CLIENT_LIMIT_SECONDS` overrides all of them. The front imports this module
-where no daemon can be had: only the standard library.
+Limits come from a table of clients, from the client's environment, and from the entry that starts counsel in the client's
+own config files (`client_config.py`) or on its command line (`client_argv.py`). `COUNSEL_CLIENT_LIMIT_SECONDS` overrides
+them all. The front imports this module when it cannot reach a daemon: standard library only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Reads: TypeAlias = Literal["structured", "text", "unknown"]
 
 
 class Client(NamedTuple):
-    """A client by the name that it gives in `initialize`."""
+    """A client, by the name that it sends in `initialize`."""
 
     stdio: float  # seconds, unless the user has configured another limit
     http: float
     source: str
-    most: float = math.inf  # no setting of the user's raises the limit above this
-    reads: Reads = "unknown"  # what of a result it gives to its model
-    reads_failed: Reads = "unknown"  # and of a failed one
+    most: float = math.inf  # no setting raises the limit above this
+    reads: Reads = "unknown"  # the part of a result that it gives to its model
+    reads_failed: Reads = "unknown"  # the same for a failed call
     variable: str = ""  # its own environment variable, in milliseconds
 
 
@@ -62,25 +62,25 @@ CLIENTS: dict[str, Client] = {
     "mcp-inspector": Client(300, 300, "request timeout, 5 min (documented)"),
     "inspector-client": Client(300, 300, "request timeout, 5 min (documented)"),
 }
-OTHERS = Client(60, 60, "clients that the table does not know: the TypeScript SDK's default")
+OTHERS = Client(60, 60, "clients that are not in the table: the TypeScript SDK's default")
 
-# The words of clients that gave up by their own clock, as they came in `notifications/cancelled` (measured):
+# What clients send in `notifications/cancelled` when their own time limit has passed (measured):
 #   TypeScript SDK, Gemini CLI 0.61  McpError: MCP error -32001: Request timed out
 #   Claude Code 2.1.325              SdkError: Request timed out
 #   Python SDK 2.3                   timed out after 5s
 # and from the sources: rmcp "request timeout", AbortSignal.timeout() "TimeoutError: … aborted due to timeout".
-# Codex 0.166 says "MCP response future dropped", of a person's interruption, too: only its limit helps.
+# Codex 0.166 sends "MCP response future dropped" also when a person interrupts: only its limit helps.
 _TIMED_OUT = re.compile(r"\btime[ -]?(?:d[ -])?out|timeout|\bdeadline\b", re.IGNORECASE)
 
 
 def is_timeout(reason: Any) -> bool:
-    """Whether a cancellation only says that the client waits no longer."""
+    """Whether the reason of a cancellation is the client's own time limit."""
     return isinstance(reason, str) and bool(_TIMED_OUT.search(reason[:1_000]))
 
 
 @lru_cache(maxsize=256)
 def of(client: str) -> Client:
-    """The row of a client, or of the family that its name starts with (`gemini-cli-mcp-client-counsel`)."""
+    """The row of a client, or the row whose name its name starts with (`gemini-cli-mcp-client-counsel`)."""
     if client in CLIENTS:
         return CLIENTS[client]
     family = [name for name in CLIENTS if client.lower().startswith(name.lower())]
@@ -88,10 +88,10 @@ def of(client: str) -> Client:
 
 
 class Configured(NamedTuple):
-    """Seconds that the client's files give to the entry that starts counsel."""
+    """The limits in seconds that the client's files set for the entry that starts counsel."""
 
     trusted: float | None = None  # the user's or the machine's own files
-    project: float | None = None  # a project's: it may shorten the limit, never raise it
+    project: float | None = None  # a project's files, which may shorten the limit and never raise it
 
 
 def patience(
@@ -107,7 +107,7 @@ def patience(
 
 
 def patience_of(client: str, transport: Transport, env: Mapping[str, str]) -> float:
-    """The same for the front, which reads no file."""
+    """The same for the front, which reads no files."""
     own = env.get("COUNSEL_CLIENT_LIMIT_SECONDS", "")
     if own.isdigit() and int(own):
         return before(float(own))
@@ -130,5 +130,5 @@ def _milliseconds(text: str) -> float | None:
 
 
 def before(seconds: float) -> float:
-    """A tenth before the limit, but a second of a short one: an answer takes that long on a loaded machine."""
+    """A tenth before the limit, but up to a second before a short one: a loaded machine needs that long to answer."""
     return seconds - min(10.0, max(seconds / 10, min(1.0, seconds / 4)))

@@ -1,4 +1,4 @@
-"""Who stands at a door: what it said about itself, turned into the `Caller` that every call carries."""
+"""A client's identity: what it told us about itself, as the `Caller` of its calls."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from counsel.lazy_dataclass import dataclass
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]
-CHECK_SECONDS = (
-    1.0  # seconds between looks at the files: a look costs as much as the rest of a call's way through a door
-)
+# Between two checks of the files: one costs as much as all else that the interface does for a call.
+CHECK_SECONDS = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,24 +31,24 @@ class ClientIdentity:
     roots: tuple[Path, ...] = ()
     _settings: Settings | None = field(default=None, init=False, repr=False)
     _stamp: _Stamp = field(default=(), init=False, repr=False)
-    _looked: float = field(default=0.0, init=False, repr=False)
+    _checked: float = field(default=0.0, init=False, repr=False)
     _caller: Caller | None = field(default=None, init=False, repr=False)
 
     @property
     def settings(self) -> Settings:
-        """This caller's settings, read again when a file under COUNSEL_HOME has changed."""
+        """The client's settings, read again when a file under COUNSEL_HOME has changed."""
         now = time.monotonic()
-        if self._settings is not None and now - self._looked < CHECK_SECONDS:
+        if self._settings is not None and now - self._checked < CHECK_SECONDS:
             return self._settings
         stamp = _stamps(settings_.default_home(self.env))
         if self._settings is None or stamp != self._stamp:
             self._settings, self._stamp = settings_.load(self.env), stamp
             logs.protect(self._settings)
-        self._looked = now
+        self._checked = now
         return self._settings
 
     def caller(self, client: str) -> Caller:
-        """The same one as long as nothing about it has changed."""
+        """The same object as long as nothing has changed."""
         settings, known = self.settings, self._caller
         if (
             known is not None
@@ -69,7 +68,7 @@ class ClientIdentity:
         return self._caller
 
     def _folder(self, settings: Settings) -> Path:
-        """CLIENT_CWD, the client's first root, CLAUDE_PROJECT_DIR, or where its front was started."""
+        """CLIENT_CWD, the client's first root, CLAUDE_PROJECT_DIR, or the folder in which its front was started."""
         named = settings.client_cwd or (self.roots[0] if self.roots else self.env.get("CLAUDE_PROJECT_DIR"))
         return Path(named) if named and Path(named).is_absolute() else self.cwd
 
@@ -87,7 +86,7 @@ def _mtime(path: Path) -> int:
 
 @lru_cache(maxsize=256)
 def agent_named(client: str) -> str | None:
-    """The agent whose MCP client introduces itself so (Gemini adds the server's name to its own)."""
+    """The agent whose MCP client has this name (Gemini appends the server's name to its own)."""
     for agent in AGENTS.values():
         if any(client == name or client.startswith(f"{name}-") for name in agent.client_names):
             return agent.name

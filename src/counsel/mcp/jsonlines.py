@@ -1,7 +1,7 @@
-"""MCP as lines of JSON: messages split anywhere, on a socket or on stdin and stdout.
+"""MCP as lines of JSON, on a socket or on stdin and stdout.
 
-Whoever sends has bounds: the length of a line, of all unfinished lines together, and the lines of one connection that are
-handled before another connection has its turn. Whoever does not read has one, too: its own lines are not read then.
+Limits for a sender: the length of a line, of all unfinished lines together, and the lines of one connection that are
+handled before another connection gets its turn. A peer that does not read its answers is not read from either.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from counsel.types import Json
 log = logging.getLogger("counsel.mcp")
 
 Line: TypeAlias = Callable[[bytes], None]
-NAME_AFTER = 0.05  # seconds
+ANNOUNCE_AFTER = 0.05  # seconds
 MOST_UNFINISHED = 256 * 1024 * 1024  # bytes of unfinished lines in this process
 MOST_UNREAD = 128 * 1024 * 1024  # bytes of answers that one connection has not read
-REFUSED_FOR = 1.0  # seconds that a refused peer has to read why
-LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are no JSON take 1.5 s
+REFUSAL_TIMEOUT = 1.0  # seconds for a refused peer to read the reason
+LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are not JSON take 1.5 s
 
 
 class Unfinished:
-    """Bytes of all lines whose end has not come yet."""
+    """Bytes of all unfinished lines."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -50,7 +50,7 @@ _UNFINISHED = Unfinished()
 
 
 class Splitter:
-    """Bytes as they come, lines as they are whole. `too_long` is told of a line that was not kept, at its end."""
+    """Splits bytes into lines and calls `line` with each. `too_long` gets a line that was discarded, at its end."""
 
     __slots__ = ("_all", "_line", "_lines", "_too_long")
 
@@ -59,32 +59,32 @@ class Splitter:
         line: Line,
         too_long: Callable[[TooLong], None],
         longest: int = LONGEST,
-        all_of_them: Unfinished = _UNFINISHED,
+        unfinished: Unfinished = _UNFINISHED,
     ) -> None:
         self._lines = Lines(longest)
         self._line, self._too_long = line, too_long
-        self._all = all_of_them
+        self._all = unfinished
 
     def allow(self, longest: int) -> None:
         self._lines.longest = longest
 
     def feed(self, data: bytes) -> None:
         before = self._lines.unfinished
-        found = self._lines.feed(data)
+        lines = self._lines.feed(data)
         self._all.bytes += self._lines.unfinished - before
         if self._all.bytes > MOST_UNFINISHED and self._lines.unfinished:
             self._all.bytes -= self._lines.unfinished
             self._lines.give_up()
-        for line in found:
+        for line in lines:
             self._take(line)
 
     def end(self) -> None:
-        """What came without a line's end before the stream closed."""
+        """The stream was closed: handle a last line without a newline."""
         self._all.bytes -= self._lines.unfinished
         self._take(self._lines.end())
 
     def drop(self) -> None:
-        """The sender has gone."""
+        """The sender is gone."""
         self._all.bytes -= self._lines.unfinished
         self._lines.clear()
 
@@ -96,9 +96,9 @@ class Splitter:
 
 
 class LinePipe(asyncio.Protocol):
-    """One stream of lines. `is_server`: lines of a peer that does not read its answers are not read either.
+    """One stream of lines. `is_server`: do not read from a peer that does not read its answers.
 
-    Only one side of a connection may do so: two that wait for each other's reading would wait forever.
+    Only one side of a connection may do so: two sides that wait for each other would wait forever.
     """
 
     def __init__(
@@ -118,18 +118,18 @@ class LinePipe(asyncio.Protocol):
         self._is_server = is_server
         self.transport: asyncio.Transport | None = None
         self.full = False
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._out: list[bytes] = []
         self._turn: asyncio.Handle | None = None
-        self._is_deaf = False
+        self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._on_made()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._refused:
             return
         self.splitter.feed(data)
         if self._turn is None:
@@ -155,39 +155,39 @@ class LinePipe(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._forget()
         self._out.clear()
-        self._room.set()
+        self._writable.set()
         self._on_lost()
 
     def _forget(self) -> None:
-        """Now, not when the collector of cycles comes: an unfinished line may be of many megabytes."""
+        """Free it now, without waiting for the garbage collector: an unfinished line may have many megabytes."""
         self._lines.clear()
         self.splitter.drop()
 
     def _stop_reading(self, line: TooLong) -> None:
-        self._cut_off(f"a line of {line.size:,} bytes came")
+        self._cut_off(f"it sent a line of {line.size:,} bytes")
 
     def _cut_off(self, why: str) -> None:
-        log.warning("a connection was closed: %s", why)
+        log.warning("closed a connection: %s", why)
         if self.transport is not None:
             self.transport.abort()
 
     def pause_writing(self) -> None:
         self.full = True
-        self._room.clear()
+        self._writable.clear()
         self._read_or_wait()
 
     def resume_writing(self) -> None:
         self.full = False
-        self._room.set()
+        self._writable.set()
         self._read_or_wait()
 
     async def drain(self) -> None:
-        """Wait until the other side has read enough for more."""
-        await self._room.wait()
+        """Wait until the peer has read enough for more to be written."""
+        await self._writable.wait()
 
     def write(self, data: bytes) -> None:
-        """What is written in one turn of the loop goes out as one piece: a system call costs more than a copy."""
-        if self._is_deaf:  # the last words were said
+        """Join what is written in one turn of the loop: a system call costs more than a copy."""
+        if self._refused:  # nothing follows a refusal
             return
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -201,14 +201,14 @@ class LinePipe(asyncio.Protocol):
                 self._cut_off(f"it has not read {MOST_UNREAD // 2**20} MiB of answers")
 
     def refuse(self, data: bytes) -> None:
-        """The last words. The peer hears them only if what it is still sending is read: closing now would reset it."""
+        """Send this and close. Keep reading for a while: closing while the peer still sends would reset the connection."""
         self._forget()
         self.write(data)
         self._flush()
-        self._is_deaf = True
+        self._refused = True
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write_eof()
-            asyncio.get_running_loop().call_later(REFUSED_FOR, self.transport.close)
+            asyncio.get_running_loop().call_later(REFUSAL_TIMEOUT, self.transport.close)
 
     def close(self) -> None:
         self._flush()
@@ -218,7 +218,7 @@ class LinePipe(asyncio.Protocol):
 
 
 class McpLines:
-    """A session carried by lines. Every request is answered by a task of its own, so none waits for another."""
+    """A session over lines. Every request is answered by a task of its own, so none waits for another."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class McpLines:
         self.session = session
         self._write = write
         self._is_full = is_full
-        self._announce = announce  # what the front is told ahead of a line
+        self._announce = announce  # makes a control line for the front
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         session.ask = self._send
@@ -244,7 +244,7 @@ class McpLines:
         return bool(self._tasks)
 
     def line(self, data: bytes, key: str | None = None, waited: float = 0.0) -> None:
-        """`waited`: seconds that the client has waited before the line came here."""
+        """`waited`: seconds that the client had waited before the line arrived here."""
         try:
             message = messages_.parse(data)
         except Unreadable as error:
@@ -253,9 +253,9 @@ class McpLines:
         if isinstance(message, list):
             self._batch(message, key, waited)
             return
-        self._one(message, key, waited)
+        self._single(message, key, waited)
 
-    def _one(self, message: Any, key: str | None, waited: float) -> None:
+    def _single(self, message: Any, key: str | None, waited: float) -> None:
         try:
             check_message(message)
         except RpcError as error:
@@ -277,22 +277,24 @@ class McpLines:
         self._finish(request["id"], response)
 
     async def _respond(self, request: Json, key: str | None, waited: float) -> Json | None:
-        """The front hears the name of the request's job, unless the answer comes first: it would wake up for nothing."""
-        naming: list[asyncio.TimerHandle] = []
+        """Tell the front the request's job, unless the answer is quicker: the front would wake up for nothing."""
+        timers: list[asyncio.TimerHandle] = []
 
         def on_job(job: str) -> None:
-            naming.append(asyncio.get_running_loop().call_later(NAME_AFTER, self._name, job, request["id"]))
+            timers.append(
+                asyncio.get_running_loop().call_later(ANNOUNCE_AFTER, self._announce_job, job, request["id"])
+            )
 
         try:
             return await self.session.respond(request, self._notify, key=key, on_job=on_job, waited=waited)
         finally:
-            for timer in naming:
+            for timer in timers:
                 timer.cancel()
 
-    def _name(self, job: str, request_id: Any) -> None:
+    def _announce_job(self, job: str, request_id: Any) -> None:
         self._write(self._announce({"job": job, "id": request_id}))
 
-    # ── batches, which only one revision has ──
+    # ── batches, in one revision only ──
 
     def _batch(self, messages: list[Any], key: str | None, waited: float) -> None:
         try:
@@ -303,9 +305,11 @@ class McpLines:
         self._start(self._reply_to_all(messages, key, waited))
 
     async def _reply_to_all(self, messages: list[Any], key: str | None, waited: float) -> None:
-        each = (self._of_batch(message, key and f"{key}.{at}", waited) for at, message in enumerate(messages))
-        found = await asyncio.gather(*each)
-        responses = [response for response in found if response is not None]
+        work = (
+            self._of_batch(message, key and f"{key}.{index}", waited)
+            for index, message in enumerate(messages)
+        )
+        responses = [response for response in await asyncio.gather(*work) if response is not None]
         self._finish(batch_ids(messages), responses or None)
 
     async def _of_batch(self, message: Any, key: str | None, waited: float) -> Json | None:
@@ -318,17 +322,17 @@ class McpLines:
         self._take(message)
         return None
 
-    # ── out ──
+    # ── output ──
 
     def _finish(self, request_id: Any, response: Any) -> None:
-        """The front must know that a request is answered, or that it never will be.
+        """The front must know that a request is answered, or never will be.
 
-        One that we leave unanswered because we end is for the next daemon.
+        A request that stays unanswered because we exit is for the next daemon.
         """
         if self._closing:
             return
-        note = self._announce({"done": request_id, "answered": response is not None})
-        self._write(note if response is None else note + encode_line(response))
+        control = self._announce({"done": request_id, "answered": response is not None})
+        self._write(control if response is None else control + encode_line(response))
 
     def _send(self, message: Json) -> None:
         self._write(encode_line(message))
@@ -343,7 +347,7 @@ class McpLines:
         task.add_done_callback(self._tasks.discard)
 
     async def drain(self, seconds: float) -> None:
-        """Give the answers that are being made a moment."""
+        """Wait this long for answers in progress."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 

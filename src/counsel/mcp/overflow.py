@@ -1,4 +1,4 @@
-"""Full texts of results that were too long for a client: a private file, and a resource read page by page."""
+"""Full texts of results that were too long for a client: a private file, and a resource that is read in pages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class StoredText:
     uri: str | None
 
     @property
-    def words(self) -> str:
-        places = [f"resource {self.uri}" if self.uri else "", f"file {self.path}" if self.path else ""]
-        known = " or ".join(place for place in places if place)
+    def hint(self) -> str:
+        locations = [f"resource {self.uri}" if self.uri else "", f"file {self.path}" if self.path else ""]
+        known = " or ".join(location for location in locations if location)
         return f"full text: {known}" if known else "raise MAX_MCP_OUTPUT_TOKENS for more"
 
     def link(self) -> Json:
@@ -38,14 +38,16 @@ class StoredText:
         }
 
 
-def keep(home: Path | None, job: str | None, text: str) -> StoredText:
-    """Write the text where only the user can read it. A full disk loses the file, not the answer."""
+def store(home: Path | None, job: str | None, text: str) -> StoredText:
+    """Write the text to a private file. On a full disk the file is lost, not the answer."""
     name = job if job and _SAFE.fullmatch(job) else f"result_{secrets.token_hex(8)}"
     if home is None:
         return StoredText(None, uri(name) if name == job else None)
     path = home / "outputs" / f"{name}.txt"
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted it does not want it back
+        path.parent.mkdir(
+            mode=0o700, exist_ok=True
+        )  # not the home: if the user has deleted it, it stays deleted
         _replace(path, text)
     except OSError:
         return StoredText(None, uri(name) if name == job else None)
@@ -53,25 +55,25 @@ def keep(home: Path | None, job: str | None, text: str) -> StoredText:
 
 
 def _replace(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w", encoding="utf-8") as out:
         out.write(text)
-    fresh.replace(path)
+    draft.replace(path)
 
 
 def uri(job: str, page: int = 1) -> str:
     return f"counsel://jobs/{job}/text" + (f"?page={page}" if page > 1 else "")
 
 
-def parse(asked: str) -> tuple[str, int] | None:
-    found = _URI.fullmatch(asked)
-    return (found[1], int(found[2] or 1)) if found else None
+def parse(uri: str) -> tuple[str, int] | None:
+    match = _URI.fullmatch(uri)
+    return (match[1], int(match[2] or 1)) if match else None
 
 
-async def read(engine: Engine, asked: str, room: int) -> Json | None:
-    """`resources/read`: one page of a job's text, or None for what is not there."""
-    parsed = parse(asked)
+async def read(engine: Engine, wanted: str, room: int) -> Json | None:
+    """`resources/read`: one page of a job's text, or None if there is none."""
+    parsed = parse(wanted)
     if parsed is None:
         return None
     job, number = parsed
@@ -82,11 +84,11 @@ async def read(engine: Engine, asked: str, room: int) -> Json | None:
     if len(pages) > 1:
         after = f"next: {uri(job, number + 1)}" if number < len(pages) else "the last"
         text += f"\n\n[page {number} of {len(pages)}; {after}]"
-    return {"contents": [{"uri": asked, "mimeType": "text/plain", "text": text}]}
+    return {"contents": [{"uri": wanted, "mimeType": "text/plain", "text": text}]}
 
 
 def _pages(text: str, room: int) -> list[str]:
-    """Pages of at most `room` characters as JSON, where a line's end or a quote counts twice."""
+    """Pages of at most `room` characters of JSON, where a newline or a quote counts twice."""
     pages: list[str] = []
     while len(json.dumps(text, ensure_ascii=False)) > room:
         size = room

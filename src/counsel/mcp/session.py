@@ -1,8 +1,8 @@
-"""The dispatcher: MCP requests in, tool calls on the engine, responses out. Both doors use it.
+"""The dispatcher: MCP requests in, tool calls on the engine, responses out, over stdio and over HTTP.
 
-It is our own rather than the SDK's session because of what was measured (docs/internals/interfaces.md): half the CPU per call,
-half a second less to start, and JSON or a stream per answer as the client needs it. The conformance suite and the
-SDK's own client test it on every transport in every revision.
+It is our own rather than the SDK's session because of measurements (docs/internals/interfaces.md): half the CPU per call, half a second
+less to start, and JSON or a stream per answer as the client needs it. The conformance suite and the SDK's own client
+test it on every transport in every revision.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ log = logging.getLogger("counsel.mcp")
 Send: TypeAlias = Callable[[Json], None]
 Id: TypeAlias = str | int
 MOST_ROOTS = 100
-ROOTS_PATIENCE = 2.0  # seconds that calls wait for the client to name its roots, all of them together
-CONFIG_PATIENCE = 1.0  # seconds that a first call waits for the client's files to be read
+ROOTS_TIMEOUT = 2.0  # seconds that all calls together wait for the client to name its roots
+CONFIG_TIMEOUT = 1.0  # seconds that the first call waits for the client's files to be read
 
 
 @cache
@@ -61,19 +61,19 @@ def listing() -> list[Json]:
 
 @dataclass(slots=True)
 class ActiveRequest:
-    """A request that is being answered."""
+    """A request in progress."""
 
     task: asyncio.Task[Any]
     call: Call | None = None
     stopped: bool = False
     began: float = field(default_factory=time.monotonic)
-    left: bool = False  # the client waits no longer, and the job is to go on
-    due: float = math.inf  # when the call is to be answered, finished or not
+    abandoned: bool = False  # the client no longer waits, and the job continues
+    due: float = math.inf  # when the call is answered, finished or not
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One client's conversation, whatever carries it."""
+    """One client's MCP session, over any transport."""
 
     engine: Engine
     identity: ClientIdentity
@@ -84,7 +84,7 @@ class Session:
     _asked: dict[Id, asyncio.Future[Json]] = field(default_factory=dict, init=False)
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
     _roots_asked: int = field(default=0, init=False)
-    _roots_due: float = field(default=0.0, init=False)  # until when calls wait for them
+    _roots_due: float = field(default=0.0, init=False)  # until when calls wait for the roots
     _limits: asyncio.Task[client_timeouts.Configured] | None = field(default=None, init=False)
 
     # ── requests ──
@@ -100,16 +100,16 @@ class Session:
     ) -> Json | None:
         """The response, or None when the client cancelled the request: then nothing is sent.
 
-        `waited`: seconds that the client has waited before the request came here.
+        `waited`: seconds that the client had waited before the request arrived here.
         """
         try:
             self.protocol_state.open(request)
             static = self.protocol_state.static(request)
-            return static or await self._fly(request, notify, key, on_job, waited)
+            return static or await self._track(request, notify, key, on_job, waited)
         except RpcError as error:
             return error.response(request["id"])
 
-    async def _fly(
+    async def _track(
         self,
         request: Json,
         notify: Send,
@@ -123,13 +123,13 @@ class Session:
         if len(self.active_requests) >= MOST_AT_ONCE:
             raise busy()
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - whoever carries a request has a task for it
+        assert task is not None  # noqa: S101 - every transport runs a request in a task
         active = self.active_requests[name] = ActiveRequest(task, began=time.monotonic() - waited)
         try:
             result = await self._answer(request, notify, key, on_job)
-            return None if active.left else self.protocol_state.response(request, result)
+            return None if active.abandoned else self.protocol_state.response(request, result)
         except asyncio.CancelledError:
-            if not active.stopped:  # whoever carries this request is being ended
+            if not active.stopped:  # the transport itself is being closed
                 raise
             task.uncancel()
             return None
@@ -159,12 +159,12 @@ class Session:
     async def _read(self, uri: Any) -> Json:
         frame = self._frame()
         try:
-            found = await overflow.read(self.engine, uri, frame.room) if isinstance(uri, str) else None
+            resource = await overflow.read(self.engine, uri, frame.room) if isinstance(uri, str) else None
         except CounselError:
-            found = None
-        if found is None:
+            resource = None
+        if resource is None:
             raise self.protocol_state.missing_resource(uri)
-        return found
+        return resource
 
     async def _call(
         self,
@@ -178,7 +178,7 @@ class Session:
         tool = TOOLS.get(name) if isinstance(name, str) else None
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {quoted(name)}")
-        await self._know_roots()
+        await self._wait_for_roots()
         caller = self.identity.caller(self.protocol_state.client)
         active = self.active_requests[request["id"]]
         call = active.call = Call(
@@ -192,7 +192,7 @@ class Session:
         takes_tasks = self.protocol_state.era == "stateless" and declares_tasks(request)
         if takes_tasks and call.report is None:
             call.patience = min(call.patience, tasks.AFTER)
-        if active.left:
+        if active.abandoned:
             call.patience = 0.0
         active.due = time.monotonic() + call.patience
         result = await _outcome(tool, call, params.get("arguments"), self._frame())
@@ -209,22 +209,22 @@ class Session:
         return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
 
     async def _patience(self, caller: Caller, began: float) -> float:
-        """Seconds that are left of what the client waits."""
+        """Seconds that the client still waits."""
         client, env = self.protocol_state.client, self.identity.env
         configured = await self._configured(caller)
         seconds = client_timeouts.patience(client, self.transport, caller.settings, env, configured)
         return max(0.0, seconds - (time.monotonic() - began))
 
     async def _configured(self, caller: Caller) -> client_timeouts.Configured:
-        """What the client's files say, read once: the client reads them when it starts, too."""
+        """The limits in the client's files, read once: the client, too, reads them when it starts."""
         if caller.agent is None or caller.settings.client_limit_seconds:
             return client_timeouts.Configured()
         if self._limits is None:
-            look = asyncio.to_thread(
+            reading = asyncio.to_thread(
                 _configured, caller.agent, self.identity.env, caller.cwd, self.transport, self.identity.front
             )
-            self._limits = asyncio.ensure_future(look)
-            await asyncio.wait({self._limits}, timeout=CONFIG_PATIENCE)
+            self._limits = asyncio.ensure_future(reading)
+            await asyncio.wait({self._limits}, timeout=CONFIG_TIMEOUT)
         return self._limits.result() if self._limits.done() else client_timeouts.Configured()
 
     def _frame(self) -> tool_result.Frame:
@@ -249,15 +249,15 @@ class Session:
         active = self.active_requests.get(name) if is_id(name) else None
         if active is not None:
             active.stopped = True
-            # Codex gives no reason; past the moment of our answer, which is late then, it is its clock
+            # Codex gives no reason; once our answer is overdue, its time limit is the reason
             is_late = client_timeouts.is_timeout(params.get("reason")) or time.monotonic() >= active.due
-            if is_late and active.call is None:  # its job is still to be made: then it goes on by itself
-                active.left = True
+            if is_late and active.call is None:  # its job is not submitted yet: then it continues by itself
+                active.abandoned = True
             else:
                 self._stop(active, "timed_out" if is_late else "cancelled")
 
-    def leave(self, name: Id) -> None:
-        """The client waits no longer for this request: its job goes on."""
+    def abandon(self, name: Id) -> None:
+        """The client no longer waits for this request: its job continues."""
         active = self.active_requests.get(name)
         if active is not None:
             active.stopped = True
@@ -265,19 +265,19 @@ class Session:
 
     def _initialized(self, _params: Json) -> None:
         if self.ask is not None and "roots" in self.protocol_state.capabilities:
-            if self._roots is not None:  # one question at a time, however often the client says this
+            if self._roots is not None:  # one request at a time, however often the client sends this
                 self._roots.cancel()
             self._roots = asyncio.ensure_future(self._ask_roots())
-            self._roots_due = self._roots_due or time.monotonic() + ROOTS_PATIENCE
+            self._roots_due = self._roots_due or time.monotonic() + ROOTS_TIMEOUT
 
     def answered(self, message: Json) -> None:
-        """The client's response to a request of ours."""
+        """The client's response to one of our requests."""
         waiting = self._asked.pop(message["id"], None)
         if waiting is not None and not waiting.done():
             waiting.set_result(message.get("result") or {})
 
     async def _ask_roots(self) -> None:
-        assert self.ask is not None  # noqa: S101 - `_initialized` looked
+        assert self.ask is not None  # noqa: S101 - `_initialized` has checked
         self._roots_asked += 1
         name = f"counsel-roots-{self._roots_asked}"
         waiting = self._asked[name] = asyncio.get_running_loop().create_future()
@@ -291,13 +291,13 @@ class Session:
             uris = (root.get("uri") for root in roots[:MOST_ROOTS] if isinstance(root, dict))
             self.identity.roots = folders(uris)
 
-    async def _know_roots(self) -> None:
-        """A client that did not answer in time is not waited for again; a late answer counts from then on."""
-        left = self._roots_due - time.monotonic()
-        if self._roots is not None and not self._roots.done() and left > 0:
-            await asyncio.wait({self._roots}, timeout=left)
+    async def _wait_for_roots(self) -> None:
+        """Calls do not wait again for a client that did not answer in time; a late answer counts from then on."""
+        remaining = self._roots_due - time.monotonic()
+        if self._roots is not None and not self._roots.done() and remaining > 0:
+            await asyncio.wait({self._roots}, timeout=remaining)
 
-    # ── the end ──
+    # ── closing ──
 
     @staticmethod
     def _stop(active: ActiveRequest, why: LeaveReason) -> None:
@@ -306,7 +306,7 @@ class Session:
         active.task.cancel()
 
     async def close(self, why: LeaveReason = "gone") -> None:
-        """End what is being answered. `gone`: nobody waits. `handover`: another daemon takes it over."""
+        """End the requests in progress. `gone`: the client left. `handover`: another daemon takes them over."""
         if self._roots is not None:
             self._roots.cancel()
         tasks = [active.task for active in self.active_requests.values()]
@@ -327,7 +327,7 @@ _NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
 def _configured(
     agent: str, env: Mapping[str, str], project: Path, transport: Transport, front: int | None
 ) -> client_timeouts.Configured:
-    from counsel.mcp import client_config  # noqa: PLC0415 - 40 ms for the forms of all agents' files
+    from counsel.mcp import client_config  # noqa: PLC0415 - 40 ms for the formats of all agents' files
 
     return client_config.configured(agent, env, project, transport, front)
 

@@ -1,4 +1,4 @@
-"""`counsel stdio --standalone`: the engine in the same process, behind the same dispatcher. For containers and CI."""
+"""`counsel stdio --standalone`: the engine in the same process, with the same dispatcher. For containers and CI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from counsel.settings import default_home
 
 CHUNK = 1 << 16
 CHUNKS_AHEAD = 4
-LAST_WORDS = 2.0  # seconds that answers may still take when the client has closed our stdin
+ANSWER_GRACE = 2.0  # seconds for pending answers after the client has closed our stdin
 
 
 def serve(agent: str | None, open_engine: OpenEngine = default_engine) -> int:
@@ -38,7 +38,7 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     try:
         _read(reading, Splitter(lines.line, lines.refuse), out, ended)
         await ended.wait()
-        await lines.drain(LAST_WORDS)
+        await lines.drain(ANSWER_GRACE)
     finally:
         await lines.close("gone")
         await engine.close()
@@ -46,25 +46,25 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
 
 
 def _claim(file: int, mode: int) -> int:
-    """A private copy of stdin or stdout. What libraries and children read or print goes elsewhere."""
-    mine = os.dup(file)
-    elsewhere = os.dup(2) if mode == os.O_WRONLY else os.open(os.devnull, mode)
-    os.dup2(elsewhere, file)
-    os.close(elsewhere)
-    return mine
+    """A private copy of stdin or stdout. Libraries and child processes get stderr or /dev/null instead."""
+    copy = os.dup(file)
+    replacement = os.dup(2) if mode == os.O_WRONLY else os.open(os.devnull, mode)
+    os.dup2(replacement, file)
+    os.close(replacement)
+    return copy
 
 
 def _read(file: int, split: Splitter, out: Writer, ended: asyncio.Event) -> None:
-    """A thread, because stdin may be a file, a terminal or a pipe, and asyncio takes only some of them.
+    """Read in a thread, because stdin may be a file, a terminal or a pipe, and asyncio supports only some of them.
 
-    It reads on when the loop has taken what it read before, and the client has read enough of its answers.
+    It waits until the loop has taken what it read before, and the client has read enough of its answers.
     """
     loop = asyncio.get_running_loop()
     taken = threading.Semaphore(CHUNKS_AHEAD)
 
-    def tell(work: Callable[..., None], *given: bytes) -> None:
-        with suppress(RuntimeError):  # the loop has ended before stdin
-            loop.call_soon_threadsafe(work, *given)
+    def in_loop(work: Callable[..., None], *arguments: bytes) -> None:
+        with suppress(RuntimeError):  # the loop was closed before stdin
+            loop.call_soon_threadsafe(work, *arguments)
 
     def feed(data: bytes) -> None:
         split.feed(data)
@@ -73,22 +73,22 @@ def _read(file: int, split: Splitter, out: Writer, ended: asyncio.Event) -> None
     def read() -> None:
         while data := os.read(file, CHUNK):
             taken.acquire()
-            out.room.wait()
-            tell(feed, data)
-        tell(split.end)
-        tell(ended.set)
+            out.writable.wait()
+            in_loop(feed, data)
+        in_loop(split.end)
+        in_loop(ended.set)
 
     threading.Thread(target=read, daemon=True).start()
 
 
 class Writer:
-    """A thread that writes, so that a client that does not read holds up nobody but itself."""
+    """Writes in a thread, so that a client that does not read delays only itself."""
 
-    MOST = 1 << 20  # bytes waiting, before progress is dropped and nothing more is read from the client
+    MOST = 1 << 20  # waiting bytes, beyond which progress is dropped and nothing more is read from the client
 
     def __init__(self, file: int) -> None:
-        self.room = threading.Event()
-        self.room.set()
+        self.writable = threading.Event()
+        self.writable.set()
         self._waiting = 0
         self._lock = threading.Lock()
         self._file = file
@@ -104,14 +104,14 @@ class Writer:
     def _count(self, size: int) -> None:
         with self._lock:
             self._waiting += size
-            (self.room.clear if self._waiting > self.MOST else self.room.set)()
+            (self.writable.clear if self._waiting > self.MOST else self.writable.set)()
 
     def full(self) -> bool:
-        return not self.room.is_set()
+        return not self.writable.is_set()
 
     def close(self) -> None:
         self._queue.put(b"")
-        self._thread.join(timeout=LAST_WORDS)
+        self._thread.join(timeout=ANSWER_GRACE)
 
     def _work(self) -> None:
         while data := self._queue.get():
@@ -119,14 +119,14 @@ class Writer:
             try:
                 while view:
                     view = view[os.write(self._file, view) :]
-            except OSError:  # the reader has gone: nothing is kept for it
-                self._gone()
+            except OSError:  # the reader is gone
+                self._discard()
                 return
             self._count(-len(data))
 
-    def _gone(self) -> None:
+    def _discard(self) -> None:
         self._file = -1
         with suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()
-        self.room.set()
+        self.writable.set()

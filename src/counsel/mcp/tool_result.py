@@ -38,10 +38,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What bounds a result, and where its full text is kept when it does not fit."""
+    """What bounds a result, and where its full text is stored when it does not fit."""
 
     tokens: int
-    home: Callable[[], Path | None]  # where long texts are kept; None where the home is no longer ours
+    home: Callable[[], Path | None]  # where long texts are stored; None where the home is no longer ours
     links: bool  # `resource_link` exists since 2025-06-18
     reads: Reads = "unknown"  # what of a result the client gives to its model
     reads_failed: Reads = "unknown"
@@ -70,10 +70,10 @@ def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_erro
         whole = result(lean)
         if _fits(whole, frame.room):
             return whole
-    kept = overflow.keep(frame.home(), job, text(structured))
-    shortened = _shortened(lean, result, frame.room, kept.words)
-    if frame.links and kept.uri:
-        shortened["content"].append(kept.link())
+    stored = overflow.store(frame.home(), job, text(structured))
+    shortened = _shortened(lean, result, frame.room, stored.hint)
+    if frame.links and stored.uri:
+        shortened["content"].append(stored.link())
     return shortened
 
 

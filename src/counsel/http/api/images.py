@@ -1,4 +1,4 @@
-"""`POST /api/images`: a picture's bytes into the project's store, as `counsel images add` puts them there."""
+"""`POST /api/images`: stores an image in the project, like `counsel images add`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
     async def add(request: Request) -> Any:
         project = _project(request)
         data = await _received(request, settings.max_image_bytes)
-        return await run_in_threadpool(_kept, data, project, settings)
+        return await run_in_threadpool(_store, data, project, settings)
 
     return [Route("/api/images", answering(add), methods=["POST"])]
 
 
-def _kept(data: bytes, project: Path, settings: Settings) -> Any:
-    image = images.checked(data, "the picture", settings)
+def _store(data: bytes, project: Path, settings: Settings) -> Any:
+    image = images.checked(data, "the image", settings)
     return store.described(image, store.keep(project, image))
 
 
 def _project(request: Request) -> Path:
     folder = Path(request.query_params.get("project") or Path.cwd())
     if not folder.is_absolute() or not folder.is_dir():
-        raise InvalidArgument("project must be a folder on this machine, with its whole path.")
+        raise InvalidArgument("project must be the absolute path of a folder on this machine.")
     return folder
 
 
 async def _received(request: Request, limit: int) -> bytes:
-    """No more is kept than a picture may have; the rest is read all the same: who still sends hears no answer."""
+    """Keep no more than the limit, but read the rest too: a client that still sends does not read an answer."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -47,6 +47,6 @@ async def _received(request: Request, limit: int) -> bytes:
         if size <= limit:
             parts.append(part)
     if size > limit:
-        hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_BYTES."
-        raise FileTooLarge(f"The picture is larger than {limit:,} bytes.", hint=hint, limit=limit)
+        hint = "Send a smaller image, or raise COUNSEL_MAX_IMAGE_BYTES."
+        raise FileTooLarge(f"The image is larger than {limit:,} bytes.", hint=hint, limit=limit)
     return b"".join(parts)

@@ -1,4 +1,4 @@
-"""`/api/models` and `/api/agents`: who can be asked from here."""
+"""`/api/models` and `/api/agents`: the models and agents that can be asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The HTTP routes that the rooms add to `counsel serve`, beside `/mcp`. All of them stand behind the token.
+"""The routes below `/api`. All of them require the token.
 
-A room writes `def routes(engine, settings) -> list[Route]` in a module of its own and adds that module here. Its
-handlers give JSON or raise a `CounselError`; `answering` makes responses of both, `body` reads what was sent.
+A module defines `def routes(engine, settings) -> list[Route]` and is listed here. Its handlers return JSON or raise a
+`CounselError`; `answering` makes responses of both, `body` reads the request's body.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from counsel.strict_json import encode_line
 from counsel.types import Json
 
 # Modules with a function `routes(engine, settings)`.
-ROOMS: tuple[str, ...] = (
+MODULES: tuple[str, ...] = (
     "counsel.http.api.jobs",
     "counsel.http.api.models",
     "counsel.http.api.usage",
@@ -52,50 +52,50 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 
 def routes(engine: Engine, settings: Settings) -> list[BaseRoute]:
-    found = [route for room in ROOMS for route in import_module(room).routes(engine, settings)]
-    return [*found, Route("/api/{rest:path}", answering(_nowhere), methods=_METHODS)]
+    listed = [route for module in MODULES for route in import_module(module).routes(engine, settings)]
+    return [*listed, Route("/api/{rest:path}", answering(_not_found), methods=_METHODS)]
 
 
 def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """A handler's JSON, its own response, or its failure with the status that fits."""
+    """Makes a response of a handler's JSON, its own response, or its failure with the matching status."""
 
     async def endpoint(request: Request) -> Response:
         try:
             _check_query(request)
-            shown = await handler(request)
+            result = await handler(request)
         except CounselError as error:
             return _json(error.as_dict(), STATUS.get(error.code, 500))
         except ClientDisconnect:
             return _json(InvalidArgument("The request's body did not arrive.").as_dict(), 400)
-        return shown if isinstance(shown, Response) else _json(shown)
+        return result if isinstance(result, Response) else _json(result)
 
     return endpoint
 
 
 async def failed(_: Request, error: Exception) -> Response:
-    """A defect, in the words of every other failure; the log has the rest."""
-    return _json(Internal(f"counsel failed inside ({type(error).__name__}).").as_dict(), 500)
+    """A bug, reported like every other failure; the log has the traceback."""
+    return _json(Internal(f"Internal error ({type(error).__name__}).").as_dict(), 500)
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    """Not Starlette's: a file's name may hold bytes that are no text."""
+    """Not Starlette's: a file's name may contain bytes that are not text."""
     return Response(encode_line(value), status, headers=FRESH, media_type="application/json")
 
 
 async def body(request: Request) -> Json:
-    """The JSON object that was sent, no more of it read than it may be long."""
+    """The JSON object that was sent; reading stops at the size limit."""
     raw = bytearray()
     async for part in request.stream():
         raw += part
         if len(raw) > LARGEST_BODY:
             raise FileTooLarge(f"The request's body is larger than {LARGEST_BODY:,} bytes.")
     try:
-        given = parse(raw or b"{}")
+        value = parse(raw or b"{}")
     except Unreadable as error:
         raise InvalidArgument(f"The request's body is not JSON: {error}.") from None
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise InvalidArgument("The request's body must be a JSON object.")
-    return given
+    return value
 
 
 FRESH = {"cache-control": "no-store"}
@@ -103,19 +103,18 @@ LARGEST_BODY = 1024 * 1024
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-async def nowhere(request: Request, _: Exception) -> Response:
-    """What no route knows, beside `/api` as well."""
-    return await answering(_nowhere)(request)
+async def not_found(request: Request, _: Exception) -> Response:
+    """The answer to an unknown path, also outside `/api`."""
+    return await answering(_not_found)(request)
 
 
-async def _nowhere(request: Request) -> Any:
+async def _not_found(request: Request) -> Any:
     raise NotFound(
-        f"There is no {request.method} {request.url.path[:100]}.",
-        hint="docs/use/http.md lists what there is.",
+        f"There is no {request.method} {request.url.path[:100]}.", hint="docs/use/http.md lists the routes."
     )
 
 
-# ── what stands in an address or a header ────────────────────────────────────────────────────────────
+# ── parameters ────────────────────────────────────────────────────────────
 
 MOST_PARAMETERS = 100
 LISTS = frozenset({"agent", "scope"})  # parameters that may be given several times
@@ -125,33 +124,33 @@ _SWITCH = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
 def _check_query(request: Request) -> None:
-    """For all routes: no control characters, nothing given twice that can be given once."""
-    given = request.query_params.multi_items()
-    if len(given) > MOST_PARAMETERS:
-        raise InvalidArgument(f"An address may have at most {MOST_PARAMETERS} parameters.")
-    names = [name for name, _ in given]
-    for name, value in [*given, ("the path", request.url.path), *request.path_params.items()]:
+    """For all routes: no control characters, and no single parameter more than once."""
+    parameters = request.query_params.multi_items()
+    if len(parameters) > MOST_PARAMETERS:
+        raise InvalidArgument(f"A request may have at most {MOST_PARAMETERS} parameters.")
+    names = [name for name, _ in parameters]
+    for name, value in [*parameters, ("the path", request.url.path), *request.path_params.items()]:
         if _CONTROL(f"{name}{value}"):
-            raise InvalidArgument(f"{quoted(name)!r} holds a control character.")
+            raise InvalidArgument(f"{quoted(name)!r} contains a control character.")
         if name not in LISTS and names.count(name) > 1:
             raise InvalidArgument(f"{quoted(name)!r} is given more than once.")
 
 
 def number(request: Request, name: str, default: int, most: int) -> int:
     """A whole number from the query."""
-    given = request.query_params.get(name)
-    return default if given is None else whole(name, given, most)
+    text = request.query_params.get(name)
+    return default if text is None else whole(name, text, most)
 
 
-def whole(name: str, given: str, most: int) -> int:
-    """Digits as everybody writes them: no sign, no leading zero, no other script's."""
-    if not _NUMBER(given) or int(given) > most:
-        raise InvalidArgument(f"{name} must be a whole number from 0 to {most:,}, not {quoted(given)!r}.")
-    return int(given)
+def whole(name: str, text: str, most: int) -> int:
+    """ASCII digits only: no sign, no leading zero."""
+    if not _NUMBER(text) or int(text) > most:
+        raise InvalidArgument(f"{name} must be a whole number from 0 to {most:,}, not {quoted(text)!r}.")
+    return int(text)
 
 
 def switch(request: Request, name: str) -> bool:
-    given = request.query_params.get(name, "")
-    if given not in _SWITCH:
-        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(given)!r}.")
-    return _SWITCH[given]
+    text = request.query_params.get(name, "")
+    if text not in _SWITCH:
+        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(text)!r}.")
+    return _SWITCH[text]

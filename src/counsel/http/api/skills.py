@@ -103,7 +103,7 @@ async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
         if key not in known:
             raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(known)}.")
         if not _fits(value, known[key]):
-            kind = "a list of texts" if known[key] is list else known[key].__name__
+            kind = "a list of strings" if known[key] is list else known[key].__name__
             raise InvalidArgument(f"{key} must be {kind}.")
     if "name" in known and not given.get("name"):
         raise InvalidArgument("name is missing.", hint="Give the skill's name.")

@@ -15,28 +15,28 @@ from counsel.settings import Settings
 from counsel.types import Json
 
 By: TypeAlias = Literal["model", "provider", "day"]
-_WAYS: tuple[By, ...] = ("model", "provider", "day")
+_GROUPINGS: tuple[By, ...] = ("model", "provider", "day")
 _WEEK = 7 * 86400
 
 
-class Ledger(Protocol):
-    """An engine that keeps the books: the real one, not one at the other end of a socket."""
+class UsageRecords(Protocol):
+    """An engine with usage records: the real one, not one at the other end of a socket."""
 
     async def usage(self, since: float, by: By) -> Json: ...
 
 
 def routes(engine: Engine, _settings: Settings) -> list[BaseRoute]:
-    ledger = cast(Ledger, engine)
+    records = cast(UsageRecords, engine)
 
     async def usage(request: Request) -> Any:
         seconds = number(request, "seconds", _WEEK, 100 * 366 * 86400)
-        return await ledger.usage(time.time() - seconds, _by(request))
+        return await records.usage(time.time() - seconds, _by(request))
 
     return [Route("/api/usage", answering(usage))]
 
 
 def _by(request: Request) -> By:
-    given = request.query_params.get("by", "model")
-    if given not in _WAYS:
-        raise InvalidArgument(f"by must be one of {', '.join(_WAYS)}.")
-    return given
+    by = request.query_params.get("by", "model")
+    if by not in _GROUPINGS:
+        raise InvalidArgument(f"by must be one of {', '.join(_GROUPINGS)}.")
+    return by

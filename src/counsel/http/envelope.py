@@ -1,0 +1,135 @@
+"""The body and the headers of an MCP request over HTTP: their limits, and whether they agree."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Any
+
+from counsel.front import protocol
+from counsel.front.json_messages import LARGEST_MESSAGE, Unreadable, parse
+from counsel.front.protocol import META_VERSION, RpcError, check_message
+from counsel.http.auth import Receive
+from counsel.types import Json
+
+LARGEST_BODY = LARGEST_MESSAGE
+MOST_BODIES = 256 * 1024 * 1024  # bytes of bodies that are being received at once
+
+# The parameter that the header `Mcp-Name` repeats, by method.
+_NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(protocol.TASK_METHODS, "taskId"),
+}
+_ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+
+
+class RefusedRequest(Exception):
+    """An answer with an HTTP status, before the session sees the request."""
+
+    def __init__(self, status: int, message: str, code: int = protocol.INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = RpcError(code, message)
+
+
+class Bodies:
+    """Receives bodies: each has a limit, and all together have one."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    async def message(self, headers: dict[bytes, str], receive: Receive) -> Any:
+        declared = headers.get(b"content-length", "0")
+        if len(declared) > len(str(LARGEST_BODY)) or int(declared) > LARGEST_BODY:  # h11: digits only
+            raise _body_too_large()
+        body = bytearray()
+        try:
+            while await self._more(body, receive):
+                pass
+            return parse(body)
+        except Unreadable as error:
+            unreadable = protocol.unreadable(error)
+            raise RefusedRequest(400, unreadable.message, unreadable.code) from None
+        finally:
+            self._bytes -= len(body)
+
+    async def _more(self, body: bytearray, receive: Receive) -> bool:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RefusedRequest(400, "The body did not arrive")
+        part = message.get("body", b"")
+        if len(body) + len(part) > LARGEST_BODY:
+            raise _body_too_large()
+        if self._bytes + len(part) > MOST_BODIES:
+            raise RefusedRequest(
+                503, "The server is receiving too much at once: try again in a moment", protocol.BUSY
+            )
+        body += part
+        self._bytes += len(part)
+        return bool(message.get("more_body"))
+
+
+def _body_too_large() -> RefusedRequest:
+    return RefusedRequest(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
+
+
+def check_single(message: Any) -> None:
+    if isinstance(message, list):
+        raise RpcError(protocol.INVALID_REQUEST, "The body must be one JSON-RPC message")
+    check_message(message)
+
+
+def has_envelope(message: Any) -> bool:
+    params = message.get("params") if isinstance(message, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and META_VERSION in meta
+
+
+def check_envelope(message: Json) -> None:
+    meta = (message.get("params") or {}).get("_meta")
+    wanted = (META_VERSION, protocol.META_CAPABILITIES)
+    missing = [key for key in wanted if not isinstance(meta, dict) or key not in meta]
+    if missing:
+        raise RpcError(protocol.INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
+
+
+def check_removed(message: Json) -> None:
+    """`initialize` in a stateless request: the version is supported, but the method no longer exists."""
+    if message["method"] == "initialize":
+        protocol.check_version(message["params"]["_meta"][META_VERSION])
+        raise RpcError(protocol.METHOD_NOT_FOUND, "Method not found", "initialize")
+
+
+def check_headers(message: Json, raw: Iterable[tuple[bytes, bytes]], headers: dict[bytes, str]) -> None:
+    """The headers by which proxies route must agree with the body."""
+    names = [name for name, _ in raw if name in _ROUTING]
+    for name in _ROUTING:
+        if names.count(name) > 1:
+            raise _mismatch(name, "appears more than once")
+    params = message["params"]
+    if headers.get(b"mcp-protocol-version") != params["_meta"][META_VERSION]:
+        raise _mismatch(b"mcp-protocol-version", "is not the envelope's protocol version")
+    if headers.get(b"mcp-method") != message["method"]:
+        raise _mismatch(b"mcp-method", "is not the body's method")
+    key = _NAMED.get(message["method"])
+    if key and params.get(key) is not None and _decoded(headers.get(b"mcp-name")) != params[key]:
+        raise _mismatch(b"mcp-name", f"is not the body's {key}")
+
+
+def _mismatch(header: bytes, what: str) -> RpcError:
+    return RpcError(protocol.HEADER_MISMATCH, f"The header {header.decode()} {what}")
+
+
+def _decoded(value: str | None) -> str | None:
+    """A header's value; `=?base64?…?=` encodes what a header cannot contain."""
+    if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    packed = value[len("=?base64?") : -len("?=")]
+    try:
+        plain = base64.b64decode(packed, validate=True)
+        return plain.decode() if base64.b64encode(plain).decode() == packed else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
