@@ -371,3 +371,15 @@ def test_lists_change_item_by_item(
 ) -> None:
     after = parse(text, kind).set_member((key,), value)  # type: ignore[arg-type]
     assert after.text == text.replace(old, new)
+
+
+def test_items_that_stay_keep_their_comments_when_others_go() -> None:
+    before = 'l = [\n  "a", # one\n  "b", # two\n  "c", # three\n  "d", # four\n]\n'
+    document = parse(before, "toml")
+
+    def left(*items: str) -> list[str]:
+        return [line.strip() for line in document.edited([Put(("l",), list(items))]).text.splitlines()[1:-1]]
+
+    assert left("b", "c", "d") == ["# one", '"b", # two', '"c", # three', '"d", # four']
+    assert left("a", "d") == ['"a", # one', "# two", "# three", '"d", # four']
+    assert left("a", "b") == ['"a", # one', '"b", # two', "# three", "# four"]

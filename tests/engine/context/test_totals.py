@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,3 +93,13 @@ HEADER = "-----BEGIN PRIVATE KEY-----\n"
 )
 def test_a_private_key_is_a_header_with_a_body(body: str, is_key: bool) -> None:
     assert secret_content.private_key(f"{HEADER}{body}\n-----END PRIVATE KEY-----") is is_key
+
+
+@pytest.mark.parametrize(("times", "is_key"), [(1, True), (2, True), (3, False)])
+def test_a_key_is_found_inside_base64_even_twice(times: int, is_key: bool) -> None:
+    text = f"{HEADER}{'x1Y2z3W4' * 8}\n-----END PRIVATE KEY-----\n"
+    for _ in range(times):
+        text = base64.b64encode(text.encode()).decode()
+    assert secret_content.encoded_key(text) is is_key
+    wrapped = "\n".join(text[start : start + 64] for start in range(0, len(text), 64))
+    assert secret_content.encoded_key(f"data:\n  {wrapped}\n") is is_key

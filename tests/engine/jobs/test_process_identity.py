@@ -79,3 +79,14 @@ def test_where_nothing_can_be_read_nothing_is_claimed() -> None:
     assert identity._read("/nonexistent") == ""
     assert identity._short("") == ""
     assert identity._short("a") == "ca978112"
+
+
+def test_ps_tells_when_a_process_started() -> None:
+    """As on macOS, where there is no /proc."""
+    own = identity._started_by_ps(os.getpid())
+    assert own
+    assert own == identity._started_by_ps(os.getpid())
+    assert not set(own) & {" ", ":", identity._SEPARATOR}
+    with subprocess.Popen(["true"]) as child:
+        pass
+    assert identity._started_by_ps(child.pid) is None
