@@ -1,8 +1,8 @@
-"""CPU per call over stdio of several versions at once, in alternating batches: on a busy machine nothing else can be compared.
+"""CPU per call over stdio of several versions, in alternating batches: the only fair comparison on a busy machine.
 
 `python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package `counsel`,
 `converse` is the peer that `make bench` installs. All run at the same time and are warmed up; then each gets a batch of calls
-in turn. The least of all batches is what the work costs when nothing disturbs it.
+in turn. The lowest batch is the cost of the work without disturbance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONVERSE = ROOT / ".cache" / "bench" / "converse" / "node_modules" / ".bin" / "c
 
 
 def cpu_ms(pid: int | None) -> float:
-    """Of all its threads, as exact as the kernel has it."""
+    """CPU time of all threads, with the kernel's precision."""
     threads = Path(f"/proc/{pid}/task").iterdir() if pid else ()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e6
 
