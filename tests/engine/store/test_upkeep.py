@@ -94,7 +94,7 @@ async def test_other_writes_get_through_while_it_sweeps(database: Database) -> N
 async def test_the_log_is_cut_when_nobody_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
-    monkeypatch.setattr("counsel.engine.store.sqlite.database._IDLE", 0.05)
+    monkeypatch.setattr("counsel.engine.store.sqlite.writer._IDLE", 0.05)
     log = files.beside(database.path)[0]
     await database.write(
         lambda db: db.execute("INSERT INTO answers VALUES ('big', 9e9, ?)", ("x" * 3 * WAL_BYTES,))

@@ -63,7 +63,7 @@ def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
     return settled
 
 
-def tell(settled: Settled) -> None:
+def settle(settled: Settled) -> None:
     """Wake each event loop once for all of its writes: a wake is a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
     for done, value, failed in settled:

@@ -19,7 +19,7 @@ from counsel.engine.store.sqlite.usage import Usage
 class SqliteStore(Jobs, Replies, Conversations, Usage):
     def __init__(self, path: Path) -> None:
         self.database = Database(path)
-        self.database.reinstate = self._reinstate
+        self.database.file.reinstate = self._reinstate
         self.database.busy = lambda: bool(self.running())
         self.running: Callable[[], Sequence[NewJob]] = tuple
 
@@ -32,10 +32,10 @@ class SqliteStore(Jobs, Replies, Conversations, Usage):
         return self.database.problem
 
     def is_home(self) -> bool:
-        return self.database.home.is_there()
+        return self.database.file.home.is_there()
 
     def is_current(self) -> bool:
-        return self.database.home.is_there() and self.database.is_at_path()
+        return self.database.file.home.is_there() and self.database.is_at_path()
 
     async def flush(self) -> None:
         await self.database.write(_nothing)

@@ -1,0 +1,227 @@
+"""The file that the database is in, or the memory in its place: its connections, and replacing it when it is damaged or gone.
+
+Damage is handled on the writer's thread. Readers are given the new connections; the old ones may be in use at that
+moment and are closed at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from counsel import locks
+from counsel.engine.store.sqlite import backups, copying, files, opening, recovery
+from counsel.engine.store.sqlite.commits import Work, commit
+from counsel.engine.store.sqlite.connections import WAL_BYTES, connect
+from counsel.engine.store.sqlite.schema import migrate
+from counsel.errors import CounselError
+
+log = logging.getLogger("counsel.store")
+
+
+class DatabaseFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem: str | None = None  # shown with every answer
+        self.reinstate: Callable[[], list[Work[Any]]] = list  # writes that put running jobs into a new file
+        self._retired: list[sqlite3.Connection | opening.Place] = []  # closed at the end
+        self._use(opening.place(path))
+        self.home = locks.Pinned(path.parent)
+
+    @property
+    def in_memory(self) -> bool:
+        return self.place.opened is None
+
+    # ── connections ──────────────────────────────────────────────────────────────────────────────────
+
+    def _use(self, place: opening.Place) -> None:
+        """Connect to a place. One that fails at this very moment is replaced by memory."""
+        try:
+            self._connect_all(place)
+        except sqlite3.Error as error:
+            problem = f"{self.path} cannot be used ({error}): nothing is kept after this process ends."
+            log.warning("%s", problem)
+            self._retired.append(place)
+            self._connect_all(opening.in_memory(self.path, problem))
+        self.problem = self.place.problem or self.problem
+
+    def _connect_all(self, place: opening.Place) -> None:
+        self.place = place
+        self.writer = self._connect_writer()
+        self.reader = self._connect_reader()
+        self.quick = self._connect_quick()
+
+    def connect(self) -> sqlite3.Connection:
+        return connect(self.place.target)
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        """Room for the pages of 5,000 calls: ids are random, so each call touches other pages of the indexes."""
+        connection = self.connect()
+        connection.execute("PRAGMA cache_size=-8000")
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = self.connect()
+        connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone()  # opens the log, too
+        self._log = files.identity(files.beside(self.path)[0]) if self.place.opened else None
+        return connection
+
+    def _connect_quick(self) -> sqlite3.Connection:
+        """Never waits: not for other writers, not for the disk, not for a checkpoint."""
+        connection = self.connect()
+        connection.execute("PRAGMA busy_timeout=0")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        return connection
+
+    def close(self) -> None:
+        """After the writer's thread has ended."""
+        for each in (self.writer, self.quick, self.reader, self.place, *self._retired, self.home):
+            each.close()
+
+    # ── the write-ahead log ──────────────────────────────────────────────────────────────────────────
+
+    def log_is_long(self) -> bool:
+        return not self.in_memory and files.size(files.beside(self.path)[0]) > WAL_BYTES
+
+    def cut_log(self) -> None:
+        """Without waiting for readers: there will be another moment."""
+        with contextlib.suppress(sqlite3.Error):
+            self.writer.execute("PRAGMA busy_timeout=0")
+            self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.writer.execute("PRAGMA busy_timeout=60000")
+
+    # ── noticing damage ──────────────────────────────────────────────────────────────────────────────
+
+    def is_at_path(self) -> bool:
+        """False when the open file was deleted, moved or replaced: the writer handles that within two seconds."""
+        return not (self.place.opened and self.place.opened.gone())
+
+    def gone(self) -> str | None:
+        """One `stat`: what happened to the open file. A whole home that is gone is only reported."""
+        opened = self.place.opened
+        why = opened.gone() if opened else None
+        if why and not self.home.is_there():
+            self.problem = (
+                f"{self.path.parent} was deleted, moved or replaced while counsel ran: nothing is kept there."
+            )
+            return None
+        return why
+
+    def looks_damaged(self) -> bool:
+        """Costs microseconds."""
+        opened = self.place.opened
+        return opened is not None and bool(self.gone() or opened.spoilt() or opened.shortened())
+
+    def damage(self, error: sqlite3.Error) -> str | None:
+        """What is wrong with the file, if the error may come from that; None when it is only full, locked or forbidden."""
+        opened = self.place.opened
+        if opened is None or not is_suspicious(error):
+            return None
+        try:
+            return self.gone() or recovery.examine(opened, thorough=backups.is_damage(error))
+        except (OSError, sqlite3.Error):  # looking failed: that is no damage
+            return None
+
+    def check(self) -> str | None:
+        """Read the whole file (about 1 s for 500 MB); what is wrong with it."""
+        opened = self.place.opened
+        if opened is None:
+            return None
+        try:
+            damage = recovery.examine(opened)
+        except (OSError, sqlite3.Error):
+            return None
+        if damage is None:
+            self.place.unclean = False
+        return damage
+
+    # ── replacing it, on the writer's thread ─────────────────────────────────────────────────────────
+
+    def repair(self) -> None:
+        opened = self.place.opened
+        if opened is None or opened.gone():
+            return  # the writer has seen it
+        with contextlib.suppress(OSError, sqlite3.Error):  # looking failed: that is no damage
+            if damage := recovery.examine(opened):
+                self.recover(damage)
+
+    def recover(self, why: str, *, live: bool = False) -> None:
+        """Another file, or memory, in the place of the one that is damaged or gone. `live`: its rows can still be read."""
+        try:
+            place = self._replacement(why, live=live)
+        except (OSError, sqlite3.Error, CounselError) as error:
+            problem = (
+                f"{self.path}: {why}, and no new one can be made ({opening.reason(error)}): "
+                "nothing is kept after this process ends."
+            )
+            log.warning("%s", problem)
+            place = opening.in_memory(self.path, problem, self._copy_into)
+        self._move(place)
+
+    def _replacement(self, why: str, *, live: bool) -> opening.Place:
+        opened = self.place.opened
+        if not self.home.is_there():
+            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
+        existing = files.identity(self.path)
+        if existing is None or (opened and existing == opened.identity):
+            return opening.on_disk(self.path, self.writer if live else None, why)
+        if files.identity(files.beside(self.path)[0]) == self._log:
+            # the log of the old file would spoil the new one
+            with recovery.lock(self.path):
+                recovery.set_aside_log(self.path)
+        place = opening.on_disk(self.path)  # made by another process, or put there by the user
+        with contextlib.suppress(sqlite3.Error), closing(connect(place.target)) as into:
+            copying.merge(self.writer, into)  # what it lacks is here
+        place.problem = place.problem or f"{self.path}: {why}. It is used now; `counsel doctor` tells more."
+        return place
+
+    def _copy_into(self, into: sqlite3.Connection) -> None:
+        migrate(into, self.path)
+        copying.merge(self.writer, into)
+
+    def return_to_disk(self) -> None:
+        """If the disk can be written again: what was kept in memory is copied there."""
+        if not self.path.parent.is_dir() or not self.home.is_there():
+            return
+        try:
+            place = opening.on_disk(self.path)
+        except (OSError, sqlite3.Error, CounselError):
+            return
+        try:
+            with closing(connect(place.target)) as into:
+                copying.merge(self.writer, into, leave_out=self.place.frozen)
+        except sqlite3.Error:
+            place.close()
+            return
+        log.warning("%s can be written again: what was kept in memory is there now", self.path)
+        self.problem = None
+        self._move(place)
+
+    def _move(self, place: opening.Place) -> None:
+        self._retired += [self.writer, self.reader, self.quick, self.place]
+        self._use(place)
+        for work in self.reinstate():
+            with contextlib.suppress(sqlite3.Error):
+                commit(self.writer, [(work, Future())])
+
+
+def is_suspicious(error: sqlite3.Error) -> bool:
+    """Whether the file itself may be at fault: it is examined before anything is done."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_ERROR:
+        return "no such table" in str(error)
+    return code in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+    }

@@ -1,0 +1,127 @@
+"""The one thread that writes: whatever has queued up is committed together, first in, first out."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from counsel.engine.store.records import StoreError
+from counsel.engine.store.sqlite import opening
+from counsel.engine.store.sqlite.commits import Queued, Settled, commit, settle
+from counsel.engine.store.sqlite.database_file import DatabaseFile
+
+log = logging.getLogger("counsel.store")
+_BATCH = 500  # writes in one commit; bounds how long a caller waits for others
+_IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
+
+
+class Writer:
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+        self._queue: queue.SimpleQueue[Queued | None] = queue.SimpleQueue()
+        self._sent = 0  # writes given to the thread, and
+        self._settled = 0  # those that it is done with
+        self.waiting: list[Queued] = []  # writes that wait a moment for the next one
+        self._thread = threading.Thread(target=self._run, name="counsel-store", daemon=True)
+        self._thread.start()
+
+    @property
+    def idle(self) -> bool:
+        return self._sent == self._settled
+
+    def put(self, item: Queued | None = None) -> None:
+        """First what waited, so that the order of writes is the order of the calls."""
+        items = self.waiting if item is None else [*self.waiting, item]
+        self.waiting = []
+        self._sent += len(items)
+        for each in items:
+            self._queue.put(each)
+
+    def do(self, step: Callable[[], None]) -> Future[None]:
+        """Run a step on the thread, between two commits."""
+        done: Future[None] = Future()
+        self.put((_Step(step), done))
+        return done
+
+    def close(self) -> None:
+        self.put()
+        self._queue.put(None)
+        self._thread.join()
+
+    # ── on the thread ────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            batch, running = self._gather()
+            try:
+                self._write(batch)
+            except Exception as error:  # the thread must live: nobody else would answer those who wait
+                log.exception("the writer failed")
+                settle(_failed(batch, error))
+            self._settled += len(batch)
+
+    def _gather(self) -> tuple[list[Queued], bool]:
+        """What has queued up; nothing, once, when nobody has written for a while."""
+        batch: list[Queued] = []
+        try:
+            item = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
+        except queue.Empty:
+            return [], True
+        while item is not None:
+            batch.append(item)
+            if len(batch) >= _BATCH or self._queue.empty():
+                return batch, True
+            item = self._queue.get()
+        return batch, False
+
+    def _write(self, batch: list[Queued]) -> None:
+        if not batch:
+            self._file.cut_log()
+        elif why := self._file.gone():
+            self._file.recover(why, live=True)
+        writes = []
+        for work, done in batch:
+            if isinstance(work, _Step):
+                work.run()
+                settle([(done, None, None)])
+            else:
+                writes.append((work, done))
+        if writes:
+            settle(self._commit(writes))
+
+    def _commit(self, batch: list[Queued]) -> Settled:
+        """Write the batch; once more after a recovery."""
+        try:
+            return commit(self._file.writer, batch)
+        except sqlite3.Error as error:
+            why = self._file.damage(error)
+            if not why:
+                return _failed(batch, error)
+        self._file.recover(why, live=self._file.gone() is not None)
+        try:
+            return commit(self._file.writer, batch)
+        except sqlite3.Error as error:
+            return _failed(batch, error)
+
+
+class _Step:
+    """Not a write."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.run = run
+
+    def __call__(self, _: sqlite3.Connection) -> None:
+        raise NotImplementedError
+
+
+def _failed(batch: list[Queued], error: Exception) -> Settled:
+    failure = StoreError(
+        f"counsel's database cannot be written: {opening.reason(error)}.",
+        hint="Free some disk space or fix the folder's permissions, then ask again.",
+    )
+    return [(done, None, failure) for _, done in batch if not done.done()]
