@@ -60,9 +60,9 @@ async def test_of_two_jobs_on_one_conversation_exactly_the_named_one_is_stopped(
         await engine.cancel("shared")
     assert first in str(refused.value)
     assert second in str(refused.value)
-    assert (await engine.cancel(second))["content"]["status"] == "cancelled"
+    assert (await engine.cancel(second)).to_json()["content"]["status"] == "cancelled"
     fake_api.open_gate("go")
-    assert (await engine.wait(first))["content"] == "gpt-5 says: hello"
+    assert (await engine.wait(first)).to_json()["content"] == "gpt-5 says: hello"
     await engine.close()
 
 

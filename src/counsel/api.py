@@ -24,6 +24,7 @@ from counsel.errors import InvalidArgument
 from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.results import ChatResult, ConsensusResult, Result
 from counsel.types import Effort, Json, MediaResolution, Verbosity
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class Counsel:
 
     async def ask(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> Answer:
         """One model's answer. Raises a `CounselError`; cancelling the task stops the call upstream."""
-        return _answer(await self._finish(_chat(prompt, model, options)))
+        result = await self._finish(_chat(prompt, model, options))
+        return _answer(result)
 
     async def stream(
         self, prompt: str, *, model: str = "auto", **options: Unpack[Options]
@@ -135,15 +137,15 @@ class Counsel:
         return await engine.submit(_chat(prompt, model, options), self._caller, background=True)
 
     async def wait(self, job_id: str) -> Json:
-        return await (await self._open()).wait(job_id)
+        return (await (await self._open()).wait(job_id)).to_json()
 
     async def status(self, any_id: str, *, full_history: bool = False) -> Json:
-        return await (await self._open()).status(any_id, full_history=full_history)
+        return (await (await self._open()).status(any_id, full_history=full_history)).to_json()
 
     async def cancel(self, any_id: str) -> Json:
-        return await (await self._open()).cancel(any_id)
+        return (await (await self._open()).cancel(any_id)).to_json()
 
-    async def _finish(self, request: Request) -> Json:
+    async def _finish(self, request: Request) -> Result:
         engine = await self._open()
         job = await engine.submit(request, self._caller)
         try:
@@ -179,33 +181,29 @@ def _chat(prompt: str, model: str, options: Options) -> ChatRequest:
     return ChatRequest(prompt=prompt, model=model, **_common(options))
 
 
-def _answer(result: Json) -> Answer:
-    about = result["metadata"]
+def _answer(result: Result) -> Answer:
+    assert isinstance(result, ChatResult)  # noqa: S101 - what a chat request gives
+    about = result.metadata
     return Answer(
-        text=result["content"],
-        model=about["model"],
-        provider=about["provider"],
-        continuation_id=result["continuation"]["id"],
-        job_id=result["job_id"],
-        cost_usd=about["cost_usd"],
-        metadata=about,
+        text=result.content,
+        model=about.model,
+        provider=about.provider,
+        continuation_id=result.continuation.id,
+        job_id=result.job_id,
+        cost_usd=about.cost_usd,
+        metadata=about.to_json(),
     )
 
 
-def _consensus(result: Json) -> Consensus:
-    last = {entry["model"]: entry["response"] for entry in result["phases"]["initial"]}
-    last |= {
-        entry["model"]: entry["refined_response"]
-        for entry in result["phases"]["refined"]
-        if entry["refined_response"]
-    }
+def _consensus(result: Result) -> Consensus:
+    assert isinstance(result, ConsensusResult)  # noqa: S101 - what a consensus request gives
     return Consensus(
-        status=result["status"],
-        text=result["content"],
-        answers=last,
-        failed=result["phases"]["failed"],
-        continuation_id=result["continuation"]["id"],
-        job_id=result["job_id"],
-        cost_usd=result["metadata"]["cost_usd"],
-        result=result,
+        status=result.status,
+        text=result.content,
+        answers=result.answers,
+        failed=[failure.to_json() for failure in result.failed],
+        continuation_id=result.continuation.id,
+        job_id=result.job_id,
+        cost_usd=result.metadata.cost_usd,
+        result=result.to_json(),
     )

@@ -12,9 +12,10 @@ from typing import Literal, Protocol, TypeAlias
 from counsel.caller import Caller
 from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Effort, Json, MediaResolution, Verbosity
+from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, Result
+from counsel.types import Effort, MediaResolution, Verbosity
 
-Status: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]
+Status: TypeAlias = JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,25 +71,25 @@ class Engine(Protocol):
         The same unguessable `key` again gives the same job: a call is sent twice when a daemon died under it.
         """
 
-    async def wait(self, job_id: str) -> Json:
+    async def wait(self, job_id: str) -> Result:
         """The finished job's result, or its failure raised."""
 
     def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
         """Events from `after` on: those that were, then those that come, until the job ends."""
 
-    async def accepted(self, job_id: str) -> Json:
-        """What a background call answers at once: the seed's object with its status line."""
+    async def accepted(self, job_id: str) -> Accepted:
+        """What a background call answers at once."""
 
     async def detach(self, job_id: str) -> None:
         """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
 
-    async def cancel(self, any_id: str) -> Json:
+    async def cancel(self, any_id: str) -> Cancellation:
         """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there."""
 
-    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+    async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         """`{"content": …}`, the seed's status object. Takes a job's id, or a conversation's for its newest job."""
 
-    async def recent(self, limit: int = 10) -> Json:
+    async def recent(self, limit: int = 10) -> JobList:
         """`{"content": {"jobs": […]}}`, newest first."""
 
     async def close(self) -> None:

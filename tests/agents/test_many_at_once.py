@@ -45,11 +45,11 @@ async def test_eight_agents_at_once_and_the_daemon_answers_meanwhile(
         ]
         await asyncio.to_thread(fake_process.wait_for, contains="number", deltas=1, count=8, timeout=100)
         quick = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller)
-        assert (await engine.wait(quick))["content"] == "gpt-5 says: hello"
+        assert (await engine.wait(quick)).to_json()["content"] == "gpt-5 says: hello"
         fake_process.open_gate("hold")
         answers = await asyncio.gather(*(engine.wait(job) for job in asked))
         for n, answer in enumerate(answers):
-            assert answer["content"].strip().endswith(f"says: number {n} of eight")
+            assert answer.content.strip().endswith(f"says: number {n} of eight")
     finally:
         await engine.daemon_stop()
         await engine.close()

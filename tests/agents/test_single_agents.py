@@ -164,7 +164,7 @@ async def test_words_of_a_stream_that_broke_are_taken_back(
                 seen.append(text)
             if event.kind == "restarted":
                 told.append((event.data["model"], event.data["next"], event.data["reason"]))
-        result = await engine.wait(job)
+        result = (await engine.wait(job)).to_json()
     finally:
         await engine.close()
     assert result["content"] == text == "I look.\n\ngood1 good2 good3"

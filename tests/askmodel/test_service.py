@@ -30,6 +30,7 @@ from counsel.front import run_paths
 from counsel.front.json_messages import encode
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import Splitter
+from counsel.results import ChatResult
 from fake import FakeAPI, FakeProcess, marked
 from support.stdio_client import daemon_pid, kill_daemon
 
@@ -89,7 +90,7 @@ async def test_an_answer_has_the_seeds_shape(engine: Engine, fake_api: FakeAPI, 
         assert (got["requestId"], got["text"], got["error"]) == ("askmodel_1", "gpt-5 says: hello", None)
         assert got["sessionTag"] == "topic"
         assert got["continuationId"].startswith("ask_")
-        jobs = (await engine.recent())["content"]["jobs"]
+        jobs = (await engine.recent()).to_json()["content"]["jobs"]
         assert [(job["tool"], job["job_id"]) for job in jobs] == [("askModel", got["jobId"])]
         wire.close()
 
@@ -290,9 +291,9 @@ async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: Fake
         wire.close()
         await fake_api.wait_for(state="disconnected")
         async with asyncio.timeout(10):
-            while (await engine.recent())["content"]["jobs"][0]["status"] == "processing":  # noqa: ASYNC110
+            while (await engine.recent()).to_json()["content"]["jobs"][0]["status"] == "processing":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert (await engine.recent())["content"]["jobs"][0]["status"] == "cancelled"
+        assert (await engine.recent()).to_json()["content"]["jobs"][0]["status"] == "cancelled"
 
 
 async def test_one_request_can_be_cancelled(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
@@ -434,8 +435,8 @@ class Echo:
         self.asked[name := f"job_{len(self.asked)}"] = request.prompt
         return name
 
-    async def wait(self, job_id: str) -> dict[str, Any]:
-        return {"content": self.asked[job_id], "continuation": {"id": "ask_1"}}
+    async def wait(self, job_id: str) -> ChatResult:
+        return ChatResult.from_json({"content": self.asked[job_id], "continuation": {"id": "ask_1"}})
 
     async def cancel(self, any_id: str) -> dict[str, Any]:
         return {}

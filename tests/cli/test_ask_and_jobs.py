@@ -65,7 +65,7 @@ def test_sources_are_named_beside_the_answer(
     fake_process.script(text="It rains.", sources=[{"url": "https://example.com/w", "title": "Weather"}])
     done = counsel("ask", "weather?", "-m", "gpt-5", "--web", "--standalone")
     assert done.stdout == "It rains.\n"
-    assert "source: Weather https://example.com/w" in done.stderr
+    assert "- Weather: https://example.com/w" in done.stderr
 
 
 def test_ask_json_prints_one_document_and_nothing_else(

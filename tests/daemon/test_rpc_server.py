@@ -10,7 +10,7 @@ from typing import Any
 from counsel.caller import Caller
 from counsel.daemon.rpc_server import RpcServer, caller_to_json, request_to_json
 from counsel.requests import ChatRequest
-from counsel.types import Json
+from counsel.results import JobList
 from support.fake_engine import FakeEngine
 
 
@@ -25,7 +25,7 @@ class SlowDisk(FakeEngine):
         await self.go_on.wait()
         return await super().submit(*args, **more)
 
-    async def recent(self, limit: int = 10) -> Json:
+    async def recent(self, limit: int = 10) -> JobList:
         raise OSError("the disk is gone")
 
 

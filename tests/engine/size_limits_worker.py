@@ -24,7 +24,7 @@ async def main() -> None:
     shown = {}
     try:
         job = await engine.submit(ChatRequest(prompt="hi", model="deepseek/deepseek-chat"), here())
-        result = await engine.wait(job)
+        result = (await engine.wait(job)).to_json()
         shown = {"length": len(result["content"]), "finish": result["metadata"]["finish_reason"]}
     except CounselError as error:
         shown = {"code": error.code}

@@ -24,12 +24,12 @@ from fake import FakeAPI
 
 async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
     job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
-    return await engine.wait(job)
+    return (await engine.wait(job)).to_json()
 
 
 async def hold(engine: Engine, caller: Caller, **fields: Any) -> Any:
     job = await engine.submit(ConsensusRequest(prompt="which?", **fields), caller)
-    return await engine.wait(job)
+    return (await engine.wait(job)).to_json()
 
 
 def picture(kind: str) -> bytes:

@@ -54,7 +54,7 @@ async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
 ) -> None:
     fake_api.script(size=9000)
     who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
-    first = await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))
+    first = (await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))).to_json()
     again = ChatRequest(prompt="and?", model="gpt-5", continuation_id=first["continuation"]["id"])
     with pytest.raises(InvalidArgument, match="This conversation has 9,002 characters; the limit is 8,000"):
         await engine.submit(again, who)
@@ -66,7 +66,7 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
 ) -> None:
     fake_api.script(size=50_000)
     who = caller(COUNSEL_MAX_ANSWER_BYTES="10000")
-    result = await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))
+    result = (await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))).to_json()
     about = result["metadata"]
     assert len(result["content"]) == 10_000
     assert about["finish_reason"] == "length"
@@ -104,9 +104,9 @@ async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(
 ) -> None:
     fake_api.script(size=3000, times=None)
     who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
-    result = await engine.wait(
-        await engine.submit(ConsensusRequest(prompt="hi", models=("gpt-5", "sonnet")), who)
-    )
+    result = (
+        await engine.wait(await engine.submit(ConsensusRequest(prompt="hi", models=("gpt-5", "sonnet")), who))
+    ).to_json()
     assert result["successful_initial_responses"] == 2
     assert result["refined_responses"] == 0
     assert "3,000 characters" in result["phases"]["failed"][0]["error"]

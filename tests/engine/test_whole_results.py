@@ -42,7 +42,7 @@ def counted(sent: int, received: int) -> dict[str, int]:
 
 async def chat(engine: Engine, caller: Caller, **fields: Any) -> tuple[str, Any]:
     job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **fields}), caller)
-    return job, await engine.wait(job)
+    return job, (await engine.wait(job)).to_json()
 
 
 CHAT = {
@@ -74,7 +74,7 @@ async def test_a_finished_chats_status_holds_its_result_and_its_history(
 ) -> None:
     fake_api.script(text="Hi there.", usage=USAGE)
     job, result = await chat(engine, caller())
-    shown = (await engine.status(job, full_history=True))["content"]
+    shown = (await engine.status(job, full_history=True)).to_json()["content"]
     assert shown["id"] == result["continuation"]["id"]
     assert shown["job_id"] == job
     assert steady(shown) == {
@@ -102,10 +102,10 @@ async def test_the_newest_jobs_are_listed_first_without_their_results(
 ) -> None:
     first, _ = await chat(engine, caller(), prompt="one")
     second, _ = await chat(engine, caller(), prompt="two")
-    listed = (await engine.recent())["content"]["jobs"]
+    listed = (await engine.recent()).to_json()["content"]["jobs"]
     assert [(entry["job_id"], entry["title"]) for entry in listed] == [(second, "two"), (first, "one")]
     assert not any("result" in entry or "status_line" in entry for entry in listed)
-    assert [entry["job_id"] for entry in (await engine.recent(1))["content"]["jobs"]] == [second]
+    assert [entry["job_id"] for entry in (await engine.recent(1)).to_json()["content"]["jobs"]] == [second]
 
 
 async def test_a_failed_chats_status_holds_the_error_with_its_fields(
@@ -115,7 +115,7 @@ async def test_a_failed_chats_status_holds_the_error_with_its_fields(
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
     with pytest.raises(CounselError):
         await engine.wait(job)
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).to_json()["content"]
     assert shown["status"] == "failed"
     assert shown["completed_at"] >= shown["started_at"]
     assert (shown["error"]["code"], shown["error"]["provider"]) == ("AUTHENTICATION_FAILED", "openai")
@@ -132,7 +132,7 @@ async def test_a_consensus_counts_both_rounds_of_each_model(
         fake_api.script(model=model, text="Better.", usage={"input": 2 * sent, "output": 2}, latency=0.02)
     fake_api.script(status=401, vendor="anthropic", times=None)
     job = await engine.submit(ConsensusRequest(prompt="which?", models=MODELS), caller())
-    result = await engine.wait(job)
+    result = (await engine.wait(job)).to_json()
     first = {entry["model"]: entry["metadata"] for entry in result["phases"]["initial"]}
     for entry in result["phases"]["refined"]:
         took = entry["metadata"]

@@ -25,7 +25,7 @@ async def do(engine: Engine, what: str) -> object:
         await asyncio.wrap_future(database(engine).examine())
         return database(engine).problem
     job = await engine.submit(ChatRequest(prompt=what, model="gpt-5"), here("worker"))
-    result = await engine.wait(job)
+    result = (await engine.wait(job)).to_json()
     return {"content": result["content"], "warnings": result.get("metadata", {}).get("warnings", [])}
 
 

@@ -233,7 +233,7 @@ async def test_the_command_lines_client_rides_over_a_dying_daemon(
     waiting = asyncio.ensure_future(engine.wait(job))
     await engine.recent()
     kill_daemon(home)
-    assert (await asyncio.wait_for(waiting, 30))["content"] == "gpt-5-mini says: ride on"
+    assert (await asyncio.wait_for(waiting, 30)).content == "gpt-5-mini says: ride on"
     await asyncio.wait_for(following, 30)
     assert events[-1] == "done"
     await engine.close()

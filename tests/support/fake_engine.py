@@ -12,6 +12,7 @@ from counsel.caller import Caller
 from counsel.errors import Cancelled, CounselError, NotFound
 from counsel.job_events import JobEvent, event_from
 from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, Result, result_from_json
 from counsel.types import Json
 
 
@@ -41,7 +42,7 @@ class Job:
         self.grown.set()
 
     @property
-    def status(self) -> str:
+    def status(self) -> JobState:
         if self.outcome is None:
             return "processing"
         if isinstance(self.outcome, Cancelled):
@@ -127,13 +128,13 @@ class FakeEngine:
             raise NotFound(f"No job {any_id}.", hint="check_status without an id lists the newest.")
         return self.jobs[any_id]
 
-    async def wait(self, job_id: str) -> Json:
+    async def wait(self, job_id: str) -> Result:
         job = self._job(job_id)
         await job.ended.wait()
         if isinstance(job.outcome, CounselError):
             raise job.outcome
         assert job.outcome is not None
-        return job.outcome
+        return result_from_json(job.outcome)
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
         job, seen = self._job(job_id), after
@@ -146,31 +147,32 @@ class FakeEngine:
             job.grown.clear()
             await job.grown.wait()
 
-    async def accepted(self, job_id: str) -> Json:
+    async def accepted(self, job_id: str) -> Accepted:
         tool = "CHAT" if isinstance(self._job(job_id).request, ChatRequest) else "CONSENSUS"
-        return {
+        shown = {
             "content": f"⏳ PROCESSING | {tool} | {job_id} | 0/1",
             "continuation": {"id": job_id, "status": "processing"},
             "async_execution": True,
         }
+        return Accepted.from_json(shown)
 
     async def detach(self, job_id: str) -> None:
         self._job(job_id).background = True
 
-    async def cancel(self, any_id: str) -> Json:
+    async def cancel(self, any_id: str) -> Cancellation:
         job = self._job(any_id)
         if job.outcome is not None:
             return self.told(job, f"has already {job.status}")
         job.end(Cancelled("The job was cancelled."))
         return self.told(job, "cancelled successfully")
 
-    def told(self, job: Job, words: str) -> Json:
-        return {"content": {"status": job.status, "message": f"Job {job.id} {words}", "job_id": job.id}}
+    def told(self, job: Job, words: str) -> Cancellation:
+        return Cancellation(status=job.status, message=f"Job {job.id} {words}", job_id=job.id)
 
     def meet(self, caller: Caller) -> None:
         pass
 
-    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+    async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         job = self._job(any_id)
         shown: Json = {
             "id": job.id,
@@ -187,12 +189,12 @@ class FakeEngine:
             shown["result"] = job.outcome
         if full_history:
             shown["history"] = [{"role": "user", "content": job.request.prompt}] * 3
-        return {"content": shown}
+        return JobStatus.from_json({"content": shown})
 
-    async def recent(self, limit: int = 10) -> Json:
+    async def recent(self, limit: int = 10) -> JobList:
         newest = list(self.jobs.values())[::-1][:limit]
         shown = [{"id": job.id, "job_id": job.id, "status": job.status, "tool": "chat"} for job in newest]
-        return {"content": {"jobs": shown}}
+        return JobList.from_json({"content": {"jobs": shown}})
 
     async def busy(self) -> bool:
         return any(job.outcome is None for job in self.jobs.values())

@@ -19,8 +19,10 @@ from counsel.engine.store.records import (
     NewTurn,
     UsageRecord,
 )
+from counsel.errors import UpstreamError
 from counsel.requests import Status
-from counsel.types import Json, Usage
+from counsel.results import AnswerNotice, ChatResult
+from counsel.types import Usage
 
 _numbers = count(1)
 DAY = 86400.0
@@ -70,8 +72,8 @@ def turn(job: NewJob, text: str = "answer", **fields: Any) -> NewTurn:
 
 
 def completed(job: NewJob, text: str = "answer", **fields: Any) -> JobCompleted:
-    def result(messages: int) -> Json:
-        return {"content": text, "messages": messages}
+    def result(messages: int) -> ChatResult:
+        return ChatResult.from_json({"content": text, "continuation": {"messageCount": messages}})
 
     made = JobCompleted(status="completed", result=result, turn=turn(job, text), completed=1)
     return replace(made, **fields)
@@ -89,25 +91,29 @@ def stopped(
             else None
         )
 
-    return JobStopped(status=status, error={"code": "INTERNAL", "error": "It failed.", **error}, turn=partial)
+    return JobStopped(status=status, error=UpstreamError("It failed.", **error), turn=partial)
 
 
 def answer(job: JobDetail | None) -> str:
     assert job is not None
     assert job.result is not None
-    return str(job.result["content"])
+    return job.result.content
 
 
 def messages_then(job: JobDetail | None) -> int:
     """How many messages the conversation had when the job had ended."""
     assert job is not None
     assert job.result is not None
-    return int(job.result["messages"])
+    return job.result.continuation.message_count or 0
 
 
 def reply(text: str = "answer") -> Reply:
     return Reply(
-        text=text, provider="openai", model="gpt-5", usage=Usage(input=3, output=4), notices=({"kind": "x"},)
+        text=text,
+        provider="openai",
+        model="gpt-5",
+        usage=Usage(input=3, output=4),
+        notices=(AnswerNotice("x", ""),),
     )
 
 

@@ -40,6 +40,7 @@ from counsel.mcp import tool_call
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import LINES_AT_ONCE, Splitter
 from counsel.requests import ChatRequest, Engine
+from counsel.results import Accepted, Result
 from counsel.types import Json
 
 CLIENT = "askModel service"
@@ -338,16 +339,15 @@ def _partial(event: TextAdded | Restarted) -> Json:
     return {"partial": "", "offset": event.offset, "restarted": about}
 
 
-def _answered(request_id: str, result: Json) -> Json:
-    continuation = result["continuation"]
+def _answered(request_id: str, result: Result | Accepted) -> Json:
     return {
         "requestId": request_id,
-        "text": result["content"],
+        "text": result.content,
         "error": None,
-        "sessionTag": continuation.get("tag"),
-        "continuationId": continuation["id"],
-        "jobId": result.get("job_id"),
-        "metadata": result.get("metadata", {}),
+        "sessionTag": result.continuation.tag,
+        "continuationId": result.continuation.id,
+        "jobId": result.job_id,
+        "metadata": result.to_json().get("metadata", {}),
     }
 
 

@@ -67,7 +67,7 @@ async def _ask(
             return
         async with ask_options.job(engine, submitted):
             if as_json:
-                output.document(await engine.wait(submitted))
+                output.document((await engine.wait(submitted)).to_json())
                 return
             result = await ask_options.tell(engine, submitted, stream=stream)
     ask_options.notes(result)

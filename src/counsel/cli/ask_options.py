@@ -14,11 +14,13 @@ from typing import Any
 
 import click
 
+from counsel import answer_notes
 from counsel.cli import output
 from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
 from counsel.requests import Engine
-from counsel.types import EFFORTS, Json
+from counsel.results import Result
+from counsel.types import EFFORTS
 
 Decorated = Callable[..., Any]
 
@@ -160,7 +162,7 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
         raise
 
 
-async def tell(engine: Engine, job_id: str, *, stream: bool) -> Json:
+async def tell(engine: Engine, job_id: str, *, stream: bool) -> Result:
     """The job's answer on stdout, live where a person watches; its result."""
     answer = LiveAnswer(stream=stream)
     await answer.follow(engine.follow(job_id))
@@ -169,52 +171,15 @@ async def tell(engine: Engine, job_id: str, *, stream: bool) -> Json:
     except CounselError as error:
         answer.fail(error.partial, job_id)
         raise
-    answer.finish(result["content"])
+    answer.finish(result.content)
     return result
 
 
-def footer(result: Json) -> str:
-    """One line about an answer: who, tokens, cost, time, how to go on."""
-    about = result.get("metadata", {})
-    used = about.get("usage", {})
-    parts = [
-        _who(about),
-        f"{used.get('input_tokens', 0):,} → {used.get('output_tokens', 0):,} tokens",
-        cost(about.get("cost_usd")),
-        f"{about['response_time_ms'] / 1000:.1f} s" if "response_time_ms" in about else "",
-        f"-c {result['continuation']['id']}",
-    ]
-    return " · ".join(part for part in parts if part)
+def footer(result: Result) -> str:
+    return answer_notes.footer(result, "-c")
 
 
-def _who(about: Json) -> str:
-    """`openai/gpt-5`; an agent is its own provider."""
-    if "model" not in about:
-        return ""
-    model, provider = about["model"], about["provider"]
-    own = model == provider or model.startswith((f"{provider}/", f"{provider}:"))
-    return str(model) if own else f"{provider}/{model}"
-
-
-def cost(usd: float | None) -> str:
-    if usd is None:
-        return ""
-    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
-
-
-def notes(result: Json) -> None:
+def notes(result: Result) -> None:
     """What a person must know beside the answer."""
-    about = result.get("metadata", {})
-    for warning in about.get("warnings", []):
-        output.message(f"warning: {warning}")
-    for passed in about.get("passed_over", []):
-        output.message(f"skipped {passed['model']}: {passed['error']}")
-    for notice in about.get("notices", []):
-        if notice["kind"] == "source":
-            output.message(f"source: {notice['text']} {notice['url']}")
-    if left := about.get("settings_left_out"):
-        output.message(f"not sent, because the model does not support it: {', '.join(left)}")
-    if about.get("finish_reason") == "length":
-        output.message("the answer was cut off at the model's output limit")
-    if "export" in result:
-        output.message(f"exported to {result['export']}")
+    for note in answer_notes.notes(result, was_live=True):
+        output.message(note)

@@ -20,7 +20,7 @@ from counsel.job_events import (
 )
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ConsensusRequest, Engine
-from counsel.types import Json
+from counsel.results import ConsensusResult, Result
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -85,17 +85,21 @@ async def _consensus(
                 await watch(engine, submitted)
             result = await engine.wait(submitted)
     if as_json:
-        output.document(result)
+        output.document(result.to_json())
     else:
         show(result)
 
 
-def show(result: Json) -> None:
-    output.answer(result["content"] + "\n")
+def show(result: Result) -> None:
+    output.answer(result.content + "\n")
     ask_options.notes(result)
-    counted = f"{result['successful_initial_responses']} of {result['models_consulted']} answered"
-    refined = f"{result['refined_responses']} refined"
-    output.message(" · ".join([counted, refined, ask_options.footer(result)]))
+    counts = []
+    if isinstance(result, ConsensusResult):
+        counts = [
+            f"{len(result.initial)} of {result.models_consulted} answered",
+            f"{result.refined_count} refined",
+        ]
+    output.message(" · ".join([*counts, ask_options.footer(result)]))
 
 
 @dataclass(slots=True)

@@ -9,10 +9,11 @@ import click
 
 from counsel.cli import ask_options, connect, json_option, live_output, output
 from counsel.cli.consensus import show, watch
-from counsel.errors import CounselError, from_dict
+from counsel.errors import CounselError
+from counsel.job_events import Wait
 from counsel.mcp import render
 from counsel.requests import Engine
-from counsel.types import Json
+from counsel.results import JobList, JobStatus
 
 
 @click.command()
@@ -67,9 +68,9 @@ async def _so_far(job_id: str, who: Any, *, history: bool, standalone: bool, as_
     async with connect.engine(who, standalone=standalone) as engine:
         found = await engine.status(job_id, full_history=history)
     if as_json:
-        output.document(found)
+        output.document(found.to_json())
     else:
-        _show(found["content"])
+        _show(found)
 
 
 async def _to_the_end(
@@ -78,23 +79,23 @@ async def _to_the_end(
     async with connect.engine(who, standalone=standalone) as engine:
         await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
         if as_json:
-            output.document(await engine.status(job_id, full_history=history))
+            output.document((await engine.status(job_id, full_history=history)).to_json())
 
 
-def _list(found: Json, *, as_json: bool) -> None:
+def _list(newest: JobList, *, as_json: bool) -> None:
     if as_json:
-        output.document(found)
+        output.document(newest.to_json())
         return
     rows = [
         [
-            job["job_id"],
-            job["tool"],
-            job["status"] + (f": {waits}" if (waits := render.waiting(job)) else ""),
-            f"{job['elapsed_seconds']} s",
-            ", ".join(job["models"]),
-            job.get("title") or "",
+            job.job_id,
+            job.tool,
+            f"{job.status}: {_waits(job.waiting_for)}" if job.waiting_for else job.status,
+            f"{job.elapsed_seconds} s",
+            ", ".join(job.models),
+            job.title or "",
         ]
-        for job in found["content"]["jobs"]
+        for job in newest.jobs
     ]
     if rows:
         output.table(["job", "tool", "status", "time", "models", "title"], rows)
@@ -113,16 +114,16 @@ async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json
 
 
 async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
-    now = (await engine.status(job_id))["content"]
+    job = await engine.status(job_id)
     if as_json:
-        await _until_done(engine, now["job_id"])
-    elif now["status"] != "processing":
-        _show(now)
-    elif now["tool"] == "consensus":
-        await watch(engine, now["job_id"])
-        show(await engine.wait(now["job_id"]))
+        await _until_done(engine, job.job_id)
+    elif not job.is_open:
+        _show(job)
+    elif job.tool == "consensus":
+        await watch(engine, job.job_id)
+        show(await engine.wait(job.job_id))
     else:
-        output.message(ask_options.footer(await ask_options.tell(engine, now["job_id"], stream=stream)))
+        output.message(ask_options.footer(await ask_options.tell(engine, job.job_id, stream=stream)))
 
 
 async def _until_done(engine: Engine, job_id: str) -> None:
@@ -132,23 +133,28 @@ async def _until_done(engine: Engine, job_id: str) -> None:
         return
 
 
-def _show(job: Json) -> None:
-    output.message(job["status_line"])
-    if waits := render.waiting(job):
-        output.message(waits)
-    states = job.get("models_status", [])
-    for part in states:
-        output.message(f"{part['model']}: {part['status']}")
-    for message in job.get("history", []):
-        output.answer(f"── {message['role']}\n{message['content']}\n\n")
-    if "result" in job and "history" not in job:
-        output.answer(job["result"]["content"] + "\n")
-    elif job["tool"] == "consensus" and job["status"] != "processing" and "history" not in job:
-        output.answer("".join(f"{section}\n\n" for part in states for section in render.sections(part)))
-    elif partial := job.get("partial") or job.get("error", {}).get("partial"):
+def _waits(wait: Wait) -> str:
+    return f"waits for {wait.text}"
+
+
+def _show(job: JobStatus) -> None:
+    output.message(job.status_line)
+    if job.waiting_for:
+        output.message(_waits(job.waiting_for))
+    states = job.models_status or ()
+    for state in states:
+        output.message(f"{state.model}: {state.status}")
+    for message in job.history or ():
+        output.answer(f"── {message.role}\n{message.content}\n\n")
+    if job.result and job.history is None:
+        output.answer(job.result.content + "\n")
+    elif job.tool == "consensus" and not job.is_open and job.history is None:
+        sections = (section for state in states for section in render.sections(state.to_json()))
+        output.answer("".join(f"{section}\n\n" for section in sections))
+    elif partial := job.partial or (job.error.partial if job.error else None):
         output.answer(partial + "\n")
-    if "error" in job and job["status"] == "failed":
-        raise from_dict(job["error"])
+    if job.error and job.status == "failed":
+        raise job.error
 
 
 @click.command()
@@ -162,8 +168,8 @@ def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
 
 async def _cancel(job_id: str, who: Any, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(who, standalone=standalone) as engine:
-        found = await engine.cancel(job_id)
+        outcome = await engine.cancel(job_id)
     if as_json:
-        output.document(found)
+        output.document(outcome.to_json())
     else:
-        output.message(found["content"]["message"])
+        output.message(outcome.message)

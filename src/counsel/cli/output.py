@@ -19,6 +19,8 @@ from counsel.cli import tables
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from counsel.results import Accepted
+
 # Control characters (they move the cursor, change colours or the title), and those that reverse the order of letters.
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -68,16 +70,14 @@ def message(text: str) -> None:
         sys.stderr.write(sanitized(text) + "\n")
 
 
-def accepted(value: Any, *, as_json: bool) -> None:
+def accepted(job: Accepted, *, as_json: bool) -> None:
     """A background job was accepted: its id on stdout, what to do next on stderr."""
     if as_json:
-        document(value)
+        document(job.to_json())
         return
-    line(value["job_id"])
-    message(value["content"])
-    message(
-        f"`counsel jobs {value['job_id']} --follow` shows it; `counsel cancel {value['job_id']}` stops it"
-    )
+    line(job.job_id)
+    message(job.content)
+    message(f"`counsel jobs {job.job_id} --follow` shows it; `counsel cancel {job.job_id}` stops it")
 
 
 def console(*, stderr: bool = False) -> Console:

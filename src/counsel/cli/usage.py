@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from counsel.answer_notes import cost
 from counsel.cli import connect, json_option, output
-from counsel.cli.ask_options import cost
 from counsel.types import Json
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

@@ -24,6 +24,7 @@ from counsel.front.launcher import RETRY, STATED, Launcher, older
 from counsel.job_events import JobEvent, event_from_json
 from counsel.mcp.jsonlines import LinePipe
 from counsel.requests import Request
+from counsel.results import Accepted, Cancellation, JobList, JobStatus, Result, result_from_json
 from counsel.types import Json
 
 START_TIMEOUT = 20.0  # seconds for a daemon to start, and to say hello
@@ -263,12 +264,12 @@ class RemoteEngine:
         self._begun.add(job)
         return job
 
-    async def wait(self, job_id: str) -> Json:
+    async def wait(self, job_id: str) -> Result:
         try:
             result: Json = await self._ask("wait", job_id=job_id)
         finally:  # finished, or no longer awaited: no later daemon is asked to continue it
             self._forget(job_id)
-        return result
+        return result_from_json(result)
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
         while True:
@@ -282,25 +283,21 @@ class RemoteEngine:
             else:
                 return
 
-    async def accepted(self, job_id: str) -> Json:
-        result: Json = await self._ask("accepted", job_id=job_id)
-        return result
+    async def accepted(self, job_id: str) -> Accepted:
+        return Accepted.from_json(await self._ask("accepted", job_id=job_id))
 
     async def detach(self, job_id: str) -> None:
         await self._ask("detach", job_id=job_id)
         self._forget(job_id)
 
-    async def cancel(self, any_id: str) -> Json:
-        result: Json = await self._ask("cancel", any_id=any_id)
-        return result
+    async def cancel(self, any_id: str) -> Cancellation:
+        return Cancellation.from_json(await self._ask("cancel", any_id=any_id))
 
-    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
-        result: Json = await self._ask("status", any_id=any_id, full_history=full_history)
-        return result
+    async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
+        return JobStatus.from_json(await self._ask("status", any_id=any_id, full_history=full_history))
 
-    async def recent(self, limit: int = 10) -> Json:
-        result: Json = await self._ask("recent", limit=limit)
-        return result
+    async def recent(self, limit: int = 10) -> JobList:
+        return JobList.from_json(await self._ask("recent", limit=limit))
 
     # ── the daemon itself ──
 

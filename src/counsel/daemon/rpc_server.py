@@ -118,11 +118,11 @@ class RpcServer:
             "submit": self._submit,
             "wait": self._wait,
             "follow": self._follow,
-            "accepted": lambda _, params: engine.accepted(params["job_id"]),
+            "accepted": self._accepted,
             "detach": self._detach,
             "cancel": self._cancel,
-            "status": lambda _, params: engine.status(params["any_id"], full_history=params["full_history"]),
-            "recent": lambda _, params: engine.recent(params["limit"]),
+            "status": self._job_status,
+            "recent": self._recent,
             "daemon_status": self._daemon_status,
             "daemon_stop": self._daemon_stop,
         }
@@ -197,12 +197,21 @@ class RpcServer:
             self._awaited.pop(job, None)
             raise
         self._awaited.pop(job, None)
-        return result
+        return result.to_json()
+
+    async def _accepted(self, _: int, params: Json) -> Json:
+        return (await self.engine.accepted(params["job_id"])).to_json()
+
+    async def _job_status(self, _: int, params: Json) -> Json:
+        return (await self.engine.status(params["any_id"], full_history=params["full_history"])).to_json()
+
+    async def _recent(self, _: int, params: Json) -> Json:
+        return (await self.engine.recent(params["limit"])).to_json()
 
     async def _cancel(self, _: int, params: Json) -> Json:
         result = await self.engine.cancel(params["any_id"])
         self._awaited.pop(params["any_id"], None)
-        return result
+        return result.to_json()
 
     async def _detach(self, _: int, params: Json) -> None:
         await self.engine.detach(params["job_id"])

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 from counsel import resource_errors
@@ -28,10 +29,11 @@ from counsel.engine.jobs.runner import Runner
 from counsel.engine.jobs.running import Running
 from counsel.engine.store import open_store
 from counsel.engine.store.records import JobDetail, JobRecord
-from counsel.errors import Cancelled, Conflict, NotFound, from_dict
-from counsel.job_events import LAST_EVENTS, JobEvent
+from counsel.errors import Cancelled, Conflict, NotFound
+from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
 from counsel.requests import NewKey, Request
+from counsel.results import Accepted, Cancellation, JobList, JobStatus, Result
 from counsel.settings import load as load_settings
 from counsel.types import Json
 
@@ -96,14 +98,14 @@ class Engine:
             return known
         return None if isinstance(key, NewKey) else await self.store.job_with_key(key)
 
-    async def wait(self, job_id: str) -> Json:
+    async def wait(self, job_id: str) -> Result:
         """The finished job's result, or its failure raised."""
         if running := self.runner.running.get(job_id) or self.runner.ended.get(job_id):
             await running.ended()
             if running.result is not None:
-                return await self._with_summary(running)
+                return await self._with_summary(running, running.result)
             if running.failure is not None:
-                raise from_dict(running.failure)
+                raise running.failure.copy()
         patience = time.monotonic() + _KEYLESS
         while True:
             mark = self.store.mark(job_id)
@@ -111,7 +113,7 @@ class Engine:
             if job.result is not None:
                 return job.result
             if job.error is not None:
-                raise from_dict(job.error)
+                raise job.error
             if job.status == "cancelled":
                 raise Cancelled(f"Job {job_id} was cancelled.")
             if self.runner.recovery.has_owner(job):
@@ -122,15 +124,14 @@ class Engine:
                 await self.runner.look_for_orphans(only=job_id)
             await self.store.wait_for_change(job_id, mark, _POLL)
 
-    async def _with_summary(self, running: Running) -> Json:
-        result = running.result or {}
+    async def _with_summary(self, running: Running, result: Result) -> Result:
         if running.summary:
             coming = {task for task in (running.titling, running.summary) if task}
             late = time.monotonic() < self._summaries_late
             _, missing = await asyncio.wait(coming, timeout=0 if late else _SUMMARY_WAIT)
             if missing and not late:
                 self._summaries_late = time.monotonic() + _SUMMARY_PAUSE
-            result = {**result, "title": running.title, "final_summary": _summary(running)}
+            result = replace(result, title=running.title, final_summary=_summary(running, result))
         return result
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
@@ -144,18 +145,12 @@ class Engine:
         async for event in replay.follow(self.store, lambda: self._job(job_id), job_id, after):
             yield event
 
-    async def accepted(self, job_id: str) -> Json:
+    async def accepted(self, job_id: str) -> Accepted:
         """What a background call answers at once."""
         if running := self.runner.running.get(job_id):
             job = running.job
             return results.accepted(job, self._shown_models(job))
-        stored = await self._job(job_id)
-        return {
-            "content": results.line_of(stored),
-            "continuation": {"id": stored.conversation, "status": stored.status},
-            "async_execution": True,
-            "job_id": job_id,
-        }
+        return results.accepted_before(await self._job(job_id))
 
     async def detach(self, job_id: str) -> None:
         """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
@@ -176,33 +171,34 @@ class Engine:
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
-    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
+    async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         job = await self._find(any_id)
         running = self.runner.running.get(job.id)
         history = await self.store.messages(job.conversation) if full_history else None
         if running and job.is_open:
-            slots = results.slots(running.live)
+            models = results.states(running.live)
         else:
-            slots = await replay.slots(self.store, job) if job.result is None else []
-        shown = results.status(job, slots, history) | await self._waiting(job)
-        if running and running.job.caller.settings.summaries:
-            shown["summary"] = self.runner.describer.so_far(running)
-        return {"content": {**shown, "status_line": results.line_of(job)}}
+            models = await replay.states(self.store, job) if job.result is None else []
+        summarised = running if running and running.job.caller.settings.summaries else None
+        return results.status(
+            job,
+            models,
+            history=history,
+            waiting_for=await self._waiting(job),
+            summary_so_far=self.runner.describer.so_far(summarised) if summarised else None,
+        )
 
-    async def _waiting(self, job: JobRecord) -> Json:
+    async def _waiting(self, job: JobRecord) -> Wait | None:
         """What an unfinished job waits for: keys, its client, its turn, a free slot, a retry."""
         if not job.is_open:
-            return {}
-        running = self.runner.running.get(job.id)
-        if running:
-            waits = running.live.waits_for()
-        else:
-            waits = self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
-        return {"waiting_for": waits.to_json()} if waits else {}
+            return None
+        if running := self.runner.running.get(job.id):
+            return running.live.waits_for()
+        return self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
 
-    async def recent(self, limit: int = 10) -> Json:
+    async def recent(self, limit: int = 10) -> JobList:
         jobs = await self.store.recent_jobs(limit)
-        return {"content": {"jobs": [results.listed(job) | await self._waiting(job) for job in jobs]}}
+        return JobList(tuple([results.summary(job, await self._waiting(job)) for job in jobs]))
 
     async def busy(self) -> bool:
         """A job runs here, or one of a process that has died can continue or be ended here.
@@ -220,16 +216,16 @@ class Engine:
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
-    async def cancel(self, any_id: str) -> Json:
+    async def cancel(self, any_id: str) -> Cancellation:
         """Stop exactly this job and its upstream calls."""
         job = await self._find(any_id, running_only=True)
         if not job.is_open:
-            return {"content": results.over_already(job)}
+            return results.ended_before(job)
         await self.runner.cancel(job.id)
         now = await self._job(job.id)
         if now.status != "cancelled":
-            return {"content": results.over_already(now)}
-        return {"content": results.cancelled(job)}
+            return results.ended_before(now)
+        return results.cancelled(job)
 
     def home_is_ours(self) -> bool:
         """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
@@ -279,9 +275,9 @@ def _unknown(any_id: str) -> NotFound:
     )
 
 
-def _summary(running: Running) -> str:
+def _summary(running: Running, result: Result) -> str:
     """By the model, if it has come; else the beginning of the answer."""
     made = running.summary
     if made and made.done() and not made.cancelled() and not made.exception():
         return made.result()
-    return snippet(str((running.result or {}).get("content", "")), SUMMARY_LENGTH)
+    return snippet(result.content, SUMMARY_LENGTH)

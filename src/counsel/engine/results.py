@@ -1,16 +1,30 @@
-"""The seed's objects, as the doors hand them out."""
+"""Results and status of jobs, made from what the engine knows: replies, records, live text."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.model import Job, Reply
 from counsel.engine.store.records import JobDetail, JobRecord, Message
-from counsel.types import Json, Usage
+from counsel.errors import CounselError
+from counsel.job_events import Wait
+from counsel.results import (
+    Accepted,
+    AnswerMetadata,
+    Cancellation,
+    Continuation,
+    HistoryMessage,
+    JobStatus,
+    JobSummary,
+    ModelState,
+    Totals,
+    usage_from_json,
+    usage_to_json,
+)
+from counsel.types import Usage
 
 ICONS = {
     "processing": "⏳ PROCESSING",
@@ -25,51 +39,36 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def usage(used: Usage) -> Json:
-    shown: Json = {"input_tokens": used.input, "output_tokens": used.output, "total_tokens": used.total}
-    more = {
-        "reasoning_tokens": used.reasoning,
-        "cache_creation_input_tokens": used.cache_write,
-        "cache_read_input_tokens": used.cache_read,
-    }
-    if used.estimated:
-        shown["estimated"] = True
-    return shown | {name: count for name, count in more.items() if count}
+def charge(error: CounselError, spent: Usage) -> None:
+    """Write into a failure what its calls used: they are paid, too."""
+    error.fields |= {"usage": usage_to_json(spent), "cost_usd": spent.cost_usd}
 
 
-def metadata(reply: Reply) -> Json:
-    shown: Json = {
-        "model": reply.model,
-        "provider": reply.provider,
-        "usage": usage(reply.usage),
-        "cost_usd": reply.usage.cost_usd,
-        "response_time_ms": reply.ms,
-        "finish_reason": reply.finish_reason,
-    }
-    more: Json = {
-        "answered_by": reply.vendor_model if reply.vendor_model != reply.model else None,
-        "settings_left_out": list(reply.left_out),
-        "notices": list(reply.notices),
-        "session": reply.session,
-        "cached": reply.cached,
-        "tool_calls": list(reply.tools),
-    }
-    return shown | {name: value for name, value in more.items() if value}
+def spent(error: CounselError) -> Usage | None:
+    return usage_from_json(error.usage, error.cost_usd) if error.usage else None
 
 
-def totals(replies: list[Reply], failures: Iterable[Mapping[str, Any]] = ()) -> Json:
-    """What a job used and cost. `failures`: the fields of those who failed, who are paid, too."""
-    lost = [fields for fields in failures if "usage" in fields]
-    used = [*(usage(reply.usage) for reply in replies), *(fields["usage"] for fields in lost)]
-    costs = [*(reply.usage.cost_usd for reply in replies), *(fields.get("cost_usd") for fields in lost)]
-    known = [cost for cost in costs if cost is not None]
-    names = ("input_tokens", "output_tokens", "total_tokens")
-    estimated: Json = {"estimated": True} if any(each.get("estimated") for each in used) else {}
-    return {
-        "usage": {name: sum(each[name] for each in used) for name in names} | estimated,
-        "cost_usd": round(sum(known), 8) if known else None,
-        "cost_complete": len(known) == len(costs),
-    }
+def metadata(reply: Reply) -> AnswerMetadata:
+    return AnswerMetadata(
+        model=reply.model,
+        provider=reply.provider,
+        usage=reply.usage,
+        cost_usd=reply.usage.cost_usd,
+        response_time_ms=reply.ms,
+        finish_reason=reply.finish_reason,
+        answered_by=reply.vendor_model if reply.vendor_model != reply.model else None,
+        settings_left_out=reply.left_out,
+        notices=reply.notices,
+        session=reply.session,
+        cached=reply.cached,
+        tool_calls=reply.tools,
+    )
+
+
+def totals(replies: Iterable[Reply], failures: Iterable[CounselError] = ()) -> Totals:
+    """What a job used and cost."""
+    lost = [used for error in failures if (used := spent(error))]
+    return Totals.of([*(reply.usage for reply in replies), *lost])
 
 
 def status_line(*, status: str, tool: str, conversation: str, done: str, created: float, models: str) -> str:
@@ -77,124 +76,135 @@ def status_line(*, status: str, tool: str, conversation: str, done: str, created
     return f"{ICONS.get(status, status.upper())} | {tool.upper()} | {conversation} | {done} | Started: {started} | {models}"
 
 
-def accepted(job: Job, models: Iterable[str]) -> Json:
+def accepted(job: Job, models: Iterable[str]) -> Accepted:
     """What a background call answers at once."""
-    names = list(models)
+    names = tuple(models)
     many = job.tool == "consensus"
-    done = f"0/{len(names)}" if many else "1/1"
     line = status_line(
         status="processing",
         tool=job.tool,
         conversation=job.conversation,
-        done=done,
+        done=f"0/{len(names)}" if many else "1/1",
         created=job.created,
         models=",".join(names),
     )
-    shown: Json = {
-        "content": line,
-        "continuation": {"id": job.conversation, "status": "processing"},
-        "async_execution": True,
-        "job_id": job.id,
-    }
-    if many:
-        shown["metadata"] = {
-            "total_models": len(names),
-            "successful_models": 0,
-            "models_list": ",".join(names),
-        }
-    return shown
-
-
-def line_of(row: JobRecord) -> str:
-    done = f"{row.completed}/{row.total}" if row.tool == "consensus" else "1/1"
-    return status_line(
-        status=row.status,
-        tool=row.tool,
-        conversation=row.conversation,
-        done=done,
-        created=row.created,
-        models=",".join(row.models),
+    return Accepted(
+        content=line,
+        continuation=Continuation(id=job.conversation, status="processing"),
+        job_id=job.id,
+        models=names if many else None,
     )
 
 
-def progress(completed: int, total: int) -> Json:
-    return {
-        "completed": completed,
-        "total": total,
-        "percentage": round(100 * completed / total) if total else 0,
-    }
+def accepted_before(job: JobRecord) -> Accepted:
+    """The same for a job that another process runs, or that has ended."""
+    continuation = Continuation(id=job.conversation, status=job.status)
+    return Accepted(content=line_of(job), continuation=continuation, job_id=job.id)
 
 
-def listed(row: JobRecord) -> Json:
+def line_of(job: JobRecord) -> str:
+    done = f"{job.completed}/{job.total}" if job.tool == "consensus" else "1/1"
+    return status_line(
+        status=job.status,
+        tool=job.tool,
+        conversation=job.conversation,
+        done=done,
+        created=job.created,
+        models=",".join(job.models),
+    )
+
+
+def summary(job: JobRecord, waiting_for: Wait | None) -> JobSummary:
     """One line of the list of jobs."""
-    ended = row.finished
-    shown: Json = {
-        "id": row.conversation,
-        "job_id": row.id,
-        "status": row.status,
-        "tool": row.tool,
-        "models": list(row.models),
-        "progress": progress(row.completed, row.total),
-        "elapsed_seconds": round((ended or time.time()) - row.created, 1),
-        "started_at": iso(row.created),
-    }
-    if ended:
-        shown["completed_at"] = iso(ended)
-    return shown | {name: text for name, text in (("title", row.title), ("summary", row.summary)) if text}
+    return JobSummary(
+        id=job.conversation,
+        job_id=job.id,
+        status=job.status,
+        tool=job.tool,
+        models=job.models,
+        completed=job.completed,
+        total=job.total,
+        elapsed_seconds=_elapsed(job),
+        started_at=iso(job.created),
+        completed_at=iso(job.finished) if job.finished else None,
+        title=job.title,
+        summary=job.summary,
+        waiting_for=waiting_for,
+    )
 
 
-def status(row: JobDetail, models: list[Json], history: list[Message] | None) -> Json:
-    """The whole of one job: progress, what each model has said so far, and when done the result."""
-    shown = listed(row)
-    if row.status == "processing":
-        shown["models_status"] = models
-        shown["partial"] = "\n\n".join(part["text"] for part in models if part.get("text"))
-    elif models:  # it did not complete: who had answered, and what the others had said by then
-        shown["models_status"] = models
-        if unfinished := "\n\n".join(part["partial"] for part in models if part.get("partial")):
-            shown["partial"] = unfinished
-    if row.result is not None:
-        shown["result"] = row.result
-    if row.error is not None:
-        shown["error"] = row.error
-    if row.summary and row.status != "processing":
-        shown["final_summary"] = row.summary
-    if history is not None:
-        shown["history"] = [message(held) for held in history]
-    return shown
+def status(
+    job: JobDetail,
+    models: Sequence[ModelState],
+    *,
+    history: Iterable[Message] | None,
+    waiting_for: Wait | None,
+    summary_so_far: str | None,
+) -> JobStatus:
+    """The whole of one job: progress, what each model has said so far, and when it is done the result."""
+    return JobStatus(
+        id=job.conversation,
+        job_id=job.id,
+        status=job.status,
+        tool=job.tool,
+        models=job.models,
+        completed=job.completed,
+        total=job.total,
+        elapsed_seconds=_elapsed(job),
+        started_at=iso(job.created),
+        completed_at=iso(job.finished) if job.finished else None,
+        title=job.title,
+        summary=job.summary,
+        waiting_for=waiting_for,
+        status_line=line_of(job),
+        models_status=tuple(models) if models or job.is_open else None,
+        result=job.result,
+        error=job.error,
+        final_summary=None if job.is_open else job.summary,
+        history=None if history is None else tuple(map(message, history)),
+        summary_so_far=summary_so_far,
+    )
 
 
-def slots(live: Live) -> list[Json]:
-    shown = []
-    for name, state in live.slots.items():
-        part: Json = {
-            "slot": name,
-            "model": state.model,
-            "status": state.status,
-            "phase": state.phase,
-            "text": state.text(),
-        }
-        part |= {"waiting_for": state.waits.to_json()} if state.waits else {}
-        shown.append(part | ({"error": state.error.as_dict()} if state.error else {}))
-    return shown
+def _elapsed(job: JobRecord) -> float:
+    return round((job.finished or time.time()) - job.created, 1)
 
 
-def message(held: Message) -> Json:
-    shown: Json = {"role": held.role, "content": held.asked or held.text, "at": iso(held.at)}
-    if held.images:
-        shown["images"] = len(held.images)
-    return shown | ({"metadata": held.about} if held.about else {})
+def states(live: Live) -> list[ModelState]:
+    """The models of a job that runs here."""
+    return [
+        ModelState(
+            slot=name,
+            model=slot.model,
+            status=slot.status,
+            phase=slot.phase,
+            text=slot.text(),
+            waiting_for=slot.waits,
+            error=slot.error,
+        )
+        for name, slot in live.slots.items()
+    ]
 
 
-def cancelled(row: JobRecord) -> Json:
+def message(message: Message) -> HistoryMessage:
+    return HistoryMessage(
+        role=message.role,
+        content=message.asked or message.text,
+        at=iso(message.at),
+        images=len(message.images),
+        metadata=message.about,
+    )
+
+
+def cancelled(job: JobRecord) -> Cancellation:
     now = time.time()
-    return {
-        "status": "cancelled",
-        "message": f"Job {row.conversation} cancelled successfully",
-        "job_id": row.id,
-        "elapsed_seconds": round(now - row.created, 1),
-        "cancelled_at": iso(now),
-    }
+    return Cancellation(
+        status="cancelled",
+        message=f"Job {job.conversation} cancelled successfully",
+        job_id=job.id,
+        elapsed_seconds=round(now - job.created, 1),
+        cancelled_at=iso(now),
+    )
 
 
 _OVER = {
@@ -206,6 +216,6 @@ _OVER = {
 }
 
 
-def over_already(row: JobRecord) -> Json:
-    words = f"Job {row.conversation} {_OVER[row.status]}"
-    return {"status": row.status, "message": words, "job_id": row.id}
+def ended_before(job: JobRecord) -> Cancellation:
+    message = f"Job {job.conversation} {_OVER[job.status]}"
+    return Cancellation(status=job.status, message=message, job_id=job.id)

@@ -77,7 +77,7 @@ async def read(engine: Engine, wanted: str, room: int) -> Json | None:
     if parsed is None:
         return None
     job, number = parsed
-    pages = _pages(render.whole(await engine.status(job)), room)
+    pages = _pages(render.whole((await engine.status(job)).to_json()), room)
     if not 1 <= number <= len(pages):
         return None
     text = pages[number - 1]
@@ -102,9 +102,8 @@ def _pages(text: str, room: int) -> list[str]:
 
 async def recent(engine: Engine) -> list[Json]:
     """`resources/list`: the texts of the newest finished jobs."""
-    jobs = (await engine.recent())["content"]["jobs"]
     return [
-        {"uri": uri(job["job_id"]), "name": job.get("title") or job["job_id"], "mimeType": "text/plain"}
-        for job in jobs
-        if job["status"] in {"completed", "completed_with_errors"}
+        {"uri": uri(job.job_id), "name": job.title or job.job_id, "mimeType": "text/plain"}
+        for job in (await engine.recent()).jobs
+        if job.status in {"completed", "completed_with_errors"}
     ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from counsel import answer_notes
 from counsel.job_events import Restarted
+from counsel.results import Accepted, result_from_json
 from counsel.types import Json
 
 
@@ -18,7 +20,7 @@ def failure(error: Json) -> str:
 
 
 def chat(result: Json) -> str:
-    return _paragraphs(str(result.get("content", "")), result.get("note"), *_notices(result), _footer(result))
+    return _paragraphs(result.get("content"), result.get("note"), *_notes(result), _footer(result))
 
 
 def consensus(result: Json) -> str:
@@ -28,7 +30,7 @@ def consensus(result: Json) -> str:
     head = [
         _counts(result),
         *(_failed(entry) for entry in phases.get("failed", [])),
-        *_notices(result),
+        *_notes(result),
         result.get("final_summary"),
     ]
     return _paragraphs(
@@ -185,46 +187,13 @@ def _job_line(job: Json) -> str:
     return " | ".join(str(part) for part in parts if part)
 
 
-def _notices(result: Json) -> Iterable[str]:
-    """What the caller should know about how the answer came to be: its sources, another model, a retry."""
-    metadata = result.get("metadata") or {}
-    if sources := list(_sources(metadata)):
-        yield "Sources:\n" + "\n".join(sources)
-    for passed in metadata.get("passed_over") or []:
-        yield f"Note: {passed['model']} was passed over: {passed['error']}"
-    for notice in metadata.get("notices") or []:
-        if notice.get("kind") != "source":
-            yield f"Note: {notice.get('text')}"
-    for warning in metadata.get("warnings") or []:
-        yield f"Note: {warning}"
-    if metadata.get("finish_reason") == "length":
-        yield "Note: the answer was cut at the model's output limit."
-    if "export" in result:
-        yield f"Exported to {result['export']}"
-    if left_out := metadata.get("settings_left_out"):
-        yield f"Note: {metadata.get('model')} does not take {', '.join(left_out)}: left out."
-
-
-def _sources(metadata: Json) -> Iterable[str]:
-    for notice in metadata.get("notices") or []:
-        if notice.get("kind") == "source":
-            url, title = notice.get("url", ""), notice.get("text", "")
-            yield f"- {url}" if title in {"", url} else f"- {title}: {url}"
+def _notes(result: Json) -> Iterable[str]:
+    return () if "async_execution" in result else answer_notes.notes(result_from_json(result), was_live=False)
 
 
 def _footer(result: Json) -> str:
-    metadata, continuation = result.get("metadata") or {}, result.get("continuation") or {}
-    usage = metadata.get("usage") or {}
-    cost = metadata.get("cost_usd", usage.get("cost_usd"))
-    spent = metadata.get("response_time_ms")
-    model, provider = metadata.get("model"), metadata.get("provider")
-    fresh = " (a new conversation)" if continuation.get("status") == "new" else ""
-    parts = (
-        f"{provider}/{model}" if model and provider else model,
-        f"{usage.get('input_tokens', 0)} + {usage.get('output_tokens', 0)} tokens" if usage else None,
-        f"${cost:.4f}" if isinstance(cost, int | float) else None,
-        f"{spent / 1000:.1f} s" if isinstance(spent, int | float) else None,
-        f"continuation_id: {continuation['id']}{fresh}" if continuation.get("id") else None,
+    accepted = "async_execution" in result
+    shown = answer_notes.footer(
+        Accepted.from_json(result) if accepted else result_from_json(result), "continuation_id:"
     )
-    shown = " · ".join(part for part in parts if part)
     return f"— {shown}" if shown else ""

@@ -343,7 +343,7 @@ _CHECKERS = {name: schema.Checker(name, tool.schema) for name, tool in TOOLS.ite
 async def _outcome(tool: Tool, call: Call, arguments: Any, frame: tool_result.Frame) -> Json:
     try:
         checked = _CHECKERS[tool.name].check(arguments)
-        structured = await tool.run(call, checked)
+        result = await tool.run(call, checked)
     except CounselError as error:
         return tool_result.failure(error, frame, call.job)
     except Exception:
@@ -352,7 +352,7 @@ async def _outcome(tool: Tool, call: Call, arguments: Any, frame: tool_result.Fr
             "counsel itself failed.", hint="Its log says where: `counsel doctor` shows the file."
         )
         return tool_result.failure(broken, frame, call.job)
-    return tool_result.success(structured, tool.text, frame, call.job)
+    return tool_result.success(result.to_json(), tool.text, frame, call.job)
 
 
 def _reporter(request: Json, notify: Send) -> Callable[[float, str], None] | None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
-from counsel.errors import NotFound, from_dict
+from counsel.errors import NotFound
 from counsel.front.json_messages import quoted
 from counsel.front.protocol import INVALID_PARAMS, META_SUBSCRIPTION, RpcError
 from counsel.mcp import tool_result
 from counsel.mcp.tools import TOOLS
 from counsel.requests import Engine
+from counsel.results import JobStatus
 from counsel.settings import Settings
 from counsel.types import Json
 
@@ -31,19 +32,16 @@ _STATUS = {"processing": "working", "cancelled": "cancelled"}
 
 async def created(engine: Engine, job: str, settings: Settings) -> Json:
     """What `tools/call` answers in place of a result. The job is in the journal: `tasks/get` finds it."""
-    found = await _job(engine, job)
-    return {**_task(found, settings), "resultType": "task"}
+    return {**_task(await _job(engine, job), settings), "resultType": "task"}
 
 
 async def get(engine: Engine, params: Json, settings: Settings, frame: tool_result.Frame) -> Json:
     return detailed(await _job(engine, params.get("taskId")), settings, frame)
 
 
-def detailed(found: Json, settings: Settings, frame: tool_result.Frame) -> Json:
-    task = _task(found, settings)
-    if task["status"] == "completed":
-        task["result"] = _result(found, frame)
-    return task
+def detailed(job: JobStatus, settings: Settings, frame: tool_result.Frame) -> Json:
+    task = _task(job, settings)
+    return task if job.status in _STATUS else {**task, "result": _result(job, frame)}
 
 
 async def update(engine: Engine, params: Json) -> Json:
@@ -53,9 +51,9 @@ async def update(engine: Engine, params: Json) -> Json:
 
 
 async def cancel(engine: Engine, params: Json) -> Json:
-    found = await _job(engine, params.get("taskId"))
-    if found["status"] == "processing":
-        await engine.cancel(found["job_id"])
+    job = await _job(engine, params.get("taskId"))
+    if job.is_open:
+        await engine.cancel(job.job_id)
     return {}
 
 
@@ -103,41 +101,39 @@ def _notification(method: str, params: Json) -> Json:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
-async def _job(engine: Engine, name: Any) -> Json:
+async def _job(engine: Engine, name: object) -> JobStatus:
     """The job's status. A conversation's id is no task's: it would be another one with the next turn."""
-    try:
-        found: Json = (await engine.status(name))["content"] if isinstance(name, str) and name else {}
-    except NotFound:
-        found = {}
-    if not found or found.get("job_id") != name:
-        raise RpcError(INVALID_PARAMS, f"Task not found: {quoted(name)}")
-    return found
+    if isinstance(name, str) and name:
+        with suppress(NotFound):
+            job = await engine.status(name)
+            if job.job_id == name:
+                return job
+    raise RpcError(INVALID_PARAMS, f"Task not found: {quoted(name)}")
 
 
-def _task(found: Json, settings: Settings) -> Json:
+def _task(job: JobStatus, settings: Settings) -> Json:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
-        "taskId": found["job_id"],
-        "status": _STATUS.get(found["status"], "completed"),
-        "statusMessage": _words(found),
-        "createdAt": found["started_at"],
-        "lastUpdatedAt": found.get("completed_at", now),
-        "ttlMs": settings.job_days * _DAY_MS + round(1000 * found["elapsed_seconds"]),
+        "taskId": job.job_id,
+        "status": _STATUS.get(job.status, "completed"),
+        "statusMessage": _message(job),
+        "createdAt": job.started_at,
+        "lastUpdatedAt": job.completed_at or now,
+        "ttlMs": settings.job_days * _DAY_MS + round(1000 * job.elapsed_seconds),
         "pollIntervalMs": POLL_MS,
     }
 
 
-def _words(found: Json) -> str:
-    if waits := found.get("waiting_for"):
-        return f"waits for {waits['text']}"
-    progress = found["progress"]
-    many = f", {progress['completed']} of {progress['total']} models" if progress["total"] > 1 else ""
-    return f"{found['tool']}: {found['status'].replace('_', ' ')}{many}"
+def _message(job: JobStatus) -> str:
+    if job.waiting_for:
+        return f"waits for {job.waiting_for.text}"
+    many = f", {job.completed} of {job.total} models" if job.total > 1 else ""
+    return f"{job.tool}: {job.status.replace('_', ' ')}{many}"
 
 
-def _result(found: Json, frame: tool_result.Frame) -> Json:
+def _result(job: JobStatus, frame: tool_result.Frame) -> Json:
     """What the call would have answered."""
-    job: str = found["job_id"]
-    if failed := found.get("error"):
-        return tool_result.failure(from_dict(failed), frame, job)
-    return tool_result.success(found["result"], TOOLS[found["tool"]].text, frame, job)
+    if job.error:
+        return tool_result.failure(job.error, frame, job.job_id)
+    result: Json = job.result.to_json() if job.result else {}
+    return tool_result.success(result, TOOLS[job.tool].text, frame, job.job_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from counsel.caller import Caller
@@ -18,7 +18,7 @@ from counsel.errors import CounselError
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp.progress import Report, report
 from counsel.requests import Engine, Request
-from counsel.types import Json
+from counsel.results import Accepted, Result
 
 LeaveReason: TypeAlias = Literal["cancelled", "timed_out", "gone", "handover"]
 
@@ -37,7 +37,7 @@ class Call:
     job: str | None = field(default=None, init=False)
 
 
-async def run(call: Call, request: Request, *, background: bool) -> Json:
+async def run(call: Call, request: Request, *, background: bool) -> Result | Accepted:
     """The request's result, or what to do meanwhile."""
     job = await _submit(call, request, background=background)
     if background:
@@ -66,7 +66,7 @@ async def _submit(call: Call, request: Request, *, background: bool) -> str:
     return job
 
 
-async def _wait(call: Call, job: str) -> Json:
+async def _wait(call: Call, job: str) -> Result | Accepted:
     if call.report is None:
         return await _in_time(call, job)
     reporting = asyncio.ensure_future(report(call.engine, job, call.report))
@@ -78,25 +78,25 @@ async def _wait(call: Call, job: str) -> Json:
             await reporting
 
 
-async def _in_time(call: Call, job: str) -> Json:
+async def _in_time(call: Call, job: str) -> Result | Accepted:
     try:
         async with asyncio.timeout(call.patience):
             return await call.engine.wait(job)
     except TimeoutError:
         await call.engine.detach(job)
     accepted = await call.engine.accepted(job)
-    if accepted["continuation"]["status"] != "processing":  # it ended in this very moment
+    if accepted.continuation.status != "processing":  # it ended in this very moment
         return await call.engine.wait(job)
     return still_running(accepted, call)
 
 
-def still_running(accepted: Json, call: Call) -> Json:
+def still_running(accepted: Accepted, call: Call) -> Accepted:
     note = (
         f"{call.caller.client} waits no longer than this for one call, so the job goes on in the background. "
         f'Nothing is lost: call check_status with continuation_id "{call.job}" for its progress and its answer, '
         f"or cancel_job to stop it. For long work use async: true."
     )
-    return {**accepted, "note": note}
+    return replace(accepted, note=note, document=None)
 
 
 async def _leave(call: Call, job: str, *, background: bool) -> None:

@@ -35,7 +35,7 @@ from support.database import database
 
 async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
     job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
-    return await engine.wait(job)
+    return (await engine.wait(job)).to_json()
 
 
 async def test_an_answer_has_the_seeds_shape(engine: Engine, caller: Callable[..., Caller]) -> None:
@@ -86,7 +86,7 @@ async def test_five_turns_at_once_on_one_conversation_are_all_kept(
     name = first["continuation"]["id"]
     done = await asyncio.gather(*(ask(engine, caller(), f"turn {n}", continuation_id=name) for n in range(5)))
     assert sorted(result["continuation"]["messageCount"] for result in done) == [4, 6, 8, 10, 12]
-    status = await engine.status(name, full_history=True)
+    status = (await engine.status(name, full_history=True)).to_json()
     said = [message["content"] for message in status["content"]["history"] if message["role"] == "user"]
     assert sorted(said) == sorted(["hello", *(f"turn {n}" for n in range(5))])
     assert fake_api.log.most_open == 1
@@ -229,12 +229,12 @@ async def test_cancel_stops_the_upstream_call(
     fake_api.script(hang_after=1)
     job = await engine.submit(ChatRequest(prompt="long", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=1)
-    found = await engine.cancel(job)
+    found = (await engine.cancel(job)).to_json()
     assert found["content"]["status"] == "cancelled"
     await fake_api.wait_for(state="disconnected")
     with pytest.raises(Cancelled):
         await engine.wait(job)
-    again = await engine.cancel(job)
+    again = (await engine.cancel(job)).to_json()
     assert again["content"]["message"].endswith("has already been cancelled")
 
 
@@ -243,7 +243,7 @@ async def test_a_finished_job_answers_cancel_as_in_the_seed(
 ) -> None:
     result = await ask(engine, caller())
     name = result["continuation"]["id"]
-    found = await engine.cancel(name)
+    found = (await engine.cancel(name)).to_json()
     assert found["content"] == {
         "status": "completed",
         "message": f"Job {name} has already completed and cannot be cancelled",
@@ -305,7 +305,7 @@ async def test_background_returns_at_once_with_the_seeds_status_line(
 ) -> None:
     fake_api.script(gate="g", gate_after=1)
     job = await engine.submit(ChatRequest(prompt="x", model="gpt-5"), caller(), background=True)
-    shown = await engine.accepted(job)
+    shown = (await engine.accepted(job)).to_json()
     name = shown["continuation"]["id"]
     assert shown["content"].startswith(f"⏳ PROCESSING | CHAT | {name} | 1/1 | Started: ")
     assert shown["content"].endswith(" | openai/gpt-5")
@@ -315,7 +315,7 @@ async def test_background_returns_at_once_with_the_seeds_status_line(
     assert partial["status"] == "processing"
     fake_api.open_gate("g")
     await engine.wait(job)
-    done = (await engine.status(name))["content"]
+    done = (await engine.status(name)).to_json()["content"]
     assert done["status"] == "completed"
     assert done["progress"] == {"completed": 1, "total": 1, "percentage": 100}
     assert done["result"]["content"] == "gpt-5 says: x"
@@ -324,14 +324,14 @@ async def test_background_returns_at_once_with_the_seeds_status_line(
 
 async def until_summary(engine: Engine, job: str, words: str) -> None:
     while True:
-        if (await engine.status(job))["content"]["summary"] == words:
+        if (await engine.status(job)).to_json()["content"]["summary"] == words:
             return
         await asyncio.sleep(0)
 
 
 async def until_text(engine: Engine, job: str) -> Any:
     while True:
-        shown = (await engine.status(job))["content"]
+        shown = (await engine.status(job)).to_json()["content"]
         if shown.get("partial"):
             return shown
         await asyncio.sleep(0)
@@ -351,7 +351,7 @@ async def test_the_same_key_is_the_same_job(
 async def test_recent_lists_ten_newest(engine: Engine, caller: Callable[..., Caller]) -> None:
     for n in range(12):
         await ask(engine, caller(), f"q{n}")
-    listed = (await engine.recent())["content"]["jobs"]
+    listed = (await engine.recent()).to_json()["content"]["jobs"]
     assert [job["title"] for job in listed] == [f"q{n}" for n in range(11, 1, -1)]
 
 
@@ -425,10 +425,10 @@ async def test_who_waits_after_the_end_is_told_all_that_the_disk_does_not_hold(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     who = caller()
-    exported = await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))
+    exported = (await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))).to_json()
     assert exported["export"].startswith(str(who.cwd / "out"))
     await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
-    unkept = await engine.wait(await ended(engine, who, prompt="x" * 200_000))
+    unkept = (await engine.wait(await ended(engine, who, prompt="x" * 200_000))).to_json()
     assert "could not be kept" in unkept["metadata"]["warnings"][0]
     fake_api.script(status=401)
     failed = await ended(engine, who, prompt="x" * 200_000)
@@ -461,7 +461,7 @@ async def test_each_job_is_kept_as_long_as_its_caller_said(
         os.utime(texts / f"{job}.txt", (0, 0))
     await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
     await engine.runner.periodic.sweep()
-    assert [job["job_id"] for job in (await engine.recent())["content"]["jobs"]] == [kept]
+    assert [job["job_id"] for job in (await engine.recent()).to_json()["content"]["jobs"]] == [kept]
     assert [path.stem for path in texts.iterdir()] == [kept]
 
 
@@ -506,7 +506,7 @@ async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
     await database(engine).write(lambda db: db.execute("DELETE FROM jobs"))
     again = await open_engine(home)
     assert await again.submit(request, caller(), key="a-key") == first
-    assert (await again.wait(first))["content"] == "gpt-5 says: x"
+    assert (await again.wait(first)).to_json()["content"] == "gpt-5 says: x"
     await again.close()
 
 
@@ -520,7 +520,7 @@ async def test_half_a_character_loses_no_answer(
     result = await ask(engine, replace(caller(), cwd=folder), "caf\udce9?")
     assert result["content"] == "half \ufffd of it"
     assert "caf\ufffd?" in str(fake_api.log.requests[-1].body)
-    kept = await engine.status(result["continuation"]["id"], full_history=True)
+    kept = (await engine.status(result["continuation"]["id"], full_history=True)).to_json()
     assert [each["content"] for each in kept["content"]["history"]] == ["caf\ufffd?", "half \ufffd of it"]
 
 
@@ -547,7 +547,7 @@ async def test_halves_of_a_character_become_one_again(
     result = await ask(engine, caller(client="odd \udcff"), "half \ud83d", continuation_id="odd")
     assert result["content"] == "so 🦉 �"
     assert "warnings" not in result["metadata"]
-    history = (await engine.status(result["job_id"], full_history=True))["content"]["history"]
+    history = (await engine.status(result["job_id"], full_history=True)).to_json()["content"]["history"]
     assert [message["content"] for message in history] == ["half �", "so 🦉 �"]
 
 

@@ -24,7 +24,7 @@ async def hold(
     engine: Engine, caller: Caller, prompt: str = "which?", models: Any = MODELS, **fields: Any
 ) -> Any:
     job = await engine.submit(ConsensusRequest(prompt=prompt, models=models, **fields), caller)
-    return await engine.wait(job)
+    return (await engine.wait(job)).to_json()
 
 
 async def test_everyone_answers_then_refines_having_read_the_others(
@@ -74,7 +74,7 @@ async def test_a_failed_model_is_named_first_and_spoils_nothing(
 ) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
-    result = await engine.wait(job)
+    result = (await engine.wait(job)).to_json()
     assert result["status"] == "consensus_partial"
     assert (
         result["successful_initial_responses"],
@@ -83,7 +83,7 @@ async def test_a_failed_model_is_named_first_and_spoils_nothing(
     ) == (2, 1, 2)
     assert result["content"].startswith("⚠ sonnet failed in the first round: [AUTHENTICATION_FAILED]")
     assert result["phases"]["failed"][0]["code"] == "AUTHENTICATION_FAILED"
-    assert (await engine.status(job))["content"]["status"] == "completed_with_errors"
+    assert (await engine.status(job)).to_json()["content"]["status"] == "completed_with_errors"
 
 
 async def test_an_unknown_model_is_a_failure_of_that_model_alone(
@@ -108,7 +108,7 @@ async def test_all_failed_is_an_error(
     with pytest.raises(UpstreamError) as caught:
         await engine.wait(job)
     assert len(caught.value.fields["failed"]) == 3
-    assert (await engine.status(job))["content"]["status"] == "failed"
+    assert (await engine.status(job)).to_json()["content"]["status"] == "failed"
 
 
 async def test_a_slow_model_is_left_behind_at_its_time_limit(
@@ -155,7 +155,7 @@ async def test_status_shows_each_models_text_as_it_comes(
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller(), background=True)
     await fake_api.wait_for(vendor="anthropic", deltas=1)
     while True:
-        shown = (await engine.status(job))["content"]
+        shown = (await engine.status(job)).to_json()["content"]
         states = {part["model"]: part for part in shown["models_status"]}
         others = states["gpt-5"]["status"] == states["gemini-2.5-flash"]["status"] == "completed"
         if others and states["sonnet"].get("text") and shown["progress"]["completed"] == 2:
@@ -177,7 +177,7 @@ async def test_cancel_stops_every_call(
     await fake_api.wait_for(count=3)
     await engine.cancel(job)
     await fake_api.wait_for(state="disconnected", count=3)
-    stopped = (await engine.status(job))["content"]
+    stopped = (await engine.status(job)).to_json()["content"]
     assert (stopped["status"], stopped["progress"]["completed"]) == ("cancelled", 0)
 
 
@@ -188,7 +188,7 @@ async def test_a_model_that_could_not_be_asked_is_told_while_the_others_speak(
     request = ConsensusRequest(prompt="q", models=("gpt-5", "sonnet", "nonsense-9"))
     job = await engine.submit(request, caller(), background=True)
     await fake_api.wait_for(count=2)
-    shown = await engine.status(job)
+    shown = (await engine.status(job)).to_json()
     state = shown["content"]["models_status"][2]
     assert (state["model"], state["status"], state["error"]["code"]) == (
         "nonsense-9",
@@ -219,7 +219,7 @@ async def test_a_chat_goes_on_with_the_consensus(
     job = await engine.submit(
         ChatRequest(prompt="and now?", model="gpt-5", continuation_id=first["continuation"]["id"]), caller()
     )
-    result = await engine.wait(job)
+    result = (await engine.wait(job)).to_json()
     assert result["continuation"]["messageCount"] == 4
     assert "## sonnet" in str(fake_api.log.requests[-1].body["input"])
 

@@ -18,7 +18,9 @@ from fake import FakeAPI
 
 
 async def ask(engine: Engine, who: Caller, model: str, tool: Literal["chat", "askModel"] = "askModel") -> Any:
-    return await engine.wait(await engine.submit(ChatRequest(prompt="hello", model=model, tool=tool), who))
+    return (
+        await engine.wait(await engine.submit(ChatRequest(prompt="hello", model=model, tool=tool), who))
+    ).to_json()
 
 
 @pytest.mark.parametrize("tool", ["askModel", "chat"])
@@ -33,7 +35,7 @@ async def test_nobody_asks_itself(
     who = replace(caller(), agent="claude")
     with pytest.raises(SelfConsultation, match="Claude Code cannot consult itself"):
         await ask(engine, who, model, tool)
-    assert (await engine.recent())["content"]["jobs"] == []
+    assert (await engine.recent()).to_json()["content"]["jobs"] == []
 
 
 async def test_an_agent_may_ask_the_model_of_its_maker(engine: Engine, caller: Callable[..., Caller]) -> None:
@@ -68,7 +70,7 @@ async def test_in_a_consensus_it_is_that_models_failure(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     request = ConsensusRequest(prompt="hello", models=("gpt-5", "codex"), enable_cross_feedback=False)
-    result = await engine.wait(await engine.submit(request, replace(caller(), agent="codex")))
+    result = (await engine.wait(await engine.submit(request, replace(caller(), agent="codex")))).to_json()
     (failed,) = result["phases"]["failed"]
     assert (failed["model"], failed["code"]) == ("codex", "SELF_CONSULTATION")
     assert [answer["model"] for answer in result["phases"]["initial"]] == ["gpt-5"]

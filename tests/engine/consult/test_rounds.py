@@ -16,9 +16,11 @@ from fake import FakeAPI
 
 
 async def hold(engine: Engine, caller: Caller, *models: str, **fields: Any) -> Any:
-    return await engine.wait(
-        await engine.submit(ConsensusRequest(prompt="which?", models=models, **fields), caller)
-    )
+    return (
+        await engine.wait(
+            await engine.submit(ConsensusRequest(prompt="which?", models=models, **fields), caller)
+        )
+    ).to_json()
 
 
 async def test_two_that_answer_once_are_a_consensus(engine: Engine, caller: Callable[..., Caller]) -> None:
@@ -64,10 +66,10 @@ async def test_nobody_is_left_behind_while_two_are_not_done(
     await anext(event async for event in engine.follow(job) if event.kind == "model_finished")
     for _ in range(20):
         await asyncio.sleep(0)
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).content
     assert [model["status"] for model in shown["models_status"]] == ["completed", "processing", "processing"]
     fake_api.open_gate("slow")
-    assert (await engine.wait(job))["successful_initial_responses"] >= 2
+    assert (await engine.wait(job)).to_json()["successful_initial_responses"] >= 2
 
 
 async def test_one_model_alone_is_complete(engine: Engine, caller: Callable[..., Caller]) -> None:

@@ -22,7 +22,7 @@ ASKED = [shape for shape in SHAPES if shape.expected.get("code") != "" and "mode
 
 async def ask(engine: Engine, caller: Any, model: str = "auto", **fields: Any) -> Json:
     job = await engine.submit(ChatRequest(prompt="Where?", model=model, **fields), caller)
-    return await engine.wait(job)
+    return (await engine.wait(job)).to_json()
 
 
 def ledger(engine: Engine) -> list[Mapping[str, Any]]:
@@ -94,7 +94,7 @@ async def test_a_consensus_lists_refused_and_empty_answers_as_failed(
     play(fake_api, "anthropic-refusal_midway", vendor="anthropic")
     play(fake_api, "gemini-empty", vendor="gemini")
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet", "gemini-2.5-flash", "deepseek"))
-    result = await engine.wait(await engine.submit(request, caller()))
+    result = (await engine.wait(await engine.submit(request, caller()))).to_json()
     assert result["status"] == "consensus_partial"
     assert {failed["model"]: failed["code"] for failed in result["phases"]["failed"]} == {
         "sonnet": "CONTENT_FILTERED",
@@ -159,7 +159,7 @@ async def test_a_job_shows_what_came_before_the_refusal(
     job = await engine.submit(ChatRequest(prompt="Where?", model="sonnet"), caller())
     with pytest.raises(ContentFiltered):
         await engine.wait(job)
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).to_json()["content"]
     assert shown["status"] == "failed"
     assert shown["error"]["partial"] == "First you need "
     assert shown["error"]["usage"] == {"input_tokens": 30, "output_tokens": 5, "total_tokens": 35}
@@ -188,7 +188,7 @@ async def test_where_nothing_was_reported_it_is_estimated_and_marked(
     created = '{"type":"response.created","response":{"id":"resp_1","object":"response.created"}}'
     fake_api.script(raw=f"data: {created}\n\n")
     job = await engine.submit(ChatRequest(prompt="word " * 4000, model="gpt-5.1"), caller())
-    answer = await engine.wait(job)
+    answer = (await engine.wait(job)).to_json()
     assert len(fake_api.calls) == 2
     assert answer["metadata"]["usage"]["estimated"] is True
     assert 8000 < answer["metadata"]["usage"]["input_tokens"] < 12_000
@@ -226,7 +226,7 @@ async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(
     monkeypatch.setattr("counsel.engine.consult.consensus.GRACE", 0.5)
     fake_api.script(text="word " * 400, deltas=2, hang_after=1, vendor="anthropic", times=None)
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
-    result = await engine.wait(await engine.submit(request, caller()))
+    result = (await engine.wait(await engine.submit(request, caller()))).to_json()
     (late,) = result["phases"]["failed"]
     assert (late["code"], late["usage"]["output_tokens"]) == ("TIMEOUT", 251)
     assert result["metadata"]["usage"]["estimated"] is True
@@ -239,4 +239,4 @@ async def test_a_refusal_is_no_title(engine: Engine, caller: Any, fake_api: Fake
     answer = await ask(engine, who, "gpt-5.1")
     await engine.wait(answer["job_id"])
     await fake_api.wait_for(model="nano", state="finished")
-    assert "I must not" not in str(await engine.status(answer["job_id"]))
+    assert "I must not" not in str((await engine.status(answer["job_id"])).to_json())

@@ -34,7 +34,7 @@ async def ask(engine: Engine, caller: Caller, conversation: Any = None, **fields
         "continuation_id": conversation,
         **fields,
     }
-    return await engine.wait(await engine.submit(ChatRequest(**fields), caller))
+    return (await engine.wait(await engine.submit(ChatRequest(**fields), caller))).to_json()
 
 
 def last(fake_api: FakeAPI) -> str:

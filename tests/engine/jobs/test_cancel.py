@@ -21,7 +21,7 @@ FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
 
 
 async def status(engine: Engine, job: str) -> str:
-    return str((await engine.status(job))["content"]["status"])
+    return str((await engine.status(job)).to_json()["content"]["status"])
 
 
 async def two_on_one_conversation(engine: Engine, caller: Caller, fake_api: FakeAPI) -> tuple[str, str]:
@@ -42,9 +42,11 @@ async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
     assert first in str(caught.value)
     assert second in str(caught.value)
     assert [await status(engine, job) for job in (first, second)] == ["processing", "processing"]
-    assert (await engine.status("mine"))["content"]["job_id"] == second  # to look at one, the newest will do
-    assert (await engine.cancel(first))["content"]["job_id"] == first
-    assert (await engine.wait(second))["content"] == "gpt-5 says: second"
+    assert (await engine.status("mine")).to_json()["content"][
+        "job_id"
+    ] == second  # to look at one, the newest will do
+    assert (await engine.cancel(first)).to_json()["content"]["job_id"] == first
+    assert (await engine.wait(second)).to_json()["content"] == "gpt-5 says: second"
     assert await status(engine, first) == "cancelled"
 
 
@@ -57,12 +59,12 @@ async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(
     fake_api.script(contains="third", hang_after=1)
     third = await engine.submit(replace(FIRST, prompt="third"), caller(), background=True)
     await fake_api.wait_for(contains="third", deltas=1)
-    told = (await engine.cancel("mine"))["content"]
+    told = (await engine.cancel("mine")).to_json()["content"]
     assert told["job_id"] == third
     assert told["message"] == "Job mine cancelled successfully"
     assert told["elapsed_seconds"] >= 0
     assert told["cancelled_at"].endswith("Z")
-    again = (await engine.cancel("mine"))["content"]
+    again = (await engine.cancel("mine")).to_json()["content"]
     assert again == {"status": "cancelled", "message": "Job mine has already been cancelled", "job_id": third}
 
 
@@ -84,7 +86,7 @@ async def test_a_cancelled_call_says_so_and_keeps_what_was_said(
     await engine.cancel(job)
     with pytest.raises(Cancelled):
         await waiting
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).to_json()["content"]
     assert shown["status"] == "cancelled"
     assert shown["error"]["code"] == "CANCELLED"
     (model,) = shown["models_status"]
@@ -141,7 +143,7 @@ async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(
     await database(engine).write(lambda db: db.execute("UPDATE jobs SET cancel = 1 WHERE id = ?", (job,)))
     await over(engine, job)
     assert await status(engine, job) == "cancelled"
-    error = (await engine.status(job))["content"]["error"]
+    error = (await engine.status(job)).to_json()["content"]["error"]
     assert error["code"] == "CANCELLED"
     assert error["error"] == f"Job {job} was cancelled."
     assert len(fake_api.calls) == 1
@@ -153,7 +155,7 @@ async def test_an_orphan_is_cancelled_by_whoever_asks(
 ) -> None:
     job = await orphan(home, caller, fake_api, background=True)
     engine = await open_engine(home)
-    assert (await engine.cancel(job))["content"]["status"] == "cancelled"
+    assert (await engine.cancel(job)).to_json()["content"]["status"] == "cancelled"
     assert await status(engine, job) == "cancelled"
     await engine.close()
 
@@ -168,7 +170,7 @@ async def test_a_job_that_never_gets_further_is_given_up(
     assert await status(engine, job) == "processing"
     await database(engine).write(lambda db: db.execute("UPDATE jobs SET stuck = 25 WHERE id = ?", (job,)))
     await over(engine, job)
-    error = (await engine.status(job))["content"]["error"]
+    error = (await engine.status(job)).to_json()["content"]["error"]
     assert error["error"] == f"Job {job} was interrupted 25 times without getting further."
     assert await status(engine, job) == "failed"
     await engine.close()
@@ -195,7 +197,7 @@ async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
         await owner(name)
         assert not engine.runner.running[job].task.done()
     fake_api.open_gate("g")
-    assert (await engine.wait(job))["content"] == "gpt-5 says: first"
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: first"
 
 
 async def test_a_job_that_is_lost_at_two_looks_is_stopped(

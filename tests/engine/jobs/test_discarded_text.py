@@ -57,7 +57,7 @@ async def until(engine: Engine, job: str, kind: str) -> list[JobEvent]:
 
 async def said(engine: Engine, job: str, text: str) -> Json:
     while True:
-        shown: Json = (await engine.status(job))["content"]
+        shown: Json = (await engine.status(job)).to_json()["content"]
         if shown["partial"] == text:
             return shown
         await asyncio.sleep(0.01)
@@ -96,10 +96,10 @@ async def test_the_answer_that_is_kept_has_no_void_words(
     breaks_off(fake_api)
     fake_api.open_gate("answer")
     job = await engine.submit(AUTO, caller(**ORDER))
-    result = await engine.wait(job)
+    result = (await engine.wait(job)).to_json()
     assert result["content"] == "good1 good2 good3"
     assert result["metadata"]["passed_over"][0]["model"] == "gpt-5"
-    shown = (await engine.status(job, full_history=True))["content"]
+    shown = (await engine.status(job, full_history=True)).to_json()["content"]
     assert [message["content"] for message in shown["history"]] == ["hello", "good1 good2 good3"]
     await engine.close()
     with closing(sqlite3.connect(home / "counsel.db")) as db:
@@ -122,7 +122,7 @@ async def test_who_comes_late_or_from_another_process_has_the_same(
     fake_api.open_gate("fail")
     there = await said(other, job, "good1 ")  # from the journal
     assert "error" not in there["models_status"][0]  # the first one's
-    assert (await engine.status(job))["content"]["partial"] == "good1 "
+    assert (await engine.status(job)).to_json()["content"]["partial"] == "good1 "
     late = asyncio.create_task(followed(engine, job))
     await asyncio.sleep(0)
     fake_api.open_gate("answer")

@@ -204,7 +204,7 @@ async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_
         await other.runner.look_for_orphans()
     fake_api.open_gate("g")
     assert (await worker.stdout.readline()).strip() == b"done"
-    assert (await other.wait(job))["content"] == "gpt-5 says: hello"
+    assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert len(fake_api.calls) == 1
     await worker.wait()
     await other.close()
@@ -229,7 +229,7 @@ async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_
     other.meet(caller())
     await lose(engine, job)
     await fake_api.wait_for(state="disconnected")
-    assert (await waiting)["content"] == "gpt-5 says: hello"
+    assert (await waiting).content == "gpt-5 says: hello"
     assert (await following).kind == "done"
     assert len(fake_api.calls) == 2
     await other.close()
@@ -254,7 +254,7 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
     await engine.close()
     other = await open_engine(home)
     other.meet(caller())
-    assert (await other.wait(job))["content"] == "gpt-5 says: hello"
+    assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert len(fake_api.calls) == 1
     await other.close()
 
@@ -290,11 +290,11 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
         disk.setattr(database(engine), "write", full)
         disk.setattr(database(engine), "quickly", full)
         fake_api.open_gate("g")
-        answer = await engine.wait(job)
+        answer = (await engine.wait(job)).to_json()
     assert "could not be kept" in repr(answer["metadata"]["warnings"])
     await engine.close()
     other = await open_engine(home)
     other.meet(caller())
-    assert (await other.wait(job))["content"] == "gpt-5 says: hello"
+    assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await other.close()
     assert len(fake_api.calls) == 1

@@ -39,9 +39,9 @@ async def cancelled_consensus(engine: Engine, caller: Caller, fake_api: FakeAPI,
     await fake_api.wait_for(model="gemini", deltas=1)
     await answered(engine, job, 2)
     async with asyncio.timeout(20):
-        while "aaa" not in (await engine.status(job))["content"]["partial"]:  # noqa: ASYNC110
+        while "aaa" not in (await engine.status(job)).to_json()["content"]["partial"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-    found = await engine.cancel(job)
+    found = (await engine.cancel(job)).to_json()
     assert sorted(found["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
     return job
 
@@ -50,7 +50,7 @@ async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api, background=True)
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).to_json()["content"]
     assert shown["status"] == "cancelled"
     states = {entry["model"]: entry for entry in shown["models_status"]}
     assert states["gpt-5"]["status"] == states["sonnet"]["status"] == "completed"
@@ -69,14 +69,14 @@ async def test_the_conversation_goes_on_from_the_answers_that_had_come(
 ) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api)
     follow_up = ChatRequest(prompt="and then?", model="gpt-5", continuation_id="mine")
-    result = await engine.wait(await engine.submit(follow_up, caller()))
+    result = (await engine.wait(await engine.submit(follow_up, caller()))).to_json()
     assert result["continuation"]["messageCount"] == 4
     sent = json.dumps(fake_api.last.body)
     assert "which?" in sent
     assert "gpt-5 says: which?" in sent
     assert "2 of 3 models had answered. No answer from gemini-2.5-flash." in sent
     assert "aaa" not in sent
-    history = (await engine.status(job, full_history=True))["content"]["history"]
+    history = (await engine.status(job, full_history=True)).to_json()["content"]["history"]
     assert [message["role"] for message in history] == ["user", "assistant"] * 2
     about = history[1]["metadata"]
     assert (about["partial"], about["status"]) == (True, "cancelled")
@@ -108,7 +108,7 @@ async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(
     job = await engine.submit(ASK, caller(), background=True)
     await fake_api.wait_for(count=6)
     await engine.cancel(job)
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).to_json()["content"]
     assert {entry["text"] for entry in shown["models_status"]} == {
         "gpt-5 says: which?",
         "claude-sonnet-4-5-20250929 says: which?",
@@ -117,7 +117,7 @@ async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(
     assert {(entry["status"], entry["phase"]) for entry in shown["models_status"]} == {
         ("cancelled", "refined")
     }
-    history = (await engine.status(job, full_history=True))["content"]["history"]
+    history = (await engine.status(job, full_history=True)).to_json()["content"]["history"]
     assert history[1]["metadata"]["unanswered"] == []
 
 
@@ -129,12 +129,12 @@ async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
     job = await engine.submit(request, caller())
     await fake_api.wait_for(deltas=2)
     async with asyncio.timeout(20):
-        while (await engine.status(job))["content"]["partial"] != "aaabbb":  # noqa: ASYNC110
+        while (await engine.status(job)).to_json()["content"]["partial"] != "aaabbb":  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     await engine.cancel(job)
     other = await open_engine(home)
     for each in (engine, other):
-        shown = (await each.status(job, full_history=True))["content"]
+        shown = (await each.status(job, full_history=True)).content
         assert (shown["status"], shown["partial"], shown["history"]) == ("cancelled", "aaabbb", [])
         assert shown["models_status"][0]["status"] == "cancelled"
     await other.close()
@@ -154,7 +154,7 @@ async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(
     await ended.close()
     engine = await open_engine(home)
     await engine.cancel(job)
-    shown = (await engine.status(job, full_history=True))["content"]
+    shown = (await engine.status(job, full_history=True)).to_json()["content"]
     assert [entry["status"] for entry in shown["models_status"]].count("completed") == 2
     assert shown["history"][1]["metadata"]["answered"] == ["gpt-5", "sonnet"]
     await engine.close()
@@ -204,7 +204,7 @@ async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
     )
     engine.meet(caller())
     await engine.runner.look_for_orphans()
-    shown = (await engine.status(job))["content"]
+    shown = (await engine.status(job)).to_json()["content"]
     assert (shown["status"], shown["tool"]) == ("processing", "debate")
     assert not engine.runner.running
     await engine.close()

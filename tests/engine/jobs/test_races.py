@@ -25,7 +25,7 @@ HELLO = ChatRequest(prompt="hello", model="gpt-5")
 
 
 async def status(engine: Engine, job: str) -> str:
-    return str((await engine.status(job))["content"]["status"])
+    return str((await engine.status(job)).to_json()["content"]["status"])
 
 
 @contextmanager
@@ -54,8 +54,8 @@ async def test_a_job_can_be_stopped_before_its_first_step(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await engine.submit(HELLO, caller(), background=True)
-    conversation = (await engine.accepted(job))["continuation"]["id"]
-    found = await engine.cancel(conversation)
+    conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
+    found = (await engine.cancel(conversation)).to_json()
     assert found["content"]["status"] == "cancelled"
     assert await status(engine, job) == "cancelled"
     assert fake_api.log.requests == []
@@ -66,28 +66,28 @@ async def test_two_who_stop_one_job_are_both_told(
 ) -> None:
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
-    conversation = (await engine.accepted(job))["continuation"]["id"]
+    conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
     await fake_api.wait_for(deltas=1)
     with slow_disk(engine):
         first = asyncio.create_task(engine.cancel(conversation))
         await emitted(engine, job, "cancelled")
         second = asyncio.create_task(engine.cancel(conversation))
         await settle()
-    assert {found["content"]["status"] for found in await asyncio.gather(first, second)} == {"cancelled"}
+    assert {found.status for found in await asyncio.gather(first, second)} == {"cancelled"}
 
 
 async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     job = await engine.submit(HELLO, caller(), background=True)
-    conversation = (await engine.accepted(job))["continuation"]["id"]
+    conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
     waiting = asyncio.create_task(engine.wait(job))
     with slow_disk(engine):
         await emitted(engine, job, "done")
         stopping = asyncio.create_task(engine.cancel(conversation))
         await settle()
-    assert (await stopping)["content"]["status"] == "completed"
-    assert (await waiting)["content"] == "gpt-5 says: hello"
+    assert (await stopping).status == "completed"
+    assert (await waiting).content == "gpt-5 says: hello"
 
 
 async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead_one(
@@ -101,7 +101,7 @@ async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead
         await asyncio.wait({submitting})
     await engine.store.flush()
     job = await engine.submit(request, caller(), key="k")
-    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
 
 
 async def test_one_call_sent_twice_at_once_is_made_once(
@@ -138,7 +138,7 @@ async def test_a_long_call_whose_process_died_waits_for_its_caller(
     await database(engine).write(lambda db: db.execute("UPDATE jobs SET created = created - 3600"))
     await engine.runner.look_for_orphans()
     assert await engine.submit(HELLO, caller(), key="k") == job
-    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await engine.close()
 
 
@@ -176,7 +176,7 @@ async def test_a_stop_that_the_other_process_does_not_hear_says_so(
     await fake_api.wait_for(deltas=1)
     engine.runner.periodic.tasks[0].cancel()  # as if the process were suspended
     other = await open_engine(home)
-    found = (await other.cancel(job))["content"]
+    found = (await other.cancel(job)).to_json()["content"]
     assert (found["status"], "has not answered yet" in found["message"]) == ("processing", True)
     await other.close()
 
@@ -188,7 +188,7 @@ async def test_a_stop_from_another_process_is_heard(
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
     other = await open_engine(home)
-    assert (await other.cancel(job))["content"]["status"] == "cancelled"
+    assert (await other.cancel(job)).to_json()["content"]["status"] == "cancelled"
     await fake_api.wait_for(state="disconnected")
     await other.close()
 
@@ -206,7 +206,7 @@ async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
     await engine.store.flush()
     assert [job.id for job in await engine.store.open_jobs("mine")][1] == second
     fake_api.open_gate("g")
-    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+    assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
 
 
 async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(
@@ -214,7 +214,7 @@ async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(
 ) -> None:
     job = await engine.submit(replace(HELLO, continuation_id="job_review"), caller())
     await engine.wait(job)
-    assert (await engine.status("job_review"))["content"]["job_id"] == job
+    assert (await engine.status("job_review")).to_json()["content"]["job_id"] == job
 
 
 async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_api: FakeAPI) -> None:
@@ -226,7 +226,7 @@ async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_a
     who = Caller("cli", cwd=tmp_path, settings=shell)
     job = await interrupted(home, lambda: who, fake_api, background=True)
     engine = await open_engine(home)
-    assert (await engine.wait(job))["content"] == "gpt-5 says: hello"
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await engine.close()
 
 

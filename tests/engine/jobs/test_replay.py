@@ -59,7 +59,7 @@ async def test_each_voice_of_a_finished_consensus_is_told(
 ) -> None:
     request = ConsensusRequest(prompt="which?", models=("gpt-5", "sonnet"))
     job = await engine.submit(request, caller())
-    result = await engine.wait(job)
+    result = (await engine.wait(job)).to_json()
     events = await heard(engine, job)
     refined = [entry["refined_response"] for entry in result["phases"]["refined"]]
     assert [texts(events)[slot] for slot in ("0", "1")] == refined

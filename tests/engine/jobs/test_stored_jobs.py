@@ -7,6 +7,8 @@ from pathlib import Path
 
 from counsel.caller import Caller
 from counsel.engine.jobs.model import Origin, Part, Reply, Task
+from counsel.job_events import ToolRun
+from counsel.results import AnswerNotice
 from counsel.settings import Settings
 from counsel.types import Usage
 
@@ -70,8 +72,8 @@ def test_a_reply_is_read_as_it_was_written() -> None:
         finish_reason="length",
         ms=7,
         left_out=("verbosity",),
-        notices=({"kind": "warning", "text": "x"},),
-        tools=({"tool": "t"},),
+        notices=(AnswerNotice("warning", "x"),),
+        tools=(ToolRun("s", "t", 1, True),),
     )
     assert Reply.load(reply.dump()) == reply
     assert "Därum" in reply.dump()

@@ -19,7 +19,7 @@ from fake import FakeAPI
 
 async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
     request = ChatRequest(tool="askModel", prompt=prompt, **{"model": "gpt-5", **fields})
-    return await engine.wait(await engine.submit(request, caller))
+    return (await engine.wait(await engine.submit(request, caller))).to_json()
 
 
 def thread(result: Any) -> tuple[str, int]:

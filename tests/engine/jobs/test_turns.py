@@ -38,7 +38,7 @@ def asked(fake_api: FakeAPI) -> list[str]:
 async def waiting_for(engine: Engine, job: str, what: str) -> Any:
     async with asyncio.timeout(20):
         while True:
-            found = (await engine.status(job))["content"].get("waiting_for", {})
+            found = (await engine.status(job)).to_json()["content"].get("waiting_for", {})
             if found.get("for") == what:
                 return found
             await asyncio.sleep(0.02)
@@ -54,7 +54,7 @@ async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(
     await fake_api.wait_for(contains="first", count=2)
     assert (await waiting_for(engine, second, "turn"))["job_id"] == first
     fake_api.open_gate("g")
-    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+    assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
     assert asked(fake_api) == ["first", "first", "second"]
     await engine.close()
 
@@ -71,8 +71,8 @@ async def test_a_turn_waits_for_one_that_another_process_adopts(
     await waiting_for(engine, second, "turn")
     other = await open_engine(home)
     other.meet(caller(OPENAI_API_KEY="sk-another-00000000000000"))
-    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
-    assert (await engine.wait(first))["continuation"]["messageCount"] == 2
+    assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
+    assert (await engine.wait(first)).to_json()["continuation"]["messageCount"] == 2
     assert asked(fake_api) == ["first", "first", "second"]
     await other.close()
     await engine.close()
@@ -88,7 +88,7 @@ async def test_three_turns_through_two_processes_keep_their_order(
         for n in range(5)
     ]
     fake_api.open_gate("g")
-    counts = [(await engine.wait(turn))["continuation"]["messageCount"] for turn in turns]
+    counts = [(await engine.wait(turn)).to_json()["continuation"]["messageCount"] for turn in turns]
     assert counts == [2, 4, 6, 8, 10]
     await other.close()
 
@@ -102,7 +102,7 @@ async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_me
     assert (await waiting_for(engine, first, "client"))["text"]
     await waiting_for(engine, second, "turn")
     assert await engine.submit(FIRST, caller(), key="k") == first
-    assert (await engine.wait(second))["continuation"]["messageCount"] == 4
+    assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
     assert asked(fake_api) == ["first", "first", "second"]
     await engine.close()
 
@@ -114,7 +114,7 @@ async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
     first = await interrupted(home, caller(), fake_api)
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller())
-    assert (await engine.wait(second))["continuation"]["messageCount"] == 2
+    assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 2
     with pytest.raises(Cancelled):
         await engine.wait(first)
     await engine.close()
@@ -153,10 +153,13 @@ async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_wait
     second = await engine.submit(SECOND, caller(), background=True)
     assert (await waiting_for(engine, second, "turn"))["job_id"] == first
     assert "OPENAI_API_KEY" in (await waiting_for(engine, first, "keys"))["text"]
-    listed = {job["job_id"]: job["waiting_for"]["for"] for job in (await engine.recent())["content"]["jobs"]}
+    listed = {
+        job["job_id"]: job["waiting_for"]["for"]
+        for job in (await engine.recent()).to_json()["content"]["jobs"]
+    }
     assert listed == {first: "keys", second: "turn"}
-    assert (await engine.cancel(first))["content"]["status"] == "cancelled"
-    assert (await engine.wait(second))["continuation"]["messageCount"] == 2
+    assert (await engine.cancel(first)).to_json()["content"]["status"] == "cancelled"
+    assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 2
     await engine.close()
 
 
@@ -167,9 +170,9 @@ async def test_a_turn_that_waits_can_be_cancelled(
     first = await engine.submit(FIRST, caller())
     second = await engine.submit(SECOND, caller())
     await waiting_for(engine, second, "turn")
-    assert (await engine.cancel(second))["content"]["status"] == "cancelled"
+    assert (await engine.cancel(second)).to_json()["content"]["status"] == "cancelled"
     fake_api.open_gate("g")
-    assert (await engine.wait(first))["continuation"]["messageCount"] == 2
+    assert (await engine.wait(first)).to_json()["continuation"]["messageCount"] == 2
     assert asked(fake_api) == ["first"]
 
 
@@ -189,5 +192,5 @@ async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_proce
     assert "2 calls to openai run" in (await waiting_for(engine, third, "slot"))["text"]
     await waiting_for(other, third, "slot")
     await engine.cancel(limited)
-    assert (await engine.wait(third))["content"] == "gpt-5 says: third"
+    assert (await engine.wait(third)).to_json()["content"] == "gpt-5 says: third"
     await other.close()

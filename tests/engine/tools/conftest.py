@@ -85,7 +85,7 @@ class SharedTools:
         return await self.engine.submit(ChatRequest(tool="askModel", **given), caller or self.caller())
 
     async def ask(self, caller: Caller | None = None, **fields: Any) -> Json:
-        return await self.engine.wait(await self.submit(caller, **fields))
+        return (await self.engine.wait(await self.submit(caller, **fields))).to_json()
 
     async def events(self, job: str, kind: str) -> list[Json]:
         return [event.data async for event in self.engine.follow(job) if event.kind == kind]

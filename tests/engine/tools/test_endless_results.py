@@ -46,7 +46,7 @@ async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(
     job = await shared_tools.engine.submit(
         ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), shared_tools.caller()
     )
-    result = await shared_tools.engine.wait(job)
+    result = (await shared_tools.engine.wait(job)).to_json()
     assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False]
 
 

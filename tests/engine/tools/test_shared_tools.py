@@ -37,7 +37,7 @@ async def test_every_wire_asks_reads_and_answers(remote: SharedTools, model: str
     remote.fake.script(tool_calls=rounds, text="At 06:40.", usage=usage, times=None)
     job = await remote.submit(model=model)
     ran = [event for event in await remote.events(job, "tool") if "ok" in event]  # as it runs
-    result = await remote.engine.wait(job)
+    result = (await remote.engine.wait(job)).to_json()
     first, second, third = remote.fake.log.calls
     assert MODELS[model](first.body) == READ_ONLY
     assert "High water is at 06:40." in json.dumps(second.body)
@@ -113,7 +113,7 @@ async def test_every_model_of_a_consensus_has_the_tools(remote: SharedTools) -> 
         tools=("notes",),
         enable_cross_feedback=False,
     )
-    result = await remote.engine.wait(await remote.engine.submit(request, remote.caller()))
+    result = (await remote.engine.wait(await remote.engine.submit(request, remote.caller()))).to_json()
     answers = result["phases"]["initial"]
     assert [len(answer["metadata"]["tool_calls"]) for answer in answers] == [1, 1]
     assert all(answer["response"].endswith("At 06:40.") for answer in answers)
@@ -298,7 +298,7 @@ async def test_cancel_ends_the_server_and_the_call(shared_tools: SharedTools) ->
     await until(asleep.exists)
     await shared_tools.engine.cancel(job)
     assert shared_tools.server_is_gone()
-    assert (await shared_tools.engine.status(job))["content"]["status"] == "cancelled"
+    assert (await shared_tools.engine.status(job)).to_json()["content"]["status"] == "cancelled"
     assert len(shared_tools.fake.log.calls) == 1
 
 

@@ -24,13 +24,13 @@ from counsel.errors import Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.models import answer_limit
+from counsel.results import AnswerNotice
 from counsel.text import Mender
 from counsel.text_buffer import TextBuffer
 from counsel.types import (
     Call,
     Event,
     Finished,
-    Json,
     Notice,
     Text,
     Thinking,
@@ -76,9 +76,9 @@ class Fold:
     began: float = field(default_factory=time.monotonic)
     unbilled: int = 0  # four for a token: what came since usage was last reported
     usage: Usage = field(default_factory=Usage)
-    notices: list[Json] = field(default_factory=list)
+    notices: list[AnswerNotice] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    tools: list[Json] = field(default_factory=list)
+    tools: list[ToolRun] = field(default_factory=list)
     finished: Finished | None = None
     mender: Mender = field(default_factory=Mender)
 
@@ -94,11 +94,11 @@ class Fold:
         if notice.kind == "left_out":
             self.left_out.append(notice.data.get("setting", notice.text))
         elif len(self.notices) < MOST_NOTICES or notice.data.get("incomplete"):
-            self.notices.append({"kind": notice.kind, "text": notice.text, **notice.data})
+            self.notices.append(AnswerNotice(notice.kind, notice.text, notice.data))
 
     @property
     def cut(self) -> bool:
-        return any(notice.get("incomplete") for notice in self.notices)
+        return any(notice.is_incomplete for notice in self.notices)
 
 
 class Consultation:
@@ -111,9 +111,8 @@ class Consultation:
         self._store = store
         self._gate = gate
         self._marked = False
-        self.spent: dict[
-            str, Json
-        ] = {}  # by slot: what its last failure used, also of one that was cancelled from outside
+        # by slot: what its last failure used, also of one that was cancelled from outside
+        self.spent: dict[str, Usage] = {}
         self._most = job.caller.settings.max_answer_bytes
         self.unrecorded: list[Answer] = []
 
@@ -250,7 +249,7 @@ class Consultation:
     def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
         run = ToolRun(ran.server, ran.tool, ran.ms, ran.ok)
         if len(fold.tools) < MOST_TOOLS:
-            fold.tools.append(run.to_json())
+            fold.tools.append(run)
         self.live.tool(slot, ran.name, run)
 
     def _failed(self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold) -> CounselError:
@@ -258,8 +257,8 @@ class Consultation:
         failure = self._failure(error, route, step, fold)
         spent = _spent(route, call, fold)
         if spent.total:
-            self.spent[step.slot] = {"usage": results.usage(spent), "cost_usd": spent.cost_usd}
-            failure.fields |= self.spent[step.slot]
+            self.spent[step.slot] = spent
+            results.charge(failure, spent)
         self._store.record_usage(usage.record(self.job, route, fold.began, spent, code=failure.code))
         self.live.fail(step.slot, failure)
         call_log.failed(self.job, route, failure)

@@ -26,6 +26,7 @@ from counsel.errors import (
     Unavailable,
 )
 from counsel.models.auto import Needs
+from counsel.results import AnswerMetadata, AnswerNotice, ChatResult, Continuation, PassedOver
 from counsel.types import Json
 
 SLOT = "0"
@@ -38,16 +39,17 @@ async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCac
     reply, passed_over = await _first_answer(
         talk, await routes(job, router, history, store), history, store, cache
     )
-    about = results.metadata(reply)
+    metadata = replace(results.metadata(reply), files=job.task.sources)
     if job.task.models[0].lower() == "auto" and reply.model in members(history):
-        note = {"kind": "member", "text": f"{reply.model} answers: it was part of the consensus before."}
-        about["notices"] = [*about.get("notices", []), note]
+        note = AnswerNotice("member", f"{reply.model} answers: it was part of the consensus before.")
+        metadata = replace(metadata, notices=(*metadata.notices, note))
     if passed_over:
-        about |= {"passed_over": passed_over, "cost_usd": _with_failures(reply, passed_over)}
+        cost = _with_failures(reply, passed_over)
+        metadata = replace(metadata, passed_over=tuple(passed_over), cost_usd=cost)
     return Outcome(
         status="completed",
-        result=_result(job, reply, about),
-        messages=turn(job, reply.text, about),
+        result=_result(job, reply, metadata),
+        messages=turn(job, reply.text, metadata.to_json()),
         completed=1,
         provider=reply.provider,
         model=reply.model,
@@ -106,8 +108,8 @@ def needs(job: Job, history: History) -> Needs:
 
 async def _first_answer(
     talk: Consultation, candidates: list[Route], history: History, store: Store, cache: AnswerCache
-) -> tuple[Reply, list[Json]]:
-    passed_over: list[Json] = []
+) -> tuple[Reply, list[PassedOver]]:
+    passed_over: list[PassedOver] = []
     # whoever has answered in an earlier attempt is not asked behind others again
     if talk.job.attempt > 1:
         answered = {route.name: await talk.remembered(_step(talk.job, route).key) for route in candidates}
@@ -122,21 +124,16 @@ async def _first_answer(
         except CounselError as error:
             if number == len(candidates) or not _another_may_answer(error):
                 raise
-            passed_over.append(_passed_over(route, error))
+            passed_over.append(PassedOver(route.name, error.code, error.message, results.spent(error)))
             _say(talk, route, error, candidates[number])
         else:
             return reply, passed_over
     raise AssertionError("auto never gives an empty list")
 
 
-def _passed_over(route: Route, error: CounselError) -> Json:
-    shown: Json = {"model": route.name, "code": error.code, "error": error.message}
-    return shown | {name: error.fields[name] for name in ("usage", "cost_usd") if name in error.fields}
-
-
-def _with_failures(reply: Reply, passed_over: list[Json]) -> float | None:
-    """What the job cost: those who failed on the way are paid, too."""
-    costs = [reply.usage.cost_usd, *(failed["cost_usd"] for failed in passed_over if "cost_usd" in failed)]
+def _with_failures(reply: Reply, passed_over: list[PassedOver]) -> float | None:
+    """What the job cost: failed calls are paid, too."""
+    costs = [reply.usage.cost_usd, *(failed.spent.cost_usd for failed in passed_over if failed.spent)]
     return None if None in costs else round(sum(cost for cost in costs if cost), 10)
 
 
@@ -188,15 +185,15 @@ def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
     )
 
 
-def _result(job: Job, reply: Reply, about: Json) -> Json:
-    shown: Json = {
-        "content": reply.text,
-        "continuation": {"id": job.conversation, "provider": reply.provider, "model": reply.model},
-        "metadata": about,
-        "job_id": job.id,
-    }
-    if job.task.tag:
-        shown["continuation"]["tag"] = tags.shown(job.task.tag)
-    if job.task.sources:
-        shown["metadata"]["files"] = list(job.task.sources)
-    return shown
+def _result(job: Job, reply: Reply, metadata: AnswerMetadata) -> ChatResult:
+    return ChatResult(
+        content=reply.text,
+        continuation=Continuation(
+            id=job.conversation,
+            provider=reply.provider,
+            model=reply.model,
+            tag=tags.shown(job.task.tag) if job.task.tag else None,
+        ),
+        metadata=metadata,
+        job_id=job.id,
+    )

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 
 from counsel import size_limits
 from counsel.engine import results
-from counsel.engine.consult import chat, packing, prompts
+from counsel.engine.consult import chat, prompts
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route, Router
@@ -25,6 +25,16 @@ from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
 from counsel.lazy_dataclass import dataclass
+from counsel.results import (
+    ConsensusResult,
+    ConsensusSettings,
+    Continuation,
+    InitialAnswer,
+    ModelFailure,
+    Phase,
+    RefinedAnswer,
+    Verdict,
+)
 from counsel.types import Call, Json, Turn
 
 log = logging.getLogger("counsel.consensus")
@@ -46,7 +56,7 @@ class Voice:
 @dataclass(frozen=True, slots=True)
 class Failure:
     voice: Voice
-    phase: str
+    phase: Phase
     error: CounselError
 
 
@@ -106,7 +116,9 @@ class Round:
         self._done = 0
         self._limit = float(talk.job.caller.settings.model_limit_seconds)
 
-    async def hold(self, voices: list[Voice], phase: str, ask: Ask) -> tuple[dict[str, Reply], list[Failure]]:
+    async def hold(
+        self, voices: list[Voice], phase: Phase, ask: Ask
+    ) -> tuple[dict[str, Reply], list[Failure]]:
         """Ask all at once; the round closes when all are done, or the last have had their grace."""
         self._done = 0
         self._talk.progress(0)
@@ -122,7 +134,8 @@ class Round:
         for task, voice in tasks.items():
             if task.cancelled():
                 late = _too_slow(voice, self._talk.live.slots[voice.slot].text())
-                late.fields |= self._talk.spent.get(voice.slot, {})
+                if used := self._talk.spent.get(voice.slot):
+                    results.charge(late, used)
                 failures.append(Failure(voice, phase, late))
             elif isinstance(outcome := task.result(), CounselError):
                 failures.append(Failure(voice, phase, outcome))
@@ -141,7 +154,7 @@ class Round:
             if everyone > 1 and len(pending) == 1 and grace is None:
                 grace = time.monotonic() + GRACE
 
-    async def _counted(self, voice: Voice, phase: str, ask: Ask) -> Reply | CounselError:
+    async def _counted(self, voice: Voice, phase: Phase, ask: Ask) -> Reply | CounselError:
         outcome = await _answered(voice, ask)
         if isinstance(outcome, CounselError):
             self._talk.live.refuse(voice.slot, phase, outcome)
@@ -203,7 +216,7 @@ def _too_slow(voice: Voice, partial: str) -> TimedOut:
 
 def _nobody(failures: list[Failure]) -> CounselError:
     told = "; ".join(f"{failure.voice.label}: {failure.error.message.rstrip('.')}" for failure in failures)
-    shown = [_failed(failure) for failure in failures]
+    shown = [_failed(failure).to_json() for failure in failures]
     if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
         return failures[0].error
     return UpstreamError(
@@ -223,57 +236,43 @@ def _outcome(
     refined: Mapping[str, Reply],
     failures: list[Failure],
 ) -> Outcome:
-    answers = {
-        voice.slot: refined.get(voice.slot) or initial[voice.slot]
-        for voice in voices
-        if voice.slot in initial
-    }
-    lost = [failure for failure in failures if failure.phase == "initial"]
-    failed = [_failed(failure) for failure in failures]
-    text = packing.words(
-        {voice.label: answers[voice.slot].text for voice in voices if voice.slot in answers},
-        failed,
-        len(voices),
-    )
-    result: Json = {
-        "status": _verdict(voices, initial, failures),
-        "models_consulted": len(voices),
-        "successful_initial_responses": len(initial),
-        "failed_responses": len(lost),
-        "refined_responses": len(refined),
-        "content": text,
-        "phases": {
-            "initial": [_initial(voice, initial[voice.slot]) for voice in voices if voice.slot in initial],
-            "refined": _refined(voices, initial, refined, failures),
-            "failed": failed,
-        },
-        "continuation": {"id": job.conversation},
-        "settings": {
-            "enable_cross_feedback": job.task.cross_feedback,
-            "temperature": 0.2 if job.task.temperature is None else job.task.temperature,
-            "models_requested": list(job.task.models),
-        },
-        "metadata": results.totals(
-            [*initial.values(), *refined.values()], [failure.error.fields for failure in failures]
+    first = {voice.slot: _initial(voice, initial[voice.slot]) for voice in voices if voice.slot in initial}
+    errors = [failure.error for failure in failures]
+    result = ConsensusResult(
+        status=_verdict(voices, initial, failures),
+        models_consulted=len(voices),
+        initial=tuple(first.values()),
+        refined=tuple(_refined(first, refined, failures)),
+        failed=tuple(map(_failed, failures)),
+        continuation=Continuation(id=job.conversation),
+        settings=ConsensusSettings(
+            job.task.cross_feedback,
+            0.2 if job.task.temperature is None else job.task.temperature,
+            job.task.models,
         ),
-        "job_id": job.id,
-    }
+        metadata=results.totals([*initial.values(), *refined.values()], errors),
+        job_id=job.id,
+    )
+    answers = {slot: refined.get(slot) or initial[slot] for slot in first}
+    about = {**result.metadata.to_json(), "models": _members(voices, answers)}
     return Outcome(
         status="completed_with_errors" if failures else "completed",
         result=result,
-        messages=chat.turn(job, text, {**result["metadata"], "models": _members(voices, answers)}),
+        messages=chat.turn(job, result.content, about),
         completed=len(voices),
-        text=text,
+        text=result.content,
     )
 
 
 def _members(voices: list[Voice], answers: Mapping[str, Reply]) -> list[Json]:
-    """Who answered, for the conversation: a chat that goes on stays with one of them."""
+    """Who answered, for the conversation: a chat that continues it stays with one of them."""
     return [
         {
             "model": voice.route.name if voice.route else voice.label,
             **{
-                name: value for name, value in results.metadata(answers[voice.slot]).items() if name in _SHOWN
+                name: value
+                for name, value in results.metadata(answers[voice.slot]).to_json().items()
+                if name in _SHOWN
             },
         }
         for voice in voices
@@ -281,60 +280,26 @@ def _members(voices: list[Voice], answers: Mapping[str, Reply]) -> list[Json]:
     ]
 
 
-def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[Failure]) -> str:
+def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[Failure]) -> Verdict:
     if len(initial) == 1 and len(voices) > 1:
         return "no_consensus"
     return "consensus_partial" if failures else "consensus_complete"
 
 
-def _initial(voice: Voice, reply: Reply) -> Json:
-    return {"model": voice.label, "status": "success", "response": reply.text, "metadata": _about(reply)}
-
-
-def _about(reply: Reply) -> Json:
-    shown = results.metadata(reply)
-    shown |= {
-        "input_tokens": reply.usage.input,
-        "output_tokens": reply.usage.output,
-        "response_time": reply.ms,
-    }
-    return shown
+def _initial(voice: Voice, reply: Reply) -> InitialAnswer:
+    return InitialAnswer(voice.label, reply.text, results.metadata(reply))
 
 
 def _refined(
-    voices: list[Voice], initial: Mapping[str, Reply], refined: Mapping[str, Reply], failures: list[Failure]
-) -> list[Json]:
+    first: Mapping[str, InitialAnswer], refined: Mapping[str, Reply], failures: list[Failure]
+) -> Iterator[RefinedAnswer]:
     lost = {failure.voice.slot: failure.error for failure in failures if failure.phase == "refined"}
-    shown: list[Json] = []
-    for voice in voices:
-        first, second = initial.get(voice.slot), refined.get(voice.slot)
-        if first and second:
-            shown.append(_both(voice, first, second))
-        elif first and voice.slot in lost:
-            entry: Json = {"model": voice.label, "status": "failed", "initial_response": first.text}
-            shown.append(entry | {"refined_response": None, "error": lost[voice.slot].as_dict()})
-    return shown
+    for slot, before in first.items():
+        if reply := refined.get(slot):
+            yield RefinedAnswer(before, reply.text, results.metadata(reply))
+        elif slot in lost:
+            yield RefinedAnswer(before, None, None, lost[slot])
 
 
-def _both(voice: Voice, first: Reply, second: Reply) -> Json:
-    return {
-        "model": voice.label,
-        "status": "success",
-        "initial_response": first.text,
-        "refined_response": second.text,
-        "metadata": {
-            **results.metadata(second),
-            "total_response_time": first.ms + second.ms,
-            "total_input_tokens": first.usage.input + second.usage.input,
-            "total_output_tokens": first.usage.output + second.usage.output,
-        },
-    }
-
-
-def _failed(failure: Failure) -> Json:
-    return {
-        **failure.error.as_dict(),
-        "model": failure.voice.label,
-        "status": "failed",
-        "phase": failure.phase,
-    }
+def _failed(failure: Failure) -> ModelFailure:
+    return ModelFailure(failure.voice.label, failure.phase, failure.error)

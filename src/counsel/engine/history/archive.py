@@ -43,7 +43,7 @@ class Archive:
         conversation = await self._conversation(name)
         return {
             **_shown(conversation),
-            "history": [results.message(message) for message in await self._store.messages(name)],
+            "history": [results.message(message).to_json() for message in await self._store.messages(name)],
             "unfinished": [
                 {"job_id": job.id, "status": job.status, "title": job.title}
                 for job in await self._store.jobs_without_turn(name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from counsel.engine.consult.call import Consultation
@@ -15,7 +17,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobCompleted, JobEnd, JobStopped, LostJob, NewTurn, StoreError
 from counsel.errors import CounselError
 from counsel.requests import Status
-from counsel.types import Json
+from counsel.results import ConsensusResult, Result
 
 _MOST_UNSAVED = 64
 
@@ -30,15 +32,14 @@ class Endings:
     ) -> None:
         """Write the result and the turn. The answer was paid for: it is given even when it cannot be kept."""
         job = running.job
-        result = dict(outcome.result)
-        if running.titling:
-            result["title"] = running.title
+        result = replace(outcome.result, title=running.title) if running.titling else outcome.result
         warnings = [self._store.problem] if self._store.problem else []
         running.ending = True
         running.live.done(outcome.status)
         if running.live.is_stored:  # else no other process has followed it, and its row has everything
             running.flush(self._store)
-        end = _completed(running, talk, outcome, result, expires)
+        ending = _Ending(result, job.conversation, len(outcome.messages))
+        end = _completed(running, talk, outcome, ending.complete, expires)
         try:
             await self._store.finish(running.fence, end, alone=alone)
         except (StoreError, LostJob) as error:
@@ -47,11 +48,13 @@ class Endings:
                 raise
             self._keep_trying(running.fence, end, error)
             warnings.append(f"This answer could not be kept: {unkept}")
-            result["continuation"].setdefault("messageCount", 0)
+            if ending.result is result:
+                ending.complete(0)
+        result = ending.result
         if job.task.export:
-            await self._export(job, result, warnings)
+            result = replace(result, export=await self._export(job, warnings))
         if warnings:
-            result["metadata"] = {**result.get("metadata", {}), "warnings": warnings}
+            result = _with_warnings(result, tuple(warnings))
         running.more = bool(warnings or job.task.export)
         job.status = outcome.status
         running.result = result
@@ -63,9 +66,9 @@ class Endings:
         error.fields.setdefault("continuation_id", running.job.conversation)
         (running.live.cancelled if status == "cancelled" else running.live.failed)(error)
         running.flush(self._store)
-        running.failure = error.as_dict()
+        running.failure = error.copy()
         running.job.status = status
-        end = JobStopped(status=status, error=error.as_dict(), turn=partial.turn(running.job, status))
+        end = JobStopped(status=status, error=error.copy(), turn=partial.turn(running.job, status))
         try:
             await asyncio.shield(asyncio.ensure_future(self._store.finish(running.fence, end)))
         except (LostJob, StoreError) as failure:
@@ -84,29 +87,48 @@ class Endings:
                 await self._store.finish(fence, end)
             self.unsaved.pop(job, None)
 
-    async def _export(self, job: Job, result: Json, warnings: list[str]) -> None:
+    async def _export(self, job: Job, warnings: list[str]) -> str | None:
         try:
             target, root = map(Path, job.task.export)
-            result["export"] = str(await export.write(self._store, job.conversation, target, root))
+            return str(await export.write(self._store, job.conversation, target, root))
         except CounselError as error:
             warnings.append(f"The conversation was not exported: {error}")
+            return None
+
+
+class _Ending:
+    """A result that is completed with the conversation's length, which is known only where the turn is written."""
+
+    def __init__(self, result: Result, conversation: str, added: int) -> None:
+        self.result = result
+        self._conversation = conversation
+        self._added = added  # messages
+
+    def complete(self, count: int) -> Result:
+        continuation = replace(self.result.continuation, message_count=count)
+        if count == self._added and not ids.is_ours(self._conversation):
+            continuation = replace(continuation, status="new")  # nothing was known under the caller's name
+        self.result = replace(self.result, continuation=continuation)
+        return self.result
+
+
+def _with_warnings(result: Result, warnings: tuple[str, ...]) -> Result:
+    if isinstance(result, ConsensusResult):
+        return replace(result, metadata=replace(result.metadata, warnings=warnings))
+    return replace(result, metadata=replace(result.metadata, warnings=warnings))
 
 
 def _completed(
-    running: Running, talk: Consultation, outcome: Outcome, result: Json, expires: float
+    running: Running,
+    talk: Consultation,
+    outcome: Outcome,
+    result: Callable[[int], Result],
+    expires: float,
 ) -> JobCompleted:
     job = running.job
-
-    def complete(count: int) -> Json:
-        """With the conversation's length, which is known only where the turn is written."""
-        result["continuation"] = {**result["continuation"], "messageCount": count}
-        if count == len(outcome.messages) and not ids.is_ours(job.conversation):
-            result["continuation"]["status"] = "new"  # nothing was known under the caller's name
-        return result
-
     return JobCompleted(
         status=outcome.status,
-        result=complete,
+        result=result,
         turn=NewTurn(
             conversation=job.conversation,
             messages=outcome.messages,

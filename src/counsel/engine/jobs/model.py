@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from counsel import strict_json
 from counsel.caller import Caller
+from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
+from counsel.results import AnswerNotice
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
 
@@ -134,14 +136,16 @@ class Reply:
     ms: int = 0
     vendor_model: str | None = None
     left_out: tuple[str, ...] = ()
-    notices: tuple[Json, ...] = ()
+    notices: tuple[AnswerNotice, ...] = ()
     session: str | None = None
     cached: bool = False
-    tools: tuple[Json, ...] = ()  # calls of shared tools: server, tool, ms, ok
+    tools: tuple[ToolRun, ...] = ()  # calls of shared tools
 
     def dump(self) -> str:
         held = {name: getattr(self, name) for name in _REPLY_FIELDS}
         held["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
+        held["notices"] = [notice.to_json() for notice in self.notices]
+        held["tools"] = [run.to_json() for run in self.tools]
         return strict_json.dumps(held)
 
     @classmethod
@@ -150,6 +154,8 @@ class Reply:
         held = json.loads(text)
         used = {name: value for name, value in held.pop("usage", {}).items() if name in _USAGE_FIELDS}
         known = {name: _frozen(value) for name, value in held.items() if name in _REPLY_FIELDS}
+        known["notices"] = tuple(map(AnswerNotice.from_json, held.get("notices", ())))
+        known["tools"] = tuple(map(ToolRun.from_json, held.get("tools", ())))
         return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
 
 

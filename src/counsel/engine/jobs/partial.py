@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from counsel.engine import results
 from counsel.engine.consult import chat, consensus
 from counsel.engine.jobs.model import Job, Reply
 from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
+from counsel.errors import Cancelled, CounselError, UpstreamError
+from counsel.results import ModelState
 from counsel.types import Json
 
 _WHAT = {"cancelled": "was cancelled", "failed": "failed"}
@@ -27,7 +30,7 @@ def turn(job: Job, status: str) -> PartialTurn:
         if not answers:
             return None
         text, about = _told(job, status, answers)
-        about |= results.totals(list(replies.values()))
+        about |= results.totals(replies.values()).to_json()
         only = next(iter(answers.values())) if job.tool != "consensus" else None
         return NewTurn(
             conversation=job.conversation,
@@ -57,7 +60,7 @@ def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, Jso
     about: Json = {"partial": True, "status": status}
     if job.tool != "consensus":
         (reply,) = answers.values()
-        return reply.text, {**results.metadata(reply), **about}
+        return reply.text, {**results.metadata(reply).to_json(), **about}
     head = (
         f"⚠ This consensus {_WHAT.get(status, status)}: {len(answered)} of {len(named)} models had answered."
     )
@@ -66,26 +69,30 @@ def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, Jso
     return "\n\n".join([head + lacking, *sections]), {**about, "answered": answered, "unanswered": missing}
 
 
-def states(job: JobDetail, slots: list[Json], replies: Mapping[str, Reply]) -> list[Json]:
+def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:
     """Each model of a job that did not complete: `text` is an answer that had finished, `partial` one that had not."""
-    error: Json = job.error or {}
-    said = {entry["model"]: entry.get("partial") for entry in error.get("failed", [])}
-    if len(slots) == 1:
-        said = {slots[0]["model"]: error.get("partial")}
     answers = last_answers(replies)
-    if not answers and all(slot["status"] == "waiting" for slot in slots):
+    if not answers and all(state.status == "waiting" for state in models):
         return []  # nobody was asked
-    return [_state(job.status, slot, answers.get(slot["slot"]), said.get(slot["model"])) for slot in slots]
+    unfinished = _unfinished(job.error, models)
+    return [
+        _state(job.status, state, answers.get(state.slot), unfinished.get(state.model)) for state in models
+    ]
 
 
-def _state(job_status: str, slot: Json, answer: Reply | None, said: str | None) -> Json:
-    if slot["status"] == "completed" or (answer and slot["status"] == "waiting"):
-        return {**slot, "status": "completed", "text": answer.text if answer else slot["text"]}
-    shown: Json = {**slot, "text": answer.text if answer else ""}
-    error = slot.get("error") or {}
-    if error.get("code", "CANCELLED") == "CANCELLED":
-        shown.pop("error", None)
-        shown["status"] = "cancelled" if job_status == "cancelled" else "interrupted"
-    if unfinished := slot["text"] or said:
-        shown["partial"] = unfinished
-    return shown
+def _unfinished(error: CounselError | None, models: list[ModelState]) -> dict[str, str | None]:
+    """By model: the text that the job's failure has of it."""
+    if len(models) == 1:
+        return {models[0].model: error.partial if error else None}
+    failed = error.failed if isinstance(error, UpstreamError) else None
+    return {entry["model"]: entry.get("partial") for entry in failed or ()}
+
+
+def _state(job_status: str, state: ModelState, answer: Reply | None, unfinished: str | None) -> ModelState:
+    if state.status == "completed" or (answer and state.status == "waiting"):
+        return replace(state, status="completed", text=answer.text if answer else state.text)
+    partial = state.text or unfinished
+    shown = replace(state, text=answer.text if answer else "", partial=partial)
+    if state.error and not isinstance(state.error, Cancelled):
+        return shown
+    return replace(shown, error=None, status="cancelled" if job_status == "cancelled" else "interrupted")

@@ -136,7 +136,7 @@ class Recovery:
         fence = Fence(job.id, self._ownership.name, adopted.record.attempt)
         turn = partial.turn(job_of(adopted, Settings()), status)
         with contextlib.suppress(LostJob):
-            await self._store.finish(fence, JobStopped(status=status, error=error.as_dict(), turn=turn))
+            await self._store.finish(fence, JobStopped(status=status, error=error.copy(), turn=turn))
 
     # ── what a job waits for ─────────────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,7 @@ ends with the job's end.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 
 from counsel.engine.consult import consensus
 from counsel.engine.jobs import partial
@@ -26,7 +27,7 @@ from counsel.job_events import (
     TextAdded,
     TextFold,
 )
-from counsel.types import Json
+from counsel.results import ModelState
 
 _POLL = 0.5  # seconds between looks at a job that another process runs, if no change is noticed earlier
 
@@ -70,7 +71,7 @@ def _ending(job: JobDetail, seq: int) -> JobEvent:
     if job.result is not None:
         return JobDone(seq, _ended(job), "", job.status)
     kind = JobCancelled if job.status == "cancelled" else JobFailed
-    return kind(seq, _ended(job), "", from_dict(job.error or {}))
+    return kind(seq, _ended(job), "", job.error or from_dict({}))
 
 
 def _ended(job: JobDetail) -> float:
@@ -82,7 +83,7 @@ async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
     if job.result is None:
         return {}
     if job.tool != "consensus":
-        return {"0": ("answer", job.result["content"])}
+        return {"0": ("answer", job.result.content)}
     answers: dict[str, tuple[str, str]] = {}
     for key, reply in (await store.replies(job.id)).items():  # "initial:…" before "refined:…"
         phase, _, slot = key.rpartition(":")
@@ -90,33 +91,33 @@ async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
     return answers
 
 
-async def slots(store: Store, job: JobDetail) -> list[Json]:
+async def states(store: Store, job: JobDetail) -> list[ModelState]:
     """Each model of a job that another process runs, or that did not complete: its state and its text."""
-    shown = {
-        str(number): {"slot": str(number), "model": label, "status": "waiting", "text": ""}
+    models = {
+        str(number): ModelState(slot=str(number), model=label, status="waiting", stored=True)
         for number, label in enumerate(consensus.labels(job.models))
     }
     folded = TextFold()
     for event in await store.events(job.id, 0):
-        if event.slot in shown:
-            _fold(shown[event.slot], event)
+        if event.slot in models:
+            models[event.slot] = _after(models[event.slot], event)
             folded.add(event)
-    for name, text in folded.texts.items():
-        shown[name]["text"] = text.text()
+    for slot, text in folded.texts.items():
+        models[slot] = replace(models[slot], text=text.text())
     replies = await store.replies(job.id)
     if not job.is_open:
-        return partial.states(job, list(shown.values()), replies)
-    for name, reply in partial.last_answers(replies).items():
-        if name in shown and shown[name]["status"] == "completed":
-            shown[name]["text"] = reply.text
-    return list(shown.values())
+        return partial.states(job, list(models.values()), replies)
+    for slot, reply in partial.last_answers(replies).items():
+        if slot in models and models[slot].status == "completed":
+            models[slot] = replace(models[slot], text=reply.text)
+    return list(models.values())
 
 
-def _fold(slot: Json, event: JobEvent) -> None:
+def _after(state: ModelState, event: JobEvent) -> ModelState:
     if isinstance(event, ModelStarted):
-        slot.pop("error", None)
-        slot |= {"model": event.model, "status": "processing", "phase": event.phase}
-    elif isinstance(event, ModelFinished):
-        slot["status"] = "completed"
-    elif isinstance(event, ModelFailed):
-        slot |= {"status": "failed", "error": event.error.as_dict()}
+        return replace(state, model=event.model, status="processing", phase=event.phase, error=None)
+    if isinstance(event, ModelFinished):
+        return replace(state, status="completed")
+    if isinstance(event, ModelFailed):
+        return replace(state, status="failed", error=event.error)
+    return state

@@ -9,9 +9,10 @@ from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Pending, Store
 from counsel.engine.store.records import Fence, Message, StoreError, Submitted
+from counsel.errors import CounselError
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
-from counsel.types import Json
+from counsel.results import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class Outcome:
     """What a job came to, before it is written down."""
 
     status: Status
-    result: Json
+    result: Result
     messages: tuple[Message, ...]  # the turn that the conversation gains
     completed: int
     provider: str | None = None
@@ -35,8 +36,10 @@ class Running:
     fence: Fence
     title: str = ""
     task: asyncio.Task[None] = field(init=False)
-    result: Json | None = None
-    failure: Json | None = None  # as JSON: an error's frames would hold the job, and the job the error
+    result: Result | None = None
+    failure: CounselError | None = (
+        None  # a copy: the error's frames would hold the job, and the job the error
+    )
     titling: asyncio.Task[str] | None = None
     summary: asyncio.Task[str] | None = None  # the final one
     running_summary: str = ""

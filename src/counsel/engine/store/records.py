@@ -7,9 +7,10 @@ from dataclasses import field
 from typing import Literal, TypeAlias
 
 from counsel.engine.jobs.model import Origin, Reply, Task
-from counsel.errors import Internal
+from counsel.errors import CounselError, Internal
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
+from counsel.results import Result
 from counsel.types import Json
 
 
@@ -91,8 +92,8 @@ class JobRecord:
 class JobDetail(JobRecord):
     """A job with what it ended with."""
 
-    result: Json | None
-    error: Json | None
+    result: Result | None
+    error: CounselError | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class JobCompleted:
     """An end with a result. `result` is told how many messages the conversation has now; it may be called again."""
 
     status: Status
-    result: Callable[[int], Json]
+    result: Callable[[int], Result]
     turn: NewTurn
     completed: int
     usage: tuple[UsageRecord, ...] = ()
@@ -204,7 +205,7 @@ class JobStopped:
     """An end without a result. `turn` makes a turn of the answers that had been remembered; it may be called again."""
 
     status: Status
-    error: Json
+    error: CounselError
     turn: PartialTurn
 
 

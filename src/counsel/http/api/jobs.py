@@ -41,18 +41,17 @@ class _Desk:
         self._engine = engine
 
     async def newest(self, request: Request) -> Any:
-        return (await self._engine.recent(number(request, "limit", 10, 1_000)))["content"]
+        return (await self._engine.recent(number(request, "limit", 10, 1_000))).content
 
     async def show(self, request: Request) -> Any:
-        found = await self._engine.status(_id(request), full_history=switch(request, "history"))
-        return found["content"]
+        return (await self._engine.status(_id(request), full_history=switch(request, "history"))).content
 
     async def cancel(self, request: Request) -> Any:
-        return (await self._engine.cancel(_id(request)))["content"]
+        return (await self._engine.cancel(_id(request))).content
 
     async def events(self, request: Request) -> Any:
         """Server-sent events; a client that lost the connection goes on with `Last-Event-ID`."""
-        job = (await self._engine.status(_id(request)))["content"]["job_id"]
+        job = (await self._engine.status(_id(request))).job_id
         last = request.headers.get("last-event-id", "")
         after = whole("Last-Event-ID", last, _ALL) if last else number(request, "after", 0, _ALL)
         lines = stream(self._engine.follow(job, after), request.app.state.closing)

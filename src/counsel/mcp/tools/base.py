@@ -9,6 +9,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
 from counsel.mcp.tool_call import Call
 from counsel.requests import Request
+from counsel.results import Serialisable
 from counsel.types import EFFORTS, Json
 
 
@@ -18,7 +19,7 @@ class Tool:
     description: str
     properties: dict[str, Json]
     output: dict[str, Json]
-    run: Callable[[Call, Json], Awaitable[Json]]  # arguments that were checked → the structured result
+    run: Callable[[Call, Json], Awaitable[Serialisable]]  # arguments that were checked → the result
     text: Callable[[Json], str]  # the structured result in words
     required: tuple[str, ...] = ()
     annotations: Json
@@ -114,10 +115,10 @@ def question(arguments: Json) -> Json:
     return given
 
 
-def asks(build: Callable[[Json], Request]) -> Callable[[Call, Json], Awaitable[Json]]:
+def asks(build: Callable[[Json], Request]) -> Callable[[Call, Json], Awaitable[Serialisable]]:
     """The handler of a tool that puts a question to models."""
 
-    async def run(call: Call, arguments: Json) -> Json:
+    async def run(call: Call, arguments: Json) -> Serialisable:
         return await tool_call.run(call, build(arguments), background=arguments.get("async", False))
 
     return run

@@ -3,10 +3,11 @@ from __future__ import annotations
 from counsel.mcp import render
 from counsel.mcp.tool_call import Call
 from counsel.mcp.tools import base
+from counsel.results import Cancellation
 from counsel.types import Json
 
 
-async def run(call: Call, arguments: Json) -> Json:
+async def run(call: Call, arguments: Json) -> Cancellation:
     return await call.engine.cancel(arguments["continuation_id"])
 
 

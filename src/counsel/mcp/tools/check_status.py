@@ -4,19 +4,20 @@ from counsel.errors import InvalidArgument
 from counsel.mcp import render
 from counsel.mcp.tool_call import Call
 from counsel.mcp.tools import base
+from counsel.results import JobList, JobStatus
 from counsel.types import Json
 
 
-async def run(call: Call, arguments: Json) -> Json:
+async def run(call: Call, arguments: Json) -> JobStatus | JobList:
     asked = arguments.get("continuation_id")
     full_history = arguments.get("full_history", False)
     if asked is None:
         if full_history:
             raise InvalidArgument("check_status: full_history needs a continuation_id.")
         return await call.engine.recent()
-    found = await call.engine.status(asked, full_history=full_history)
-    call.job = found["content"].get("job_id", asked)
-    return found
+    status = await call.engine.status(asked, full_history=full_history)
+    call.job = status.job_id or asked
+    return status
 
 
 _JOB: Json = {"id": base.STRING, "job_id": base.STRING, "status": base.STRING, "progress": base.OBJECT}

@@ -14,7 +14,6 @@ from dataclasses import fields
 from typing import Any
 
 from counsel import strict_json
-from counsel.engine.consult import packing
 from counsel.engine.jobs.model import Origin, Task
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
@@ -32,7 +31,9 @@ from counsel.engine.store.records import (
 )
 from counsel.engine.store.sqlite import conversations, fencing, replies, usage
 from counsel.engine.store.sqlite.database import Database, Work
+from counsel.errors import UpstreamError, from_dict
 from counsel.requests import Status
+from counsel.results import result_from_json
 
 _COLUMNS = [field.name for field in fields(JobRecord)]
 _RECORD = ", ".join(_COLUMNS)
@@ -167,7 +168,10 @@ def _record(row: Sequence[Any]) -> JobRecord:
 
 def _detail(row: Sequence[Any]) -> JobDetail:
     *fields, result, error = row
-    ended = [packing.load(result) if result else None, json.loads(error) if error else None]
+    ended = [
+        result_from_json(json.loads(result)) if result else None,
+        from_dict(json.loads(error)) if error else None,
+    ]
     return JobDetail(*_decoded(fields) + ended)
 
 
@@ -260,7 +264,8 @@ def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
     def work(db: sqlite3.Connection) -> None:
         fencing.check(fence, db)
         count = conversations.add_turn(db, end.turn)
-        _end(db, fence.job, end.status, result=packing.dump(end.result(count)), completed=end.completed)
+        result = strict_json.dumps(end.result(count).to_row())
+        _end(db, fence.job, end.status, result=result, completed=end.completed)
         if end.usage:
             usage.insert(db, end.usage)
         if end.has_events:
@@ -276,8 +281,8 @@ def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
         fencing.check(fence, db)
         if turn := end.turn(replies.remembered(db, fence.job)):
             conversations.add_turn(db, turn)
-        _end(db, fence.job, end.status, error=strict_json.dumps(end.error))
-        if end.error.get("partial") or end.error.get("failed"):
+        _end(db, fence.job, end.status, error=strict_json.dumps(end.error.as_dict()))
+        if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):
             replies.drop_text(db, fence.job)
 
     return work

@@ -1,0 +1,68 @@
+"""What is said beside an answer, in the same words on the command line and to MCP clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from counsel.results import Accepted, AnswerMetadata, Result, Totals
+
+
+def footer(result: Result | Accepted, continue_with: str) -> str:
+    """One line: who answered, tokens, cost, time, and how to continue."""
+    parts = [] if isinstance(result, Accepted) else list(_metadata(result.metadata))
+    if result.continuation.id:
+        new = " (a new conversation)" if result.continuation.status == "new" else ""
+        parts.append(f"{continue_with} {result.continuation.id}{new}")
+    return " · ".join(part for part in parts if part)
+
+
+def _metadata(metadata: AnswerMetadata | Totals) -> Iterator[str]:
+    spent = metadata.response_time_ms if isinstance(metadata, AnswerMetadata) else None
+    if isinstance(metadata, AnswerMetadata):
+        yield _who(metadata.provider, metadata.model)
+    if metadata.usage.total:
+        yield f"{metadata.usage.input:,} → {metadata.usage.output:,} tokens"
+    yield cost(metadata.cost_usd)
+    if spent is not None:
+        yield f"{spent / 1000:.1f} s"
+
+
+def _who(provider: str, model: str) -> str:
+    """`openai/gpt-5`; an agent is its own provider."""
+    own = not provider or model == provider or model.startswith((f"{provider}/", f"{provider}:"))
+    return model if own else f"{provider}/{model}"
+
+
+def cost(usd: float | None) -> str:
+    if usd is None:
+        return ""
+    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
+
+
+def notes(result: Result, *, was_live: bool) -> Iterator[str]:
+    """What the reader should know about how the answer came to be. `was_live`: notices were shown as they came."""
+    metadata = result.metadata
+    if isinstance(metadata, AnswerMetadata):
+        yield from _answer_notes(metadata, was_live=was_live)
+    for warning in metadata.warnings:
+        yield f"Note: {warning}"
+    if isinstance(metadata, AnswerMetadata) and metadata.finish_reason == "length":
+        yield "Note: the answer was cut at the model's output limit."
+    if result.export:
+        yield f"Exported to {result.export}"
+    if isinstance(metadata, AnswerMetadata) and metadata.settings_left_out:
+        yield f"Note: {metadata.model} does not take {', '.join(metadata.settings_left_out)}: left out."
+
+
+def _answer_notes(metadata: AnswerMetadata, *, was_live: bool) -> Iterator[str]:
+    if sources := [notice for notice in metadata.notices if notice.kind == "source"]:
+        yield "\n".join(["Sources:", *(f"- {_titled(source.text, source.url)}" for source in sources)])
+    for passed in metadata.passed_over:
+        yield f"Note: {passed.model} was passed over: {passed.error}"
+    for notice in metadata.notices:
+        if notice.kind != "source" and not was_live:
+            yield f"Note: {notice.text}"
+
+
+def _titled(title: str, url: str) -> str:
+    return url if title in {"", url} else f"{title}: {url}"
