@@ -47,11 +47,11 @@ GOOD: list[tuple[str, Any]] = [
 BAD: list[tuple[str, Any, str]] = [
     ("chat", None, "prompt is missing"),
     ("chat", [], "arguments must be an object, not a list"),
-    ("chat", {"prompt": 3}, "prompt must be text, not a number"),
+    ("chat", {"prompt": 3}, "prompt must be a string, not a number"),
     ("chat", {"prompt": " "}, "prompt must not be empty"),
-    ("chat", {"prompt": None}, "prompt must be text, not null"),
+    ("chat", {"prompt": None}, "prompt must be a string, not null"),
     ("chat", {"prompt": ""}, "prompt must not be empty"),
-    ("cancel_job", {"continuation_id": None}, "continuation_id must be text, not null"),
+    ("cancel_job", {"continuation_id": None}, "continuation_id must be a string, not null"),
     ("chat", {"prompt": "p", "modle": "x"}, "modle is not known (did you mean model?)"),
     ("chat", {"prompt": "p", "temperature": 1.1}, "temperature must be from 0 to 1, not 1.1"),
     ("chat", {"prompt": "p", "temperature": True}, "temperature must be a number, not true or false"),
@@ -61,12 +61,12 @@ BAD: list[tuple[str, Any, str]] = [
         {"prompt": "p", "reasoning_effort": "huge"},
         "must be one of minimal, low, medium, high, max, not huge",
     ),
-    ("chat", {"prompt": "p", "files": "a"}, "files must be a list, not text"),
-    ("chat", {"prompt": "p", "files": ["a", 1]}, "files[1] must be text, not a number"),
-    ("chat", {"prompt": "p", "async": "yes"}, "async must be true or false, not text"),
+    ("chat", {"prompt": "p", "files": "a"}, "files must be a list, not a string"),
+    ("chat", {"prompt": "p", "files": ["a", 1]}, "files[1] must be a string, not a number"),
+    ("chat", {"prompt": "p", "async": "yes"}, "async must be true or false, not a string"),
     ("consensus", {"prompt": "p", "models": []}, "models must have 1 to 20 entries, not 0"),
     ("consensus", {"prompt": "p", "models": ["a"] * 21}, "models must have 1 to 20 entries, not 21"),
-    ("consensus", {"prompt": "p", "models": [4]}, "models[0] must be text or an object, not a number"),
+    ("consensus", {"prompt": "p", "models": [4]}, "models[0] must be a string or an object, not a number"),
     ("consensus", {"prompt": "p", "models": [{"name": "a"}]}, "models[0].model is missing"),
     ("consensus", {"prompt": "p", "models": "o3"}, "models must be a list"),
     ("cancel_job", {}, "continuation_id is missing"),
@@ -104,7 +104,7 @@ async def test_a_refusal_is_a_result_and_nothing_is_sent(tmp_path: Path) -> None
     result = await client.call("chat", {"prompt": "p", "model": 1})
     assert result["isError"]
     assert result["structuredContent"]["code"] == "INVALID_ARGUMENT"
-    assert result["content"][0]["text"].startswith("INVALID_ARGUMENT: chat: model must be text")
+    assert result["content"][0]["text"].startswith("INVALID_ARGUMENT: chat: model must be a string")
     assert not client.engine.jobs
 
 

@@ -61,7 +61,7 @@ class RemoteEngine:
         self._submitted: dict[str, Json] = {}
         self._begun: set[str] = set()  # those of them that a daemon has confirmed
         self._noted: set[str] = set()  # those with a note that lets them continue without us
-        self._promised: set[str] = set()  # those whose caller was told so
+        self._promised: set[str] = set()  # those whose caller knows that
         self._lost_at = 0.0  # since when a request has been without a daemon
         self._number = 0
         self._opening = asyncio.Lock()

@@ -1,7 +1,7 @@
 """One HTTP connection with limits of time and size: uvicorn has none for headers, bodies, chunks and readers.
 
-A connection that waits for a request makes room for a newer one when there are too many, so that thousands which were
-opened and left alone keep nobody else out.
+When there are too many connections, one that waits for a request is closed for a newer one, so that thousands of idle
+connections block no other client.
 """
 
 from __future__ import annotations

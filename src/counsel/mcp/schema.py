@@ -1,7 +1,7 @@
 """A validator for exactly the JSON Schema keywords that our tools use.
 
-It says what is wrong and what is allowed, in words that a model can act on. A schema keyword that it does not
-know is a programming error, so that no promise in a tool's schema goes unchecked.
+Its messages say what is wrong and what is allowed, so that a model can act on them. An unknown keyword in a schema is a
+programming error, so that nothing in a tool's schema stays unchecked.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from counsel.errors import InvalidArgument
 from counsel.types import Json
 
 _Problems: TypeAlias = Iterator[str]
-MOST_PROBLEMS = 10  # that are named; there may be 100,000
+MOST_PROBLEMS = 10  # in one message; there may be 100,000
 
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "string": ("text", lambda value: isinstance(value, str)),
+    "string": ("a string", lambda value: isinstance(value, str)),
     "number": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
     "array": ("a list", lambda value: isinstance(value, list)),
@@ -26,34 +26,34 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 class Checker:
-    """A tool's schema, ready to be used."""
+    """Checks the arguments of one tool."""
 
     def __init__(self, tool: str, schema: Json) -> None:
         self._tool, self._schema = tool, schema
         self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
 
     def check(self, arguments: Any) -> Json:
-        given = {} if arguments is None else _without_blanks(self._optional, arguments)
-        return _checked(self._tool, self._schema, given)
+        present = {} if arguments is None else _without_blanks(self._optional, arguments)
+        return _checked(self._tool, self._schema, present)
 
 
 def check(tool: str, schema: Json, arguments: Any) -> Json:
-    """The arguments, or `InvalidArgument` with everything that is wrong with them."""
+    """The arguments, or `InvalidArgument` with all problems."""
     return Checker(tool, schema).check(arguments)
 
 
-def _checked(tool: str, schema: Json, given: Any) -> Json:
-    problems = list(islice(_problems("", schema, given), MOST_PROBLEMS + 1))
+def _checked(tool: str, schema: Json, arguments: Any) -> Json:
+    problems = list(islice(_problems("", schema, arguments), MOST_PROBLEMS + 1))
     if problems:
         more = ["and more"] if len(problems) > MOST_PROBLEMS else []
         shown = "; ".join([*problems[:MOST_PROBLEMS], *more])
         raise InvalidArgument(f"{tool}: {shown}.", hint=_usage(schema))
-    checked: Json = given
+    checked: Json = arguments
     return checked
 
 
 def _without_blanks(optional: frozenset[str], arguments: Any) -> Any:
-    """`null` and `""` for an optional argument mean that it was not given: many clients fill in every field."""
+    """Treat `null` and `""` for an optional argument as absent: many clients fill in every field."""
     if not isinstance(arguments, dict):
         return arguments
     return {
@@ -74,29 +74,29 @@ def _problems(where: str, schema: Json, value: Any) -> _Problems:
     if "anyOf" in schema:
         yield from _any_of(where, schema["anyOf"], value)
         return
-    words, fits = _TYPES[schema["type"]]
+    description, fits = _TYPES[schema["type"]]
     if not fits(value):
-        yield f"{where or 'arguments'} must be {words}, not {_kind(value)}"
+        yield f"{where or 'arguments'} must be {description}, not {_kind(value)}"
         return
     for keyword, wanted in schema.items():
-        if keyword not in _SILENT:
+        if keyword not in _CHECKED_ELSEWHERE:
             yield from _KEYWORDS[keyword](where, wanted, value, schema)
 
 
 def _any_of(where: str, schemas: Sequence[Json], value: Any) -> _Problems:
-    """The alternatives of our schemas differ in type, so at most one is meant."""
-    meant = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
-    if meant:
-        yield from _problems(where, meant[0], value)
+    """The alternatives of our schemas differ in type, so at most one can match."""
+    matching = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
+    if matching:
+        yield from _problems(where, matching[0], value)
     else:
-        words = " or ".join(_TYPES[schema["type"]][0] for schema in schemas)
-        yield f"{where} must be {words}, not {_kind(value)}"
+        expected = " or ".join(_TYPES[schema["type"]][0] for schema in schemas)
+        yield f"{where} must be {expected}, not {_kind(value)}"
 
 
 def _kind(value: Any) -> str:
     if value is None:
         return "null"
-    return next(words for words, fits in _TYPES.values() if fits(value))
+    return next(description for description, fits in _TYPES.values() if fits(value))
 
 
 def _enum(where: str, allowed: Sequence[str], value: Any, _: Json) -> _Problems:
@@ -106,7 +106,7 @@ def _enum(where: str, allowed: Sequence[str], value: Any, _: Json) -> _Problems:
 
 def _range(where: str, _: Any, value: Any, schema: Json) -> _Problems:
     low, high = schema["minimum"], schema["maximum"]
-    if not low <= value <= high:  # written so that NaN does not fit
+    if not low <= value <= high:  # in this form NaN is refused
         yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
 
 
@@ -146,7 +146,7 @@ def _additional(where: str, _: bool, value: Any, schema: Json) -> _Problems:
 
 
 def _nearest(name: str, known: Mapping[str, Json]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only a caller's mistake pays for it
+    from difflib import get_close_matches  # noqa: PLC0415 - needed only after a mistake
 
     near = get_close_matches(name[:60], known, 1)
     return f" (did you mean {near[0]}?)" if near else ""
@@ -161,7 +161,9 @@ def _shown(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else text[:most] + "…"
 
 
-_SILENT = frozenset({"type", "description", "default", "maximum", "maxItems"})  # checked with their partners
+_CHECKED_ELSEWHERE = frozenset(
+    {"type", "description", "default", "maximum", "maxItems"}
+)  # `type` above, maximum with minimum
 _KEYWORDS: dict[str, Callable[[str, Any, Any, Json], _Problems]] = {
     "enum": _enum,
     "minimum": _range,

@@ -1,6 +1,6 @@
-"""`/api/servers…`: the agents' MCP servers over HTTP, for the console. Behind the token, like every `/api`.
+"""`/api/servers…`: the agents' MCP servers over HTTP, for the console.
 
-Secrets are masked in every answer. File work happens in a thread, so that nobody else waits for a slow disk.
+Secrets are masked in every answer. Files are read and written in a thread, so that a slow disk delays no other request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counsel.servers.check import check, chosen
 from counsel.servers.service import Servers
 from counsel.settings import Settings
 
-_PLACES = frozenset({"agents", "scope", "project", "dry_run"})
+_COMMON_FIELDS = frozenset({"agents", "scope", "project", "dry_run"})
 _TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 Handler = Callable[[Request, Servers, Mapping[str, Any]], Awaitable[Any]]
@@ -53,47 +53,47 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
 
 def _answering(handler: Handler, settings: Settings) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Any:
-        given = await api.body(request) if request.method in {"POST", "PATCH"} else _query(request)
-        return _without_secrets(await handler(request, _servers(given, settings), given))
+        arguments = await api.body(request) if request.method in {"POST", "PATCH"} else _query(request)
+        return _without_secrets(await handler(request, _servers(arguments, settings), arguments))
 
     return api.answering(answer)
 
 
 def _without_secrets(shown: Any) -> Any:
-    """Diffs quote the files as they are; a page gets them masked."""
+    """Mask secrets in diffs, which quote the files."""
     if "diffs" in shown:
-        shown["diffs"] = [{**one, "diff": secrets.masked_lines(one["diff"])} for one in shown["diffs"]]
+        shown["diffs"] = [{**diff, "diff": secrets.masked_lines(diff["diff"])} for diff in shown["diffs"]]
     return shown
 
 
 def _query(request: Request) -> Mapping[str, Any]:
-    given: dict[str, Any] = dict(request.query_params)
-    if "agents" in given:
-        given["agents"] = [name for name in given["agents"].split(",") if name]
-    if "dry_run" in given:  # what is neither stays text, and is refused
-        given["dry_run"] = _TRUTH.get(given["dry_run"].lower(), given["dry_run"])
-    return given
+    arguments: dict[str, Any] = dict(request.query_params)
+    if "agents" in arguments:
+        arguments["agents"] = [name for name in arguments["agents"].split(",") if name]
+    if "dry_run" in arguments:  # any other text is refused later
+        arguments["dry_run"] = _TRUTH.get(arguments["dry_run"].lower(), arguments["dry_run"])
+    return arguments
 
 
-def _servers(given: Mapping[str, Any], settings: Settings) -> Servers:
-    project = given.get("project")
+def _servers(arguments: Mapping[str, Any], settings: Settings) -> Servers:
+    project = arguments.get("project")
     if project is not None and (not isinstance(project, str) or not Path(project).is_dir()):
         raise InvalidArgument("project must be a folder on this machine.")
     folder = Path(project).absolute() if project else Path.cwd()
     return Servers(workspace_of(settings.env, folder), settings.home)
 
 
-def _only(given: Mapping[str, Any], *allowed: str) -> None:
-    for name in given:
-        if name not in _PLACES and name not in allowed:
+def _only(arguments: Mapping[str, Any], *allowed: str) -> None:
+    for name in arguments:
+        if name not in _COMMON_FIELDS and name not in allowed:
             raise InvalidArgument(
-                f"There is no field {quoted(name)!r} here.",
-                hint=f"Fields: {', '.join(sorted({*_PLACES, *allowed}))}.",
+                f"Unknown field {quoted(name)!r}.",
+                hint=f"Fields: {', '.join(sorted({*_COMMON_FIELDS, *allowed}))}.",
             )
 
 
-def _agents(given: Mapping[str, Any]) -> list[str] | None:
-    agents = given.get("agents")
+def _agents(arguments: Mapping[str, Any]) -> list[str] | None:
+    agents = arguments.get("agents")
     if agents is None:
         return None
     if not isinstance(agents, list) or not all(isinstance(name, str) for name in agents) or not agents:
@@ -101,157 +101,166 @@ def _agents(given: Mapping[str, Any]) -> list[str] | None:
     return agents
 
 
-def _text(given: Mapping[str, Any], name: str) -> str | None:
-    value = given.get(name)
+def _text(arguments: Mapping[str, Any], name: str) -> str | None:
+    value = arguments.get(name)
     if value is not None and not isinstance(value, str):
-        raise InvalidArgument(f"{name} must be text.")
+        raise InvalidArgument(f"{name} must be a string.")
     return value
 
 
-def _scope(given: Mapping[str, Any]) -> str | None:
-    return _text(given, "scope")
+def _scope(arguments: Mapping[str, Any]) -> str | None:
+    return _text(arguments, "scope")
 
 
-def _flag(given: Mapping[str, Any], name: str) -> bool:
-    value = given.get(name, False)
+def _flag(arguments: Mapping[str, Any], name: str) -> bool:
+    value = arguments.get(name, False)
     if not isinstance(value, bool):
         raise InvalidArgument(f"{name} must be true or false.")
     return value
 
 
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    server = given.get("server", {})
+def _fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    server = arguments.get("server", {})
     if not isinstance(server, dict):
         raise InvalidArgument("server must be an object.")
     return server
 
 
-async def _list(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given)
-    found = await asyncio.to_thread(servers.listing, _agents(given) or WITH_SERVERS, _scope(given))
-    return found.as_dict()
+async def _list(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    _only(arguments)
+    listing = await asyncio.to_thread(servers.listing, _agents(arguments) or WITH_SERVERS, _scope(arguments))
+    return listing.as_dict()
 
 
-async def _show(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given)
+async def _show(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    _only(arguments)
     name = request.path_params["name"]
-    found = await asyncio.to_thread(servers.find, name, _agents(given) or WITH_SERVERS, _scope(given))
-    return {"servers": [one.as_dict() for one in found]}
+    entries = await asyncio.to_thread(
+        servers.find, name, _agents(arguments) or WITH_SERVERS, _scope(arguments)
+    )
+    return {"servers": [entry.as_dict() for entry in entries]}
 
 
-async def _add(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
+async def _add(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
     """`{"name", "server": {…}, "literal"?}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
-    _only(given, "name", "server", "paste", "replace", "literal")
-    literal = _flag(given, "literal")
-    name, text = _text(given, "name"), _text(given, "paste")
+    _only(arguments, "name", "server", "paste", "replace", "literal")
+    literal = _flag(arguments, "literal")
+    name, text = _text(arguments, "name"), _text(arguments, "paste")
     if text is not None:
-        found, origin = paste.servers(text, name)
-        found = [fields.patched(server, _fields(given), literal=literal) for server in found]
+        new, origin = paste.servers(text, name)
+        new = [fields.patched(server, _fields(arguments), literal=literal) for server in new]
     elif name:
-        found, origin = [fields.made(name, _fields(given), literal=literal)], None
+        new, origin = [fields.made(name, _fields(arguments), literal=literal)], None
     else:
         raise InvalidArgument("name is missing.")
-    agents, scope = _agents(given), _scope(given) or "user"
+    agents, scope = _agents(arguments), _scope(arguments) or "user"
     done = await asyncio.to_thread(
         servers.add,
-        found,
+        new,
         agents,
         scope,
         origin=origin,
-        replace=_flag(given, "replace"),
-        notes=fields.reference_notes(_fields(given), literal=literal),
-        dry_run=_flag(given, "dry_run"),
+        replace=_flag(arguments, "replace"),
+        notes=fields.reference_notes(_fields(arguments), literal=literal),
+        dry_run=_flag(arguments, "dry_run"),
     )
     return done.as_dict()
 
 
-async def _update(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    """`{"server": {field: value}, "literal"?}`; null takes a field, or a name in env and headers, out."""
-    _only(given, "server", "literal")
-    changes, literal = _fields(given), _flag(given, "literal")
+async def _update(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    """`{"server": {field: value}, "literal"?}`; null removes a field, or a name in env and headers."""
+    _only(arguments, "server", "literal")
+    changes, literal = _fields(arguments), _flag(arguments, "literal")
     done = await asyncio.to_thread(
         servers.update,
         request.path_params["name"],
         lambda server: fields.patched(server, changes, literal=literal),
-        _agents(given),
-        _scope(given),
+        _agents(arguments),
+        _scope(arguments),
         notes=fields.reference_notes(changes, literal=literal),
-        dry_run=_flag(given, "dry_run"),
+        dry_run=_flag(arguments, "dry_run"),
     )
     return done.as_dict()
 
 
-async def _remove(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given)
+async def _remove(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    _only(arguments)
     name = request.path_params["name"]
     done = await asyncio.to_thread(
-        servers.remove, name, _agents(given), _scope(given), dry_run=_flag(given, "dry_run")
+        servers.remove, name, _agents(arguments), _scope(arguments), dry_run=_flag(arguments, "dry_run")
     )
     return done.as_dict()
 
 
-async def _rename(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
+async def _rename(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
     """`{"to": "new name"}`."""
-    _only(given, "to")
-    to = _text(given, "to")
+    _only(arguments, "to")
+    to = _text(arguments, "to")
     if not to:
         raise InvalidArgument("to is missing: the new name.")
-    name, dry_run = request.path_params["name"], _flag(given, "dry_run")
-    done = await asyncio.to_thread(servers.rename, name, to, _agents(given), _scope(given), dry_run=dry_run)
+    name, dry_run = request.path_params["name"], _flag(arguments, "dry_run")
+    done = await asyncio.to_thread(
+        servers.rename, name, to, _agents(arguments), _scope(arguments), dry_run=dry_run
+    )
     return done.as_dict()
 
 
-async def _copy(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
+async def _copy(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
     """`{"from": {"agent", "scope"?}, "to": [{"agent", "scope"?}]}`."""
-    _only(given, "from", "to", "replace")
-    goals = given.get("to")
-    if not isinstance(goals, list) or not goals:
+    _only(arguments, "from", "to", "replace")
+    destinations = arguments.get("to")
+    if not isinstance(destinations, list) or not destinations:
         raise InvalidArgument("to must be a list of {agent, scope}.")
-    source = _spot(given.get("from"))
-    to = [(agent, scope or "user") for agent, scope in map(_spot, goals)]
+    source = _location(arguments.get("from"))
+    to = [(agent, scope or "user") for agent, scope in map(_location, destinations)]
     done = await asyncio.to_thread(
         servers.copy,
         request.path_params["name"],
         source,
         to,
-        replace=_flag(given, "replace"),
-        dry_run=_flag(given, "dry_run"),
+        replace=_flag(arguments, "replace"),
+        dry_run=_flag(arguments, "dry_run"),
     )
     return done.as_dict()
 
 
-def _spot(value: Any) -> tuple[str, str | None]:
+def _location(value: Any) -> tuple[str, str | None]:
     if (
         not isinstance(value, dict)
         or not isinstance(value.get("agent"), str)
         or value.keys() - {"agent", "scope"}
     ):
-        raise InvalidArgument("from and to are objects with agent and, if you like, scope.")
+        raise InvalidArgument("from and to must be objects with agent and, optionally, scope.")
     return value["agent"], _scope(value)
 
 
-async def _enable(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    return await _switch(request, servers, given, enabled=True)
+async def _enable(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    return await _switch(request, servers, arguments, enabled=True)
 
 
-async def _disable(request: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    return await _switch(request, servers, given, enabled=False)
+async def _disable(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    return await _switch(request, servers, arguments, enabled=False)
 
 
-async def _switch(request: Request, servers: Servers, given: Mapping[str, Any], *, enabled: bool) -> Any:
-    _only(given)
+async def _switch(request: Request, servers: Servers, arguments: Mapping[str, Any], *, enabled: bool) -> Any:
+    _only(arguments)
     name = request.path_params["name"]
     done = await asyncio.to_thread(
-        servers.switch, name, enabled, _agents(given), _scope(given), dry_run=_flag(given, "dry_run")
+        servers.switch,
+        name,
+        enabled,
+        _agents(arguments),
+        _scope(arguments),
+        dry_run=_flag(arguments, "dry_run"),
     )
     return done.as_dict()
 
 
-async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given, "name", "timeout", "trust_folder")
-    agents, scope, name = _agents(given) or WITH_SERVERS, _scope(given), _text(given, "name")
-    trusted = _flag(given, "trust_folder")
-    timeout = given.get("timeout", 30)
+async def _check(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    _only(arguments, "name", "timeout", "trust_folder")
+    agents, scope, name = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
+    trusted = _flag(arguments, "trust_folder")
+    timeout = arguments.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
     rows, skipped = await asyncio.to_thread(chosen, servers, name, agents, scope, trust_folder=trusted)
@@ -259,15 +268,15 @@ async def _check(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
     return {"checks": [result.as_dict() for result in results]}
 
 
-async def _history(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given)
-    known = await asyncio.to_thread(servers.history)
-    return {"operations": [one.as_dict() for one in known]}
+async def _history(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    _only(arguments)
+    operations = await asyncio.to_thread(servers.history)
+    return {"operations": [operation.as_dict() for operation in operations]}
 
 
-async def _undo(_: Request, servers: Servers, given: Mapping[str, Any]) -> Any:
-    _only(given, "id")
-    wanted = _text(given, "id")
-    dry_run = _flag(given, "dry_run")
+async def _undo(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+    _only(arguments, "id")
+    wanted = _text(arguments, "id")
+    dry_run = _flag(arguments, "dry_run")
     operation, plan, done = await asyncio.to_thread(servers.undo, wanted, dry_run=dry_run)
     return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)}

@@ -1,4 +1,4 @@
-"""`/api/skills…`: what `counsel skills` does, for the console. Behind the token, like every `/api`."""
+"""`/api/skills…`: `counsel skills` over HTTP, for the console."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _answered(work: Work, env: Env) -> Callable[[Request], Awaitable[Response]]:
     return api.answering(lambda request: work(request, env))
 
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _words(request: Request, name: str) -> list[str]:
+def _list_parameter(request: Request, name: str) -> list[str]:
     """`?agent=a,b&agent=c` is a, b and c."""
     return [
         word.strip()
@@ -54,10 +54,10 @@ def _words(request: Request, name: str) -> list[str]:
     ]
 
 
-def _wish(request: Request, env: Env) -> dict[str, Any]:
+def _filters(request: Request, env: Env) -> dict[str, Any]:
     return {
-        "agents": _words(request, "agent"),
-        "scopes": _words(request, "scope"),
+        "agents": _list_parameter(request, "agent"),
+        "scopes": _list_parameter(request, "scope"),
         "project": request.query_params.get("project") or None,
         "env": env,
     }
@@ -65,24 +65,26 @@ def _wish(request: Request, env: Env) -> dict[str, Any]:
 
 async def _list(request: Request, env: Env) -> dict[str, Any]:
     text = request.query_params.get("q", "")
-    return (await run_in_threadpool(list_skills, text=text, **_wish(request, env))).as_dict()
+    return (await run_in_threadpool(list_skills, text=text, **_filters(request, env))).as_dict()
 
 
 async def _matrix(request: Request, env: Env) -> dict[str, Any]:
-    found = await run_in_threadpool(list_skills, project=request.query_params.get("project") or None, env=env)
-    rows = await run_in_threadpool(skill_matrix, found.skills)
-    return {"rows": [row.as_dict() for row in rows], "problems": list(found.problems)}
+    listing = await run_in_threadpool(
+        list_skills, project=request.query_params.get("project") or None, env=env
+    )
+    rows = await run_in_threadpool(skill_matrix, listing.skills)
+    return {"rows": [row.as_dict() for row in rows], "problems": list(listing.problems)}
 
 
 async def _show(request: Request, env: Env) -> dict[str, Any]:
-    """The name is a parameter, not a part of the path: names may hold slashes, and paths are names too."""
+    """The name is a parameter, not part of the path: names may contain slashes, and a path is accepted as a name."""
     name = request.query_params.get("name")
     if not name:
-        raise InvalidArgument("name is missing.", hint="Give the skill's name: /api/skills/show?name=NAME.")
-    return (await run_in_threadpool(show_skill, name, **_wish(request, env))).as_dict()
+        raise InvalidArgument("name is missing.", hint="Add the skill's name: /api/skills/show?name=NAME.")
+    return (await run_in_threadpool(show_skill, name, **_filters(request, env))).as_dict()
 
 
-# ── doing ────────────────────────────────────────────────────────────────────────────────────────────
+# ── changing ────────────────────────────────────────────────────────────────────────────────────────────
 
 SHARE = {
     "name": str,
@@ -98,36 +100,36 @@ UNDO = {"id": str, "dry_run": bool}
 
 
 async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
-    given = await api.body(request)
-    for key, value in given.items():
+    arguments = await api.body(request)
+    for key, value in arguments.items():
         if key not in known:
             raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(known)}.")
         if not _fits(value, known[key]):
             kind = "a list of strings" if known[key] is list else known[key].__name__
             raise InvalidArgument(f"{key} must be {kind}.")
-    if "name" in known and not given.get("name"):
+    if "name" in known and not arguments.get("name"):
         raise InvalidArgument("name is missing.", hint="Give the skill's name.")
-    return given
+    return arguments
 
 
 def _fits(value: Any, kind: type) -> bool:
     if kind is list:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, kind)
 
 
 async def _share(request: Request, env: Env) -> dict[str, Any]:
-    given = await _body(request, SHARE)
-    name, replacing = given.pop("name"), given.pop("replace", False)
-    done = await run_in_threadpool(share_skill, name, replace_existing=replacing, env=env, **given)
+    arguments = await _body(request, SHARE)
+    name, replacing = arguments.pop("name"), arguments.pop("replace", False)
+    done = await run_in_threadpool(share_skill, name, replace_existing=replacing, env=env, **arguments)
     return done.as_dict()
 
 
 async def _unshare(request: Request, env: Env) -> dict[str, Any]:
-    given = await _body(request, UNSHARE)
-    return (await run_in_threadpool(unshare_skill, given.pop("name"), env=env, **given)).as_dict()
+    arguments = await _body(request, UNSHARE)
+    return (await run_in_threadpool(unshare_skill, arguments.pop("name"), env=env, **arguments)).as_dict()
 
 
 async def _undo(request: Request, env: Env) -> dict[str, Any]:
-    given = await _body(request, UNDO)
-    return (await run_in_threadpool(undo_sharing, given.pop("id", None), env=env, **given)).as_dict()
+    arguments = await _body(request, UNDO)
+    return (await run_in_threadpool(undo_sharing, arguments.pop("id", None), env=env, **arguments)).as_dict()
