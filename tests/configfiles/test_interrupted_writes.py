@@ -108,7 +108,7 @@ from counsel.configfiles.write import safewrite
 from counsel.configfiles.edits import Put
 from counsel.configfiles.write.undo_log import UndoLog
 from counsel.configfiles.write.safewrite import Target, by_edits, plan
-safewrite._Staged._take_place = lambda _: os._exit(9)
+safewrite._Staged._swap = lambda _: os._exit(9)
 planned = plan(by_edits(Target(Path({str(file)!r}), "json"), lambda _: [Put(("a",), 1)]))
 UndoLog(Path({str(home)!r})).apply([planned], "test")
 """
@@ -125,7 +125,7 @@ def test_a_replacement_that_fails_keeps_no_second_name(
     file, kept = tmp_path / "a.json", tmp_path / "kept"
     file.write_text("{}")
     planned = plan(put(file, "a"))
-    monkeypatch.setattr(safewrite._Staged, "_take_place", lambda _: file.rmdir())  # not a folder
+    monkeypatch.setattr(safewrite._Staged, "_swap", lambda _: file.rmdir())  # not a folder
     with pytest.raises(CounselError):
         safewrite.write([planned], home, lambda _: [kept])
     assert file.stat().st_nlink == 1

@@ -359,7 +359,7 @@ def test_undo_takes_our_edits_out_of_toml_that_others_edited(text: str, data: st
 @cases(40, 300, toml_documents(), st.sampled_from(["an item", {"an": {"item": 1}}]), st.data())
 def test_toml_list_items_come_and_go(text: str, item: Any, data: st.DataObject) -> None:
     before = valid_toml(text)
-    tables = {one.place[:-1] for one in scan(text) if one.kind == "array"}
+    tables = {one.path[:-1] for one in scan(text) if one.kind == "array"}
     members = [(*home, key) for home in holders(before) for key in lookup(before, home)]
     lists = [path for path in members if isinstance(lookup(before, path), list)]
     lists = [path for path in lists if isinstance(item, dict) or path not in tables]
@@ -424,9 +424,9 @@ def valid_toml(text: str) -> dict[str, Any]:
 
 def only_below_headers(text: str, home: tuple[str, ...]) -> bool:
     """Whether `[a]` exists only through `[a.b]`: a field of `a` then brings a header of its own, which stays."""
-    family = [one for one in scan(text) if one.place[: len(home)] == home]
+    family = [one for one in scan(text) if one.path[: len(home)] == home]
     return all(
-        (one.kind != "pair" and one.place != home) or len(one.place) - len(one.keys) > len(home)
+        (one.kind != "pair" and one.path != home) or len(one.path) - len(one.keys) > len(home)
         for one in family
     )
 

@@ -202,14 +202,14 @@ def test_a_file_changed_after_another_was_replaced_spoils_no_record(
     first, second = tmp_path / "1.json", tmp_path / "2.json"
     for file in (first, second):
         file.write_text('{"b": 2}')
-    take_place = safewrite._Staged._take_place
+    take_place = safewrite._Staged._swap
 
     def then_somebody_writes(staged: safewrite._Staged) -> None:
         take_place(staged)
         if staged.planned.path == first:
             second.write_text('{"theirs": true}')
 
-    monkeypatch.setattr(safewrite._Staged, "_take_place", then_somebody_writes)
+    monkeypatch.setattr(safewrite._Staged, "_swap", then_somebody_writes)
     undo_log = UndoLog(home)
     apply(undo_log, put(first, "a"), put(second, "a"))
     assert second.read_text() == '{"theirs": true, "a": 1}'

@@ -167,7 +167,7 @@ def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, 
     with pytest.raises(Conflict, match="another program") as raised:
         undo_log.undo()
     assert file.read_text() == '{"b": 2, "a": 1}'
-    kept = Path((raised.value.hint or "").removeprefix("What that program wrote is in ").rstrip("."))
+    kept = Path((raised.value.hint or "").removeprefix("That program's version is in ").rstrip("."))
     assert kept.read_text() == '{"b": "later"}'
 
 

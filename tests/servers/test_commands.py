@@ -275,8 +275,7 @@ def test_what_claude_leaves_out_is_a_problem(entry: dict[str, str], user: User) 
     found = user.json("list")
     assert [row["name"] for row in found["servers"]] == ["y"]
     assert [
-        (row["name"], "leaves it out" in row["error"] or "neither" in row["error"])
-        for row in found["problems"]
+        (row["name"], "ignores it" in row["error"] or "neither" in row["error"]) for row in found["problems"]
     ] == [("x", True)]
 
 

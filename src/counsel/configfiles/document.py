@@ -27,7 +27,7 @@ Kind: TypeAlias = Literal["json", "jsonc", "toml"]
 
 
 class Meaning:
-    """What a text means, or will mean after edits that are not made yet."""
+    """The value of a text, or its value after planned edits."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -38,7 +38,7 @@ class Meaning:
 
 
 class Document(Meaning, abc.ABC):
-    """A text and what it means. Documents do not change: an edit makes a new one."""
+    """A text and its value. Documents are immutable: an edit makes a new one."""
 
     prunes_empty_parents: ClassVar[bool] = False
 
@@ -48,7 +48,7 @@ class Document(Meaning, abc.ABC):
 
     @property
     def liberties(self) -> tuple[str, ...]:
-        """What stands in the text that not every reader of its format accepts."""
+        """What the text contains that not every reader of its format accepts."""
         return ()
 
     def encoded(self, before: bytes) -> Content:  # noqa: ARG002 - JSON needs it
@@ -66,7 +66,7 @@ class Document(Meaning, abc.ABC):
         try:
             return self._edited(edits)
         except RecursionError:
-            raise ConfigInvalid("This is nested too deeply to be edited; nothing was written.") from None
+            raise ConfigInvalid("The file is nested too deeply to be edited; nothing was written.") from None
 
     def _edited(self, edits: Sequence[Edit]) -> Self:
         wanted, small = self.value, list[Edit]()
@@ -83,7 +83,7 @@ class Document(Meaning, abc.ABC):
             return [edit]
         old = lookup(value, edit.path)
         small = patch(edit.path, old, edit.value)
-        if self.prunes_empty_parents:  # what lost its last member, but is wanted
+        if self.prunes_empty_parents:  # tables that lost their last member but should stay
             small += [Put(path, {}) for path in emptied(edit.path, old, edit.value)]
         return small
 
@@ -100,17 +100,17 @@ class Document(Meaning, abc.ABC):
             same = bool(after == wanted)
         if not same:
             raise Internal(
-                "The edit would have changed more than was asked for, so nothing was written.",
-                hint="Please report the file's shape (without its secrets); meanwhile edit it by hand.",
+                "The edit would have changed more than requested, so nothing was written.",
+                hint="Please report the file's structure (without its secrets), and edit it by hand for now.",
             )
 
     @abc.abstractmethod
     def spliced(self, edits: Sequence[Edit]) -> Self:
-        """The edits made in the text, all other bytes as they were, and what it then means, read again."""
+        """The document with the edits made in its text, all other bytes unchanged, and its value read again."""
 
 
-def _exactly(one: Any, other: Any) -> bool:
-    return one is other or (one is not MISSING and other is not MISSING and alike(one, other))
+def _exactly(first: Any, second: Any) -> bool:
+    return first is second or (first is not MISSING and second is not MISSING and alike(first, second))
 
 
 def malformed(what: str, text: str, offset: int) -> ConfigInvalid:

@@ -1,4 +1,4 @@
-"""What is to change in a document, as data; and what the document must mean afterwards."""
+"""Edits of a document as data, and the value that the document must have afterwards."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -12,34 +12,34 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__":
 
 
 class Put(Record):
-    """Set a member; what is missing on the way to it is made."""
+    """Set a member; missing parents are created."""
 
     path: Path
     value: Any
 
 
 class Drop(Record):
-    """Take a member out; the object that held it stays."""
+    """Remove a member; its object stays."""
 
     path: Path
 
 
 class AddItem(Record):
-    """Append to the list at `path`, which is made when missing."""
+    """Append to the list at `path`, which is created if missing."""
 
     path: Path
     value: Any
 
 
 class DropItem(Record):
-    """Take every item equal to `value` out of the list at `path`."""
+    """Remove every item equal to `value` from the list at `path`."""
 
     path: Path
     value: Any
 
 
 class Rename(Record):
-    """Give a member another name, in its place; `to` must be free."""
+    """Rename a member in place; `to` must be free."""
 
     path: Path
     to: str
@@ -57,31 +57,33 @@ def lookup(value: Any, path: Path) -> Any:
 
 
 def patch(path: Path, old: Any, new: Any) -> list[Edit]:
-    """The fewest edits that turn `old` at `path` into `new`: what is equal is not touched, nor reordered.
+    """The fewest edits that turn `old` at `path` into `new`: equal parts are neither touched nor reordered.
 
     No edit has an empty path: a document becomes another one member by member.
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or not path):
         keys = list(unlike(old, new))
-        gone: list[Edit] = [Drop((*path, key)) for key in keys if key not in new]
-        there = [key for key in keys if key in new]
-        return gone + [edit for key in there for edit in patch((*path, key), old.get(key, MISSING), new[key])]
+        removed: list[Edit] = [Drop((*path, key)) for key in keys if key not in new]
+        present = [key for key in keys if key in new]
+        return removed + [
+            edit for key in present for edit in patch((*path, key), old.get(key, MISSING), new[key])
+        ]
     if old is not MISSING and alike(old, new):
         return []
     return [Put(path, new)]
 
 
 def emptied(path: Path, old: Any, new: Any) -> list[Path]:
-    """Where `new` has an empty object in the place of another object."""
+    """Where `new` has an empty object instead of another object."""
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         return []
     if not new:
         return [path] if path else []
-    return [found for key in new if key in old for found in emptied((*path, key), old[key], new[key])]
+    return [inner for key in new if key in old for inner in emptied((*path, key), old[key], new[key])]
 
 
 def intended(value: Any, edits: Iterable[Edit]) -> Any:
-    """What the document must mean after the edits; `value` itself is not changed."""
+    """The document's value after the edits; `value` itself is not changed."""
     for edit in edits:
         value = _changed(value, edit.path, edit)
     return value
@@ -90,24 +92,24 @@ def intended(value: Any, edits: Iterable[Edit]) -> Any:
 def _changed(value: Any, rest: Path, edit: Edit) -> Any:
     if not rest:
         return _leaf(value, edit)
-    held = value if isinstance(value, Mapping) else {}
-    old = held.get(rest[0], MISSING)
+    members = value if isinstance(value, Mapping) else {}
+    old = members.get(rest[0], MISSING)
     if isinstance(edit, Drop | DropItem | Rename) and old is MISSING:
         return value
     if isinstance(edit, Rename) and len(rest) == 1:
-        return _with(_without(held, rest[0]), edit.to, old)
+        return _with(_without(members, rest[0]), edit.to, old)
     new = _changed(old, rest[1:], edit)
-    return _without(held, rest[0]) if new is MISSING else _with(held, rest[0], new)
+    return _without(members, rest[0]) if new is MISSING else _with(members, rest[0], new)
 
 
-def _with(held: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
-    return held.having(key, value) if isinstance(held, Sparse) else {**held, key: value}
+def _with(members: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
+    return members.having(key, value) if isinstance(members, Sparse) else {**members, key: value}
 
 
-def _without(held: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    if isinstance(held, Sparse):
-        return held.lacking(key)
-    return {name: kept for name, kept in held.items() if name != key}
+def _without(members: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    if isinstance(members, Sparse):
+        return members.lacking(key)
+    return {name: value for name, value in members.items() if name != key}
 
 
 def _leaf(value: Any, edit: Edit) -> Any:
@@ -129,7 +131,7 @@ def _leaf(value: Any, edit: Edit) -> Any:
 
 
 def _items(value: Any, path: Path) -> list[Any]:
-    """A list's own items. `null` is a list that nobody has begun; anything else is not ours to replace."""
+    """A list's own items. `null` counts as an empty list; any other value is the user's and is not replaced."""
     if value is MISSING or value is None:
         return []
     if not isinstance(value, list):
@@ -139,28 +141,30 @@ def _items(value: Any, path: Path) -> list[Any]:
     return value
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(first: Any, second: Any) -> bool:
     """Equal in JSON's sense: `1`, `1.0` and `true` are three values."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in unlike(one, other))
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, float) != isinstance(other, float):
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(
+            alike(first[key], second[key]) for key in unlike(first, second)
+        )
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(alike, first, second))
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, float) != isinstance(second, float):
         return False
-    return bool(one == other)
+    return bool(first == second)
 
 
-def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[str]:
-    """The members that may differ: of two large objects only those that are written otherwise."""
-    if isinstance(one, Sparse) and isinstance(other, Sparse):
-        return one.unlike(other)
-    return {**one, **other}
+def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterable[str]:
+    """The members that may differ: of two large objects, only those written differently."""
+    if isinstance(first, Sparse) and isinstance(second, Sparse):
+        return first.unlike(second)
+    return {**first, **second}
 
 
 def without_empty_parents(value: Any, path: Path) -> Any:
-    """`value` without the tables on the way to `path` that hold nothing: in TOML these need no words."""
+    """`value` without the tables on the way to `path` that hold nothing: TOML does not write them."""
     if len(path) < 2 or not isinstance(value, Mapping) or path[0] not in value:
         return value
     inner = without_empty_parents(value[path[0]], path[1:])

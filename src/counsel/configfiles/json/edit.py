@@ -1,4 +1,4 @@
-"""JSON and JSONC by spans: find where a member stands, change those characters and no others.
+"""Edit JSON and JSONC by spans: find a member, change its characters and no others.
 
 Comments and trailing commas are first blanked out with spaces (`Plain`), so that every offset in the plain text is
 an offset in the user's text, and the standard library's C scanner can skip over whatever is not on the way: one edit
@@ -30,7 +30,7 @@ from counsel.configfiles.write.content import Content, differing
 
 
 class JsonDocument(Document):
-    """Its text is a string, or another's with one span changed: megabytes are put together only when somebody asks."""
+    """Its text is a string, or another text with one span changed, which is joined only when it is read."""
 
     def __init__(self, text: Plain | Patch, value: Any, *, comments: bool) -> None:
         super().__init__(value)
@@ -123,7 +123,7 @@ def _edited(
     start: int = 0,
     end: int | None = None,
 ) -> str:
-    """The text from start to end, all of `holder` in it, after edits whose paths begin in `holder`."""
+    """The text from start to end, with all of `holder`, after edits whose paths start in `holder`."""
     first, *others = edits
     text = _spliced(plain.original[start:end], _apply(plain, holder, first.path, first, style), -start)
     for edit in others:
@@ -163,7 +163,7 @@ def _add_item(plain: Plain, holder: Container, path: Path, value: Any, style: St
 
 
 def _spliced(text: str, splices: list[Splice], shift: int = 0) -> str:
-    """One new text from all spans, which are so far from where the text has them."""
+    """One new text from all spans, shifted by this offset."""
     parts, at = [], 0
     for start, end, new in sorted(splices):
         parts += [text[at : start + shift], new]
@@ -186,7 +186,7 @@ def _put(plain: Plain, holder: Container, path: Path, value: Any, style: Style) 
 
 
 def _put_items(plain: Plain, holder: Container, values: list[Any], style: Style) -> list[Splice]:
-    """A list becomes another item by item, so that its layout and the comments between the items stay."""
+    """Turns a list into another item by item, so that its layout and the comments between items stay."""
     near = style.near(plain.original, holder)
     indent = near.member_indent(plain.original, holder)
     pairs = list(zip(holder.slots, values, strict=False))
@@ -207,7 +207,7 @@ def _insert(
     """New members or items, at the end."""
     near = style.near(plain.original, holder)
     if not holder.slots and "\n" in plain.original[holder.start : holder.close]:
-        near = near.on_lines()  # empty, but on two lines: whatever its parent does
+        near = near.on_lines()  # empty, but on two lines: not as its parent
     indent = near.member_indent(plain.original, holder)
     gap = near.newline + indent if near.indented else near.gap
     member = f",{gap}".join(near.member(key, value, indent) for key, value in new)
@@ -226,7 +226,7 @@ def _insert(
 
 
 def _insert_first(plain: Plain, holder: Container, member: str, gap: str, style: Style) -> list[Splice]:
-    """Whatever stood in the empty brackets stays, so that taking the member out again gives the same bytes."""
+    """Keeps what was in the empty brackets, so that removing the member again gives the same bytes."""
     note = plain.last_note(holder.start, holder.close)
     if note is not None:
         if plain.is_line_note(note) and not style.indented:
@@ -240,7 +240,7 @@ def _insert_first(plain: Plain, holder: Container, member: str, gap: str, style:
 
 
 def _rename(plain: Plain, holder: Container, path: Path, to: str) -> list[Splice]:
-    """Only the name's own characters; a name that stands there twice is one member."""
+    """Changes only the name's own characters; a repeated name is one member."""
     slots = [slot for slot in holder.slots if slot.key == path[0]] if len(path) == 1 else []
     ends = [scanstring(plain.text, slot.start + 1)[1] for slot in slots]
     return [
@@ -262,20 +262,20 @@ def _drop_items(plain: Plain, slot: Slot | None, value: Any) -> list[Splice]:
     return _drop(plain, items, [index for index, item in enumerate(items.slots) if alike(item.value, value)])
 
 
-def _drop(plain: Plain, holder: Container, gone: list[int]) -> list[Splice]:
-    """Take slots out with their commas and the white space that was theirs. Comments between slots stay."""
-    if not gone:
+def _drop(plain: Plain, holder: Container, removed: list[int]) -> list[Splice]:
+    """Remove slots with their commas and white space. Comments between slots stay."""
+    if not removed:
         return []
-    if len(gone) == len(holder.slots) == 1 and plain.last_note(holder.start, holder.close) is None:
+    if len(removed) == len(holder.slots) == 1 and plain.last_note(holder.start, holder.close) is None:
         return _drop_only(plain.original, holder)
-    kept = [index for index in range(len(holder.slots)) if index not in gone]
+    remaining = [index for index in range(len(holder.slots)) if index not in removed]
     splices: list[Splice] = []
-    for index in gone:
+    for index in removed:
         slot = holder.slots[index]
-        followed = bool(kept) and index < kept[-1]
+        followed = bool(remaining) and index < remaining[-1]
         splices += _drop_slot(plain, slot, followed=followed)
-    if kept and kept[-1] < gone[-1] and holder.slots[gone[-1]].comma is None:
-        comma = holder.slots[kept[-1]].comma
+    if remaining and remaining[-1] < removed[-1] and holder.slots[removed[-1]].comma is None:
+        comma = holder.slots[remaining[-1]].comma
         assert comma is not None  # noqa: S101 - a slot that another follows has a comma
         splices.append((comma, comma + 1, ""))
     return splices
@@ -304,14 +304,14 @@ def _drop_only(text: str, holder: Container) -> list[Splice]:
     before, after = text[holder.start + 1 : slot.start], text[slot.end : holder.close].replace(",", "")
     if "\n" in before:
         cut = before.rindex("\n") - (1 if before[: before.rindex("\n")].endswith("\r") else 0)
-        kept = before[:cut]
+        content = before[:cut]
     else:
-        kept = before if before == after else ""
-    return [(holder.start + 1, holder.close, kept)]
+        content = before if before == after else ""
+    return [(holder.start + 1, holder.close, content)]
 
 
 def _line_is_over(plain: Plain, start: int) -> bool:
-    """Whether nothing but white space stands between here and the end of the line."""
+    """Whether only white space follows on this line."""
     after = skip(plain.original, start)
     return "\n" in plain.original[start:after] and not plain.note_before_newline(start)
 

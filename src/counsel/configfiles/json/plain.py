@@ -1,4 +1,4 @@
-"""A JSONC text with what is not JSON blanked out: every offset stays true in the user's text."""
+"""A JSONC text with everything that is not JSON blanked out: all offsets stay valid in the user's text."""
 
 import re
 from typing import Self
@@ -7,7 +7,7 @@ from counsel.records import Record
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_NOTE = rf"(?s){_STRING}|//[^\n\r]*|/\*.*?\*/"  # compiled when a file has one
+_NOTE = rf"(?s){_STRING}|//[^\n\r]*|/\*.*?\*/"  # compiled when a file has comments
 _LAST_COMMA = r",(?=[ \t\r\n]*[}\]])"
 _COMMA = f"(?s){_STRING}|{_LAST_COMMA}"
 
@@ -28,20 +28,20 @@ class Plain(Record):
             return cls(original, text, comments)
         notes: list[tuple[int, int]] = []
 
-        def blank(found: re.Match[str]) -> str:
-            if found[0][0] != "/":
-                return found[0]
-            notes.append(found.span())
-            return re.sub(r"[^\r\n]", " ", found[0])
+        def blank(match: re.Match[str]) -> str:
+            if match[0][0] != "/":
+                return match[0]
+            notes.append(match.span())
+            return re.sub(r"[^\r\n]", " ", match[0])
 
         if "//" in text or "/*" in text:
             text = re.sub(_NOTE, blank, text)
         trailing: list[int] = []
 
-        def uncomma(found: re.Match[str]) -> str:
-            if found[0] != "," or _last_token(text, found.start()) in "{[,:":
-                return found[0]
-            trailing.append(found.start())
+        def uncomma(match: re.Match[str]) -> str:
+            if match[0] != "," or _last_token(text, match.start()) in "{[,:":
+                return match[0]
+            trailing.append(match.start())
             return " "
 
         without = re.sub(_COMMA, uncomma, text) if re.search(_LAST_COMMA, text) else text
@@ -56,7 +56,7 @@ class Plain(Record):
         return any(note[1] == end and self.original.startswith("//", note[0]) for note in self.notes)
 
     def space_before(self, end: int) -> int:
-        """Where the white space before `end` starts; blanks that end a `//` comment are the comment's."""
+        """Where the white space before `end` starts; blanks at the end of a `//` comment belong to the comment."""
         floor = next((note[1] for note in reversed(self.notes) if note[1] <= end), 0)
         return max(floor, _space_before(self.original, end))
 
@@ -66,9 +66,9 @@ class Plain(Record):
 
 
 def skip(text: str, start: int) -> int:
-    found = _SPACE.match(text, start)
-    assert found is not None  # noqa: S101 - the pattern matches the empty string
-    return found.end()
+    match = _SPACE.match(text, start)
+    assert match is not None  # noqa: S101 - the pattern matches the empty string
+    return match.end()
 
 
 def _last_token(text: str, end: int) -> str:
@@ -83,5 +83,5 @@ def _space_before(text: str, end: int) -> int:
 
 
 def end_of_line(text: str, start: int) -> int:
-    found = text.find("\n", start)
-    return len(text) if found < 0 else found
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end

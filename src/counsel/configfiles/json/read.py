@@ -1,6 +1,6 @@
-"""Where the members of a JSON text stand and what they mean, at the speed of the standard library's C scanner.
+"""The positions and values of the members of a JSON text, at the speed of the standard library's C scanner.
 
-The whole text is checked; of large objects only the places of their members are kept.
+The whole text is checked; of large objects only the members' positions are stored.
 """
 
 import gc
@@ -18,7 +18,7 @@ from counsel.configfiles.json.style import Digits
 from counsel.configfiles.write.content import Spliced
 from counsel.records import Record
 
-_LARGE = 1 << 18  # characters: from here on it pays to keep only places
+_LARGE = 1 << 18  # characters: beyond this only positions are stored
 
 
 class Slot(Record):
@@ -42,23 +42,23 @@ class Container(Record):
         return {slot.key: slot.value for slot in self.slots}
 
     def member(self, key: str) -> Slot | None:
-        """The last of that name: where keys repeat, every client reads the last."""
+        """The last member of that name: if keys repeat, every client reads the last."""
         return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
 class Known(Record):
-    """A text that was read before. What stands in both texts at the same place means the same."""
+    """A text that was read before: what both texts share has the same value."""
 
     slots: dict[str | None, Slot]
-    start: int  # what differs, in the text before
+    start: int  # the differing span in the earlier text
     end: int
-    shift: int  # by how much what follows it has moved
+    shift: int  # offset of what follows it
 
     def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
-        """The value of a member that starts here in the new text, and where it ends, if it is known."""
+        """The value and end of the member that starts here in the new text, if known."""
         slot = self.slots.get(key)
         if slot is None or not isinstance(slot.value, Mapping | list):
-            return None  # what is not in brackets may go on in the new text
+            return None  # a value without brackets may continue in the new text
         if slot.end <= self.start and slot.value_start == start:
             return slot.value, slot.end
         if slot.value_start >= self.end and slot.value_start + self.shift == start:
@@ -87,7 +87,7 @@ class Patch(Record):
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Reading a large file makes a million objects and no garbage: collecting meanwhile triples the time."""
+    """Reading a large file creates a million objects and no garbage: collecting meanwhile triples the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -107,7 +107,7 @@ def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
     return scan
 
 
-# A C scanner for whole values. The second keeps integers beyond Python's 4,300 digits as they are written.
+# A C scanner for whole values. The second keeps integers beyond Python's 4,300 digits as text.
 _SCAN = _scanner()
 _SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else Digits(digits))
 
@@ -128,7 +128,7 @@ def _scan(text: str, start: int) -> tuple[Any, int]:
 
 
 def whole(plain: Plain, known: Known | None = None) -> Container | None:
-    """The whole document: every value is read once, and the members' places are known from the same pass."""
+    """The whole document: one pass reads every value and the members' positions."""
     text = plain.text
     start = skip(text, 0)
     if start == len(text):
@@ -140,18 +140,18 @@ def whole(plain: Plain, known: Known | None = None) -> Container | None:
     except JSONDecodeError as error:
         raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
     if (end := skip(text, found.close + 1)) != len(text):
-        raise malformed("This is not valid JSON: there is more text after the end", text, end)
+        raise malformed("This is not valid JSON: unexpected text after the end", text, end)
     return found
 
 
 def value_of(text: str) -> Any:
-    """What a text means that is one object and nothing else."""
+    """The value of a text that is one object and nothing else."""
     try:
         value, end = _sparse(text, 0) if len(text) > _LARGE else _scan(text, 0)
     except JSONDecodeError as error:
         raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
     if end != len(text):
-        raise malformed("This is not valid JSON: there is more text after the end", text, end)
+        raise malformed("This is not valid JSON: unexpected text after the end", text, end)
     return value
 
 
@@ -159,7 +159,7 @@ def inner(plain: Plain, slot: Slot, wanted: set[str]) -> Container:
     """An object that is a member. Of a large one only the wanted members, and so many of the last ones that, whichever
     of the wanted go, what is then the last is among them."""
     if not isinstance(slot.value, Sparse) or slot.value.text is not plain.text:
-        return container(plain, slot.value_start)  # the places are those of a text that was edited since
+        return container(plain, slot.value_start)  # the positions are from before an edit
     spans = slot.value.spans
     last = list(spans)[-len(wanted) - 1 :]
     starts = sorted({spans[key][0] for key in (*last, *wanted) if key in spans})
@@ -203,23 +203,23 @@ _NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\
 
 
 def _sparse(text: str, start: int) -> tuple[Any, int]:
-    """A thousand members and more: what is as it should be passes through C alone."""
+    """For thousands of members: valid text is read by C code alone."""
     at = skip(text, start + 1)
     if text[start : start + 1] != "{" or text[at : at + 1] != '"':
         return _scan(text, start)
     scan, following = _SCAN, _NEXT.match
-    key, place = _key(text, at)
+    key, value_start = _key(text, at)
     spans: dict[str, Span] = {}
     members = 0
     while True:
         try:
-            end = scan(text, place)[1]
+            end = scan(text, value_start)[1]
         except (StopIteration, ValueError, RecursionError):
-            end = _scan(text, place)[1]  # says what is wrong, or reads what is huge
+            end = _scan(text, value_start)[1]  # raises a precise error, or reads a huge number
         spans[key] = at, end
         members += 1
-        if found := following(text, end):
-            key, at, place = found[1], found.start(1) - 1, found.end()
+        if match := following(text, end):
+            key, at, value_start = match[1], match.start(1) - 1, match.end()
             continue
         end = skip(text, end)
         if text[end : end + 1] == "}":
@@ -227,8 +227,8 @@ def _sparse(text: str, start: int) -> tuple[Any, int]:
         if text[end : end + 1] != ",":
             raise JSONDecodeError("expecting ',' or '}'", text, end)
         at = skip(text, end + 1)
-        key, place = _key(text, at)
-    if end - start < _LARGE or members > len(spans):  # where names repeat, all of them must be seen
+        key, value_start = _key(text, at)
+    if end - start < _LARGE or members > len(spans):  # if names repeat, all of them must be visited
         return _scan(text, start)
     return Sparse(text, spans, _member), end + 1
 

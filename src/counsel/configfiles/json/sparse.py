@@ -1,6 +1,6 @@
-"""A large JSON object of which only the places of its members are kept; a member is read when somebody asks.
+"""A large JSON object that stores only its members' positions; a member is read on access.
 
-Claude Code's projects are nearly all of its 6.6 MB: as objects they would take 20 MB, and longer to make than to read.
+Claude Code's projects are nearly all of its 6.6 MB: as objects they would take 20 MB, and more time to create than to read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +19,8 @@ class Sparse(Mapping[str, Any]):
     ) -> None:
         self.text = text
         self.spans = spans
-        self._read = read  # the value of the member whose name starts there
-        self.changed = changed or {}  # what is no longer as the text says
+        self._read = read  # reads the member whose name starts at an offset
+        self.changed = changed or {}  # members that differ from the text
 
     def __getitem__(self, key: str) -> Any:
         if key in self.changed:

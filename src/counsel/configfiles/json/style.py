@@ -1,4 +1,4 @@
-"""How a JSON file is laid out, read from what stands there, so that inserted text looks like its neighbours."""
+"""The layout of a JSON file, so that inserted text looks like its neighbours."""
 
 import json
 import math
@@ -13,7 +13,7 @@ _COLON = re.compile(r'"([ \t]*:[ \t]*)')
 
 
 class Digits(str):
-    """An integer beyond Python's 4,300 digits, as it is written."""
+    """An integer beyond Python's 4,300 digits, as in the text."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class _Container(Protocol):
 
 
 def line_indent(text: str, offset: int) -> str:
-    """The white space at the start of the line on which `offset` stands."""
+    """The white space at the start of the line with `offset`."""
     start = text.rfind("\n", 0, offset) + 1
     end = start
     while end < offset and text[end] in " \t":
@@ -71,13 +71,13 @@ class Style(Record):
         return self.replaced(indented=True)
 
     def multiline(self, text: str, holder: _Container) -> bool:
-        """Whether members stand on lines of their own; an empty object is as its parent is."""
+        """Whether members are on separate lines; an empty object follows its parent."""
         if not holder.slots:
             return self.indented
         return _leads_line(text, holder.start, holder.slots[-1].start)
 
     def near(self, text: str, holder: _Container) -> Self:
-        """This style as the holder's own members have it."""
+        """This style adapted to the holder's own members."""
         own = self.replaced(indented=self.multiline(text, holder))
         if not holder.slots:
             return own
@@ -105,7 +105,7 @@ class Style(Record):
         if isinstance(value, str):
             return str(value) if isinstance(value, Digits) else _string(value)
         if isinstance(value, float) and math.isinf(value):
-            return "1e999" if value > 0 else "-1e999"  # a number that is too large is read as this
+            return "1e999" if value > 0 else "-1e999"  # how a number that is too large is read
         return json.dumps(value, allow_nan=False)
 
     def _brackets(self, opening: str, parts: list[str], closing: str, indent: str) -> str:
@@ -116,7 +116,7 @@ class Style(Record):
 
 
 def _leads_line(text: str, start: int, offset: int) -> bool:
-    """Whether a line break stands between the previous token (or comment) and `offset`."""
+    """Whether there is a line break between the previous token (or comment) and `offset`."""
     at = offset
     while at > start and text[at - 1] in " \t\r\n":
         at -= 1
@@ -124,8 +124,8 @@ def _leads_line(text: str, start: int, offset: int) -> bool:
 
 
 def _colon(between: str) -> str | None:
-    found = _COLON.search(between, between.rfind('"')) if '"' in between else None
-    return found[1] if found and found.end() == len(between) else None
+    match = _COLON.search(between, between.rfind('"')) if '"' in between else None
+    return match[1] if match and match.end() == len(between) else None
 
 
 def _gap(text: str, holder: _Container, colon: str) -> str:

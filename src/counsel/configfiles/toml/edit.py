@@ -1,4 +1,4 @@
-"""TOML by spans: the tables and keys of one path are changed, every other byte stays.
+"""Edit TOML by spans: change the tables and keys of one path, keep every other byte.
 
 tomlkit is not used: it moves keys into a new table when its neighbours are dotted keys, writes LF into CRLF files,
 stumbles over a byte-order mark and drops the comments of an array it replaces (0.15, facts measured 2026-11-15).
@@ -39,7 +39,7 @@ from counsel.configfiles.toml.format import (
     respliced,
 )
 from counsel.configfiles.toml.read import meaning
-from counsel.configfiles.toml.scan import Place, Statement, Value, key_spans, scan
+from counsel.configfiles.toml.scan import Statement, TablePath, Value, key_spans, scan
 
 _BLANK_LINE_BELOW = re.compile(r"\r?\n(?=[ \t\r\n]*[^ \t\r\n])")
 
@@ -101,52 +101,54 @@ class _Text:
             if span.kind == "array" and isinstance(value, list):
                 return put_items(self.text, span, old, value)
             return self.text[: span.start] + render(value) + self.text[span.end :]
-        if old == value == {} and any(one.place == path for one in self.statements):
+        if old == value == {} and any(statement.path == path for statement in self.statements):
             return self.text
         smaller = intended(self.value, [Drop(path)])
         return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001
 
     def _with_items(self, edit: AddItem | DropItem) -> str:
-        """Elements of `[[path]]` come and go as tables, so that the others stay as they are; else a list is put."""
+        """Adds and removes elements of `[[path]]` as tables, so that the others stay unchanged; else writes a list."""
         path, old = edit.path, lookup(self.value, edit.path)
         new = lookup(intended(self.value, [edit]), path)
-        if not any(one.kind == "array" and one.place[:-1] == path for one in self.statements):
+        if not any(
+            statement.kind == "array" and statement.path[:-1] == path for statement in self.statements
+        ):
             return self._put(path, new) if new is not old else self.text
         if isinstance(edit, DropItem) and new:
             return self._removed([(*path, at) for at, item in enumerate(old) if alike(item, edit.value)])
         if isinstance(edit, AddItem) and isinstance(edit.value, Mapping):
-            return self._with_text(element(path, edit.value, self.newline), self._block_place(path))
+            return self._with_text(element(path, edit.value, self.newline), self._block_offset(path))
         return self._put(path, new)
 
     def _renamed(self, path: Path, to: str) -> str:
-        """The one key of every header, pair and inline member that names the last part of `path`."""
+        """The key of every header, pair and inline member that names the last part of `path`."""
         spans: list[tuple[int, int]] = []
-        for one in self.statements:
-            above = len(one.place) - len(one.keys) if one.kind == "pair" else 0
-            if one.place[: len(path)] == path and len(path) > above:
-                spans.append(key_spans(self.text, one)[len(path) - 1 - above])
-            elif one.value is not None and path[: len(one.place)] == one.place:
-                spans += inline.names(self.text, one.value, path[len(one.place) :])
+        for statement in self.statements:
+            above = len(statement.path) - len(statement.keys) if statement.kind == "pair" else 0
+            if statement.path[: len(path)] == path and len(path) > above:
+                spans.append(key_spans(self.text, statement)[len(path) - 1 - above])
+            elif statement.value is not None and path[: len(statement.path)] == statement.path:
+                spans += inline.names(self.text, statement.value, path[len(statement.path) :])
         return respliced(self.text, [(*span, to) for span in spans])
 
     def _leaf(self, path: Path) -> Value | None:
         """The value of a `key = value` at exactly this path, inline tables looked into."""
         for statement in self.statements:
-            if statement.value is not None and path[: len(statement.place)] == statement.place:
-                return inline.inside(statement.value, path[len(statement.place) :])
+            if statement.value is not None and path[: len(statement.path)] == statement.path:
+                return inline.inside(statement.value, path[len(statement.path) :])
         return None
 
     def _inline_home(self, path: Path) -> tuple[Value, Path] | None:
-        """The deepest inline table on the way to `path`, and what of the path is left inside it."""
+        """The deepest inline table on the way to `path`, and the rest of the path inside it."""
         for statement in self.statements:
-            if statement.value is not None and path[: len(statement.place)] == statement.place:
-                return inline.home(statement.value, path[len(statement.place) :])
+            if statement.value is not None and path[: len(statement.path)] == statement.path:
+                return inline.deepest_table(statement.value, path[len(statement.path) :])
         return None
 
     # ── removing ─────────────────────────────────────────────────────────────────────────────────────
 
     def whole_drops(self, edits: Sequence[Edit]) -> list[Drop]:
-        """The first of the edits, as many as take out whole lines."""
+        """The longest prefix of the edits that removes whole lines."""
         drops = itertools.takewhile(lambda edit: isinstance(edit, Drop) and not self._is_inside(edit), edits)
         return [edit for edit in drops if isinstance(edit, Drop)]
 
@@ -156,20 +158,20 @@ class _Text:
     def without(self, drops: Sequence[Drop]) -> str:
         return self._removed([drop.path for drop in drops])
 
-    def _removed(self, places: Sequence[Place]) -> str:
-        cuts = self._removals(places)
+    def _removed(self, paths: Sequence[TablePath]) -> str:
+        cuts = self._removals(paths)
         text = respliced(self.text, cuts)
         if not self.text.endswith("\n") and any(end == len(self.text) for _, end, _ in cuts):
-            text = text.removesuffix("\n").removesuffix("\r")  # a file without a final line break stays so
+            text = text.removesuffix("\n").removesuffix("\r")  # keep a missing final line break
         return text
 
-    def _removals(self, places: Sequence[Place]) -> list[tuple[int, int, str]]:
+    def _removals(self, paths: Sequence[TablePath]) -> list[tuple[int, int, str]]:
         cuts: list[tuple[int, int, str]] = []
         blocks: list[tuple[int, int]] = []
-        dead: set[int] = set()  # sections that go as a whole
-        gone, sizes = set(places), {len(place) for place in places}
+        dead: set[int] = set()  # sections that are removed entirely
+        gone, sizes = set(paths), {len(path) for path in paths}
         for number, statement in enumerate(self.statements):
-            goes = any(statement.place[:size] in gone for size in sizes)
+            goes = any(statement.path[:size] in gone for size in sizes)
             if statement.kind != "pair" and goes:
                 dead.add(number)
                 blocks.append((statement.start, self.ends[number]))
@@ -178,13 +180,13 @@ class _Text:
             elif goes:
                 cuts.append(self._line_cut(statement))
             elif statement.value is not None and statement.value.kind == "inline":
-                for place in places:
-                    if place[: len(statement.place)] == statement.place:
-                        cuts += inline.cuts(self.text, statement.value, place[len(statement.place) :])
+                for path in paths:
+                    if path[: len(statement.path)] == statement.path:
+                        cuts += inline.cuts(self.text, statement.value, path[len(statement.path) :])
         return cuts + [(*self._with_blank_line(start, end), "") for start, end in self._joined(blocks)]
 
     def _joined(self, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Blocks with nothing but blank lines between them, as one."""
+        """Merges blocks with only blank lines between them."""
         joined: list[tuple[int, int]] = []
         for start, end in blocks:
             if joined and not self.text[joined[-1][1] : start].strip():
@@ -194,7 +196,7 @@ class _Text:
         return joined
 
     def _with_blank_line(self, start: int, end: int) -> tuple[int, int]:
-        """A block, and the blank line above it that came with it (below it, at the top of the file)."""
+        """A block with the blank line above it (below it, at the top of the file)."""
         above = self._blank_line_above(start)
         if above == start and start <= 1:
             rest = _BLANK_LINE_BELOW.match(self.text, end)
@@ -210,7 +212,7 @@ class _Text:
         return start
 
     def _line_cut(self, statement: Statement) -> tuple[int, int, str]:
-        """The line goes; a comment at its end stays, on a line of its own."""
+        """Removes the line; a comment at its end stays, on its own line."""
         rest = self.text[statement.stop : statement.end]
         if "#" in rest:
             return statement.start, statement.stop + rest.index("#"), ""
@@ -219,7 +221,7 @@ class _Text:
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────
 
     def new_tables(self, edits: Sequence[Edit]) -> list[Put]:
-        """The first of the edits, as many as bring tables side by side: two hundred servers are one insertion."""
+        """The longest prefix of the edits that adds sibling tables: two hundred servers are one insertion."""
         found: dict[Path, Put] = {}
         for edit in edits:
             if not self._is_new_table(edit) or edit.path in found:
@@ -231,9 +233,11 @@ class _Text:
 
     def _is_new_table(self, edit: Edit) -> TypeGuard[Put]:
         parent, key = edit.path[:-1], edit.path[-1:]
-        held = lookup(self.value, parent)
+        members = lookup(self.value, parent)
         wanted = isinstance(edit, Put) and isinstance(edit.value, Mapping)
-        return wanted and isinstance(held, Mapping) and key[0] not in held and self._takes_blocks(parent)
+        return (
+            wanted and isinstance(members, Mapping) and key[0] not in members and self._takes_blocks(parent)
+        )
 
     def _takes_blocks(self, parent: Path) -> bool:
         if parent not in self.taking:
@@ -244,7 +248,7 @@ class _Text:
 
     def with_tables(self, puts: Sequence[Put]) -> str:
         blocks = [block(put.path, put.value, self.newline) for put in puts]
-        return self._with_text(self.newline.join(blocks), self._block_place(puts[0].path[:-1]))
+        return self._with_text(self.newline.join(blocks), self._block_offset(puts[0].path[:-1]))
 
     def _added(self, path: Path, value: Any) -> str:
         depth = len(path) - 1
@@ -255,42 +259,47 @@ class _Text:
         parent, key = path[:depth], path[depth]
         if not isinstance(lookup(self.value, parent), Mapping):
             return self._put(parent, {key: value})
-        if home := self._inline_home(parent):
-            return inline.with_member(self.text, home[0], (*home[1], key), value)
+        if deepest_table := self._inline_home(parent):
+            return inline.with_member(self.text, deepest_table[0], (*deepest_table[1], key), value)
         near = self._dotted_neighbour(parent)
         if near and not (isinstance(value, Mapping) and self._has_headers(parent)):
-            keys = near.keys[: len(near.keys) - (len(near.place) - len(parent))]
+            keys = near.keys[: len(near.keys) - (len(near.path) - len(parent))]
             return self._with_lines(near, dotted((*keys, key), value))
         if isinstance(value, Mapping):
             return self._with_block((*parent, key), value)
         return self._with_pair(parent, key, value)
 
     def _dotted_neighbour(self, parent: Path) -> Statement | None:
-        """The last `a.b.c = …` that made `parent` out of dots.
+        """The last `a.b.c = …` that defines `parent` by dotted keys.
 
         Such a table may not get a header of its own, and readers differ on headers below it: dots it stays.
         """
         dotted = [
-            one for one in self.statements if parent and one.kind == "pair" and _is_dotted_below(one, parent)
+            statement
+            for statement in self.statements
+            if parent and statement.kind == "pair" and _is_dotted_below(statement, parent)
         ]
         return dotted[-1] if dotted else None
 
     def _has_headers(self, parent: Path) -> bool:
-        return any(one.kind != "pair" and one.place[: len(parent)] == parent for one in self.statements)
+        return any(
+            statement.kind != "pair" and statement.path[: len(parent)] == parent
+            for statement in self.statements
+        )
 
     def _with_pair(self, parent: Path, key: str, value: Any) -> str:
         section = self._section_of(parent) if parent else -1
         if section is None:
             return self._with_block(parent, {key: value})
-        held = [one for one in self.statements if one.section == section]
-        if held:
-            return self._with_lines(held[-1], [pair((key,), value)])
+        members = [statement for statement in self.statements if statement.section == section]
+        if members:
+            return self._with_lines(members[-1], [pair((key,), value)])
         start = 1 if self.text.startswith("\ufeff") else 0
         return self.text[:start] + pair((key,), value) + self.newline + self.text[start:]
 
-    def _section_of(self, place: Path) -> int | None:
+    def _section_of(self, path: Path) -> int | None:
         for number, statement in enumerate(self.statements):
-            if statement.kind == "table" and statement.place == place:
+            if statement.kind == "table" and statement.path == path:
                 return number
         return None
 
@@ -301,8 +310,8 @@ class _Text:
             return self.text[: after.end] + new + self.text[after.end :]
         return self.text + "".join(f"{self.newline}{indent}{line}" for line in lines)
 
-    def _with_block(self, place: Path, value: Mapping[str, Any]) -> str:
-        return self._with_text(block(place, value, self.newline), self._block_place(place[:-1]))
+    def _with_block(self, path: Path, value: Mapping[str, Any]) -> str:
+        return self._with_text(block(path, value, self.newline), self._block_offset(path[:-1]))
 
     def _with_text(self, new: str, at: int) -> str:
         head, tail = self.text[:at], self.text[at:]
@@ -312,32 +321,32 @@ class _Text:
             return head + self.newline + new + tail
         return head + self.newline * 2 + new.removesuffix(self.newline) + tail
 
-    def _block_place(self, parent: Path) -> int:
-        """After the last table of the same family, else after the section that holds it, else at the end."""
+    def _block_offset(self, parent: Path) -> int:
+        """After the last table with the same parent, else after the parent's section, else at the end."""
         family = [
-            statement for statement in self.statements if parent and statement.place[: len(parent)] == parent
+            statement for statement in self.statements if parent and statement.path[: len(parent)] == parent
         ]
-        headed = [one for one in family if one.kind != "pair"]
+        headed = [statement for statement in family if statement.kind != "pair"]
         if headed:
-            last = max(headed, key=lambda one: one.start).section
+            last = max(headed, key=lambda statement: statement.start).section
             return self._past_comments(self.ends[last])
         if family:
             return self._past_comments(self.ends[family[-1].section])
-        return _end_of_words(self.text)
+        return _end_of_content(self.text)
 
     def _past_comments(self, at: int) -> int:
-        """Comment lines that follow directly belong above, unless they run into a header."""
+        """Comment lines that follow directly belong to the section above, unless a header follows them."""
         found = re.compile(r"(?:[ \t]*#[^\n]*(?:\n|\Z))*").match(self.text, at)
         end = found.end() if found else at
         return at if re.compile(r"[ \t]*\[").match(self.text, end) else end
 
 
 def _is_dotted_below(pair: Statement, parent: Path) -> bool:
-    return pair.place[: len(parent)] == parent and len(pair.place) - len(pair.keys) < len(parent)
+    return pair.path[: len(parent)] == parent and len(pair.path) - len(pair.keys) < len(parent)
 
 
-def _end_of_words(text: str) -> int:
-    """After the last line that says something."""
+def _end_of_content(text: str) -> int:
+    """After the last line that is not blank."""
     end = len(text.rstrip(" \t\r\n"))
     if not text[:end].strip("\ufeff"):
         return end

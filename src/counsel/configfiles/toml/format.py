@@ -19,25 +19,25 @@ Splice = tuple[int, int, str]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def block(place: Path, value: Mapping[str, Any], newline: str) -> str:
+def block(path: Path, value: Mapping[str, Any], newline: str) -> str:
     """A table with its scalars first, then its tables, as Codex writes them."""
     plain = {key: item for key, item in value.items() if not isinstance(item, Mapping)}
     tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
     parts = []
     if plain or not tables:
-        lines = [f"[{'.'.join(map(key_text, place))}]", *(pair((key,), item) for key, item in plain.items())]
+        lines = [f"[{'.'.join(map(key_text, path))}]", *(pair((key,), item) for key, item in plain.items())]
         parts.append("".join(f"{line}{newline}" for line in lines))
-    parts += [block((*place, key), item, newline) for key, item in tables.items()]
+    parts += [block((*path, key), item, newline) for key, item in tables.items()]
     return newline.join(parts)
 
 
-def element(place: Path, value: Mapping[str, Any], newline: str) -> str:
+def element(path: Path, value: Mapping[str, Any], newline: str) -> str:
     """One more element of an array of tables."""
-    name = ".".join(map(key_text, place))
+    name = ".".join(map(key_text, path))
     plain = [pair((key,), item) for key, item in value.items() if not isinstance(item, Mapping)]
     tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
     parts = ["".join(f"{line}{newline}" for line in (f"[[{name}]]", *plain))]
-    return newline.join(parts + [block((*place, key), item, newline) for key, item in tables.items()])
+    return newline.join(parts + [block((*path, key), item, newline) for key, item in tables.items()])
 
 
 def dotted(keys: Path, value: Any) -> list[str]:
@@ -47,9 +47,9 @@ def dotted(keys: Path, value: Any) -> list[str]:
 
 
 def respliced(text: str, splices: Iterable[Splice]) -> str:
-    """The text with other words in some spans, none of which overlap."""
+    """The text with some spans replaced, none of which overlap."""
     pieces, at = list[str](), 0
-    for start, end, new in sorted(splices, key=itemgetter(0, 1)):  # those at one place in the order given
+    for start, end, new in sorted(splices, key=itemgetter(0, 1)):  # those at one offset in the given order
         pieces += (text[at:start], new)
         at = end
     return "".join((*pieces, text[at:]))
@@ -90,7 +90,7 @@ def _float(value: float) -> str:
 
 
 def _string(value: str) -> str:
-    """JSON's escapes are TOML's, but for DEL, which TOML wants escaped."""
+    """JSON's escapes are TOML's, except DEL, which TOML requires escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -109,7 +109,7 @@ _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def put_items(text: str, array: Value, old: list[Any], new: list[Any]) -> str:
-    """An array becomes another item by item, so that its layout and the comments between the items stay."""
+    """Turns an array into another item by item, so that its layout and the comments between items stay."""
     if not array.items:
         return _filled(text, array, list(map(render, new)))
     end = len(old) - (_alike_at_the_end(old, new) if len(new) < len(old) else 0)
@@ -130,13 +130,13 @@ def put_after(text: str, array: Value, shown: list[str]) -> str:
 
 
 def as_array(table: Value) -> Value:
-    """An inline table's members, to be laid out as an array's items are."""
+    """An inline table's members, laid out like an array's items."""
     items = (Item(member.start, member.value.end, member.comma) for member in table.members)
     return Value(table.start, table.end, "array", (), tuple(items))
 
 
 def dropped(text: str, array: Value, numbers: list[int]) -> list[Splice]:
-    """Several items, wherever they stand."""
+    """Several items, anywhere in the array."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number:
@@ -188,13 +188,13 @@ def _appended(text: str, array: Value, shown: list[str]) -> list[Splice]:
 
 
 def _dropped(text: str, array: Value, first: int, stop: int) -> list[Splice]:
-    """Items with their commas; a line that held nothing else goes as a whole, a comment on it stays."""
+    """Removes items with their commas; a line without anything else is removed, a comment on it stays."""
     if "\n" not in text[array.start : array.end]:
         return [_one_line_cut(text, array, first, stop)]
     items = array.items
     splices = [splice for number in range(first, stop) for splice in _item_cuts(text, array, number)]
     comma = items[first - 1].comma if first and stop == len(items) else None
-    if comma is not None and items[-1].comma is None:  # none stood after the last item
+    if comma is not None and items[-1].comma is None:  # there was none after the last item
         splices.append((comma, comma + 1, ""))
     return splices
 

@@ -1,4 +1,4 @@
-"""Inline tables of a TOML text: where their members stand, and how one comes and goes."""
+"""Inline tables of a TOML text: the positions of their members, and adding and removing one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from counsel.configfiles.edits import Path
 from counsel.configfiles.toml.format import as_array, dropped, pair, put_after
-from counsel.configfiles.toml.scan import Member, Place, Value, spans_at
+from counsel.configfiles.toml.scan import Member, TablePath, Value, spans_at
 
 
 def inside(value: Value, rest: Path) -> Value | None:
@@ -18,30 +18,30 @@ def inside(value: Value, rest: Path) -> Value | None:
         for member in value.members
         if rest[: len(member.keys)] == member.keys
     )
-    return next((found for found in nested if found is not None), None)
+    return next((value_inside for value_inside in nested if value_inside is not None), None)
 
 
 def names(text: str, value: Value, rest: Path) -> list[tuple[int, int]]:
     """Where the members below this table name the last part of `rest`."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for member in value.members:
         if len(member.keys) >= len(rest) and member.keys[: len(rest)] == rest:
-            found.append(spans_at(text, member.start)[len(rest) - 1])
+            spans.append(spans_at(text, member.start)[len(rest) - 1])
         elif rest[: len(member.keys)] == member.keys:
-            found += names(text, member.value, rest[len(member.keys) :])
-    return found
+            spans += names(text, member.value, rest[len(member.keys) :])
+    return spans
 
 
-def home(value: Value, rest: Path) -> tuple[Value, Path] | None:
+def deepest_table(value: Value, rest: Path) -> tuple[Value, Path] | None:
     if value.kind != "inline":
         return None
     for member in value.members:
         if rest[: len(member.keys)] == member.keys:
-            return home(member.value, rest[len(member.keys) :])
+            return deepest_table(member.value, rest[len(member.keys) :])
     return value, rest
 
 
-def cuts(text: str, value: Value, rest: Place) -> list[tuple[int, int, str]]:
+def cuts(text: str, value: Value, rest: TablePath) -> list[tuple[int, int, str]]:
     gone = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
     if gone:
         return _member_cuts(text, value, gone)
@@ -81,7 +81,7 @@ def with_member(text: str, table: Value, keys: Path, value: Any) -> str:
 
 
 def _over_lines(text: str, table: Value) -> bool:
-    """Whether line breaks stand between the members, as TOML 1.1 allows."""
+    """Whether there are line breaks between the members, as TOML 1.1 allows."""
     ends = [table.start, *(member.value.end for member in table.members)]
     starts = [*(member.start for member in table.members), table.end]
     return any("\n" in text[end:start] for end, start in zip(ends, starts, strict=True))

@@ -1,4 +1,4 @@
-"""What a TOML text means, as `tomllib` reads it; and TOML 1.1, which Codex reads, too."""
+"""The value of a TOML text, as `tomllib` reads it; and TOML 1.1, which Codex also reads."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def meaning(text: str) -> dict[str, Any]:
     try:
         return _loaded(bare)
     except tomllib.TOMLDecodeError as error:
-        words = str(error)
+        message = str(error)
     from counsel.configfiles.toml.toml11 import Older  # noqa: PLC0415 - few need it
 
     older = Older(bare)
     if older.text == bare:
-        raise _malformed(words, text)
+        raise _malformed(message, text)
     try:
         return _loaded(older.text)
     except tomllib.TOMLDecodeError as error:
@@ -49,21 +49,21 @@ def _loaded(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         raise
     except ValueError:  # Python's own limit
-        found = re.search(r"[0-9_]{4300,}", text)
+        match = re.search(r"[0-9_]{4300,}", text)
         what = "This is not usable TOML: a number is too long"
-        raise malformed(what, text, found.start() if found else 0) from None
+        raise malformed(what, text, match.start() if match else 0) from None
     except RecursionError:
         raise ConfigInvalid("This is not usable TOML: it is nested too deeply") from None
 
 
-def _malformed(words: str, text: str, older: Older | None = None) -> ConfigInvalid:
-    found = re.search(_AT, words)
-    what = f"This is not valid TOML: {re.sub(_AT, '', words).strip()}"
-    if found is None or found[1] is None:
+def _malformed(message: str, text: str, older: Older | None = None) -> ConfigInvalid:
+    match = re.search(_AT, message)
+    what = f"This is not valid TOML: {re.sub(_AT, '', message).strip()}"
+    if match is None or match[1] is None:
         return malformed(what, text, len(text))
-    line, column = int(found[1]), int(found[2])
+    line, column = int(match[1]), int(match[2])
     if older is not None:
         lines = older.text.split("\n")
-        offset = sum(len(one) + 1 for one in lines[: line - 1]) + column - 1
+        offset = sum(len(previous) + 1 for previous in lines[: line - 1]) + column - 1
         return malformed(what, text, older.origin(offset))
     return ConfigInvalid(f"{what} (line {line}, column {column})", line=line, column=column)

@@ -1,4 +1,4 @@
-"""Where things stand in a TOML text. `tomllib` has accepted the text before: this scanner only finds spans."""
+"""The positions of statements in a TOML text that `tomllib` has accepted: this scanner only finds spans."""
 
 import re
 import tomllib
@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 from counsel.records import Record
 
-# A path through tables; a number stands for an element of an array of tables, so it equals no path of ours.
-Place: TypeAlias = tuple[str | int, ...]
+# A path through tables; a number is an element of an array of tables, so that it equals no path of an edit.
+TablePath: TypeAlias = tuple[str | int, ...]
 
-_TOP: Place = ()
+_TOP: TablePath = ()
 
 BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -49,11 +49,11 @@ class Statement(Record):
     """A header, or a `key = value`. `start` and `end` are those of its lines, the line break included."""
 
     kind: Literal["table", "array", "pair"]
-    place: Place
+    path: TablePath
     start: int
     end: int
     keys: tuple[str, ...]
-    section: int  # the statement number of the header it stands under; -1 at the top
+    section: int  # the statement number of its header; -1 at the top
     stop: int  # where its value or closing bracket ends: a comment may follow
     value: Value | None = None
 
@@ -63,11 +63,11 @@ def scan(text: str) -> list[Statement]:
 
 
 def spans_at(text: str, at: int) -> list[tuple[int, int]]:
-    """Where each part of the dotted key that starts here stands."""
+    """The spans of the parts of the dotted key that starts here."""
     spans: list[tuple[int, int]] = []
-    while found := _KEY.match(text, at):
-        spans.append(found.span())
-        dot = _DOT.match(text, found.end())
+    while match := _KEY.match(text, at):
+        spans.append(match.span())
+        dot = _DOT.match(text, match.end())
         if not dot:
             break
         at = dot.end()
@@ -76,53 +76,53 @@ def spans_at(text: str, at: int) -> list[tuple[int, int]]:
 
 def key_spans(text: str, statement: Statement) -> list[tuple[int, int]]:
     """The same of a header, or of a `key = value`."""
-    found = _BEFORE_KEY.match(text, statement.start)
-    assert found is not None  # noqa: S101 - the pattern matches the empty string
-    return spans_at(text, found.end())
+    match = _BEFORE_KEY.match(text, statement.start)
+    assert match is not None  # noqa: S101 - the pattern matches the empty string
+    return spans_at(text, match.end())
 
 
 class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.counts: dict[Place, int] = {}
+        self.counts: dict[TablePath, int] = {}
 
     def statements(self) -> list[Statement]:
-        found: list[Statement] = []
+        result: list[Statement] = []
         section, header = -1, _TOP
         at = self._blank(1 if self.text.startswith("\ufeff") else 0)
         while at < len(self.text):
             if self.text[at] == "[":
-                statement = self._header(at, len(found))
-                section, header = len(found), statement.place
+                statement = self._header(at, len(result))
+                section, header = len(result), statement.path
             else:
                 statement = self._pair(at, header, section)
-            found.append(statement)
+            result.append(statement)
             at = self._blank(statement.end)
-        return found
+        return result
 
     def _header(self, at: int, number: int) -> Statement:
         double = self.text.startswith("[[", at)
         keys, stop = self._keys(self._space(at + (2 if double else 1)))
         stop = self.text.index("]", stop) + (2 if double else 1)
-        place: Place = (*self._resolved(keys[:-1]), keys[-1])
+        path: TablePath = (*self._resolved(keys[:-1]), keys[-1])
         if double:
-            self.counts[place] = self.counts.get(place, -1) + 1
-            place = (*place, self.counts[place])
-        elif place in self.counts:
-            place = (*place, self.counts[place])
+            self.counts[path] = self.counts.get(path, -1) + 1
+            path = (*path, self.counts[path])
+        elif path in self.counts:
+            path = (*path, self.counts[path])
         start, end = self._lines(at, stop)
-        return Statement("array" if double else "table", place, start, end, keys, number, stop, None)
+        return Statement("array" if double else "table", path, start, end, keys, number, stop, None)
 
-    def _resolved(self, keys: tuple[str, ...]) -> Place:
-        """Through an array of tables a header goes to its last element."""
-        place: Place = ()
+    def _resolved(self, keys: tuple[str, ...]) -> TablePath:
+        """Through an array of tables, a header refers to its last element."""
+        path: TablePath = ()
         for key in keys:
-            place = (*place, key)
-            if place in self.counts:
-                place = (*place, self.counts[place])
-        return place
+            path = (*path, key)
+            if path in self.counts:
+                path = (*path, self.counts[path])
+        return path
 
-    def _pair(self, at: int, header: Place, section: int) -> Statement:
+    def _pair(self, at: int, header: TablePath, section: int) -> Statement:
         keys, after = self._keys(at)
         value = self._value(self._space(self.text.index("=", after) + 1))
         start, end = self._lines(at, value.end)
@@ -138,12 +138,12 @@ class _Scanner:
     def _keys(self, at: int) -> tuple[tuple[str, ...], int]:
         keys: list[str] = []
         while True:
-            found = _KEY.match(self.text, at)
-            assert found is not None  # noqa: S101 - tomllib has accepted this text
-            keys.append(_unquoted(found[0]))
-            dot = _DOT.match(self.text, found.end())
+            match = _KEY.match(self.text, at)
+            assert match is not None  # noqa: S101 - tomllib has accepted this text
+            keys.append(_unquoted(match[0]))
+            dot = _DOT.match(self.text, match.end())
             if not dot:
-                return tuple(keys), found.end()
+                return tuple(keys), match.end()
             at = dot.end()
 
     def _value(self, at: int) -> Value:
@@ -151,9 +151,9 @@ class _Scanner:
             return self._array(at)
         if self.text[at] == "{":
             return self._inline(at)
-        found = STRING.match(self.text, at) or _SCALAR.match(self.text, at)
-        assert found is not None  # noqa: S101 - tomllib has accepted this text
-        return Value(at, found.end(), "scalar", (), ())
+        match = STRING.match(self.text, at) or _SCALAR.match(self.text, at)
+        assert match is not None  # noqa: S101 - tomllib has accepted this text
+        return Value(at, match.end(), "scalar", (), ())
 
     def _array(self, start: int) -> Value:
         items: list[Item] = []
@@ -180,14 +180,14 @@ class _Scanner:
         return Value(start, at + 1, "inline", tuple(members), ())
 
     def _blank(self, at: int) -> int:
-        found = BLANK.match(self.text, at)
-        assert found is not None  # noqa: S101 - the pattern matches the empty string
-        return found.end()
+        match = BLANK.match(self.text, at)
+        assert match is not None  # noqa: S101 - the pattern matches the empty string
+        return match.end()
 
     def _space(self, at: int) -> int:
-        found = _SPACE.match(self.text, at)
-        assert found is not None  # noqa: S101 - the pattern matches the empty string
-        return found.end()
+        match = _SPACE.match(self.text, at)
+        assert match is not None  # noqa: S101 - the pattern matches the empty string
+        return match.end()
 
 
 def _unquoted(key: str) -> str:

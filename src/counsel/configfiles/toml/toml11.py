@@ -1,4 +1,4 @@
-"""TOML 1.1 said in TOML 1.0, which is all that `tomllib` reads.
+"""TOML 1.1 converted to TOML 1.0, which is all that `tomllib` reads.
 
 Codex reads 1.1 (measured, 0.166): inline tables over several lines, with comments and a last comma; `\\e` and `\\xHH`;
 times without seconds.
@@ -17,12 +17,12 @@ _ESCAPE = re.compile(r"\\(?:(e)|x([0-9A-Fa-f]{2})|.)", re.DOTALL)
 
 
 class Older:
-    """The text in TOML 1.0, and where its characters stand in the original."""
+    """The text in TOML 1.0, and the positions of its characters in the original."""
 
     def __init__(self, text: str) -> None:
         self.original = text
         self.splices: list[tuple[int, int, str]] = []
-        self._open: list[int] = []  # the brackets around
+        self._open: list[int] = []  # the enclosing brackets
         self._comma = -1  # the last one in an inline table
         for token in _TOKEN.finditer(text):
             self._take(token)
@@ -34,7 +34,7 @@ class Older:
         self.text = "".join((*pieces, text[at:]))
 
     def origin(self, offset: int) -> int:
-        """Where the character at `offset` stands in the original."""
+        """The position in the original of the character at `offset`."""
         grown = 0
         for start, end, new in self.splices:
             if start + grown >= offset:
@@ -57,7 +57,7 @@ class Older:
         return bool(self._open) and self.original[self._open[-1]] == "{"
 
     def _within_pair(self, start: int, end: int) -> bool:
-        """Whether it stands beside a dot or an equals sign, where no line may end."""
+        """Whether it is next to a dot or an equals sign, where no line may end."""
         while self.original[start - 1] in " \t":
             start -= 1
         return self.original[start - 1] in "=." or self.original.startswith(("=", "."), self._blank(end))
@@ -73,17 +73,17 @@ class Older:
             del self._open[-1:]
 
     def _is_last(self, comma: int, end: int) -> bool:
-        """Whether the comma stands after the last member: not alone, and with nothing but blanks to the end."""
+        """Whether the comma follows the last member: not alone, and with only blanks to the end."""
         start = self._open[-1]
         after_member = start < comma and self._blank(start + 1) < comma
         return after_member and self._blank(comma + 1) == end and not self._within_pair(comma, end)
 
     def _blank(self, at: int) -> int:
-        found = BLANK.match(self.original, at)
-        return found.end() if found else at
+        match = BLANK.match(self.original, at)
+        return match.end() if match else at
 
     def _escapes(self, token: re.Match[str]) -> None:
-        for found in _ESCAPE.finditer(token[0]):
-            if code := "1b" if found[1] else found[2]:
-                start, end = (token.start() + at for at in found.span())
+        for match in _ESCAPE.finditer(token[0]):
+            if code := "1b" if match[1] else match[2]:
+                start, end = (token.start() + at for at in match.span())
                 self.splices.append((start, end, f"\\u00{code}"))

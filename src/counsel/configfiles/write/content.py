@@ -30,7 +30,7 @@ def whole(content: Content | None) -> bytes | None:
 
 
 def pieces(content: Content) -> Sequence[bytes | memoryview]:
-    """What is to be written, one after the other."""
+    """The parts to write, in order."""
     if isinstance(content, bytes):
         return (content,)
     view = memoryview(content.before)
@@ -42,7 +42,7 @@ def size(content: Content) -> int:
 
 
 def difference(before: bytes, content: Content) -> tuple[int, int, bytes]:
-    """The smallest span of `before` that changes, and what takes its place."""
+    """The smallest span of `before` that changes, and its replacement."""
     base, old, new = 0, before, content
     if isinstance(content, Spliced):
         base, old, new = content.start, before[content.start : content.end], content.new
@@ -61,32 +61,32 @@ def differing(before: AnyStr, after: AnyStr) -> tuple[int, int]:
     return start, len(before) - min(most, common_suffix(before, after))
 
 
-def common_prefix(one: AnyStr, other: AnyStr) -> int:
-    most = min(len(one), len(other))
-    for start in range(0, most, _CHUNK):
-        piece = other[start : min(start + _CHUNK, most)]
-        if not one.startswith(piece, start):
-            return start + _first_difference(one[start : start + len(piece)], piece)
-    return most
+def common_prefix(first: AnyStr, second: AnyStr) -> int:
+    shorter = min(len(first), len(second))
+    for start in range(0, shorter, _CHUNK):
+        piece = second[start : min(start + _CHUNK, shorter)]
+        if not first.startswith(piece, start):
+            return start + _first_difference(first[start : start + len(piece)], piece)
+    return shorter
 
 
-def common_suffix(one: AnyStr, other: AnyStr) -> int:
-    most = min(len(one), len(other))
-    for done in range(0, most, _CHUNK):
-        size = min(_CHUNK, most - done)
-        piece = other[len(other) - done - size : len(other) - done]
-        if not one.startswith(piece, len(one) - done - size):
-            left = one[len(one) - done - size : len(one) - done]
+def common_suffix(first: AnyStr, second: AnyStr) -> int:
+    shorter = min(len(first), len(second))
+    for done in range(0, shorter, _CHUNK):
+        size = min(_CHUNK, shorter - done)
+        piece = second[len(second) - done - size : len(second) - done]
+        if not first.startswith(piece, len(first) - done - size):
+            left = first[len(first) - done - size : len(first) - done]
             return done + _first_difference(left[::-1], piece[::-1])
-    return most
+    return shorter
 
 
-def _first_difference(one: AnyStr, other: AnyStr) -> int:
-    """By halving, of two texts that differ."""
-    low, high = 0, min(len(one), len(other))
+def _first_difference(first: AnyStr, second: AnyStr) -> int:
+    """By bisection, for two texts that differ."""
+    low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1

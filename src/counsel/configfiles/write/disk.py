@@ -1,4 +1,4 @@
-"""The file system's part of a write: read through links, a new file beside the old one, on disk before it counts."""
+"""The file system's part of a write: read through links, write a new file beside the old one, sync before replacing."""
 
 import contextlib
 import errno
@@ -34,36 +34,36 @@ class Snapshot(Record):
 
 
 def snapshot(path: Path, known: bytes | None = None) -> Snapshot:
-    """The file as it is now. `known` is what it held a moment ago: then it is only compared, piece by piece."""
+    """The file as it is now. `known`: its content a moment ago; then it is only compared, piece by piece."""
     with explained(path, "read"):
         real = _real(path)
         try:
-            found = _settled(real)
+            info = _settled(real)
         except FileNotFoundError:
             return Snapshot(real, None, None)
-        if not stat.S_ISREG(found.st_mode):
-            what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        if not stat.S_ISREG(info.st_mode):
+            what = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
             raise ConfigInvalid(
-                f"{path} is {what}.", hint="Move it away, or name another folder.", file=str(path)
+                f"{path} is {what}.", hint="Move it away, or use another folder.", file=str(path)
             )
-        if found.st_size > LIMIT:
+        if info.st_size > LIMIT:
             raise FileTooLarge(
-                f"{path} has {found.st_size:,} bytes; files up to {LIMIT:,} bytes are edited.",
+                f"{path} has {info.st_size:,} bytes; only files up to {LIMIT:,} bytes are edited.",
                 hint="Nothing was changed. Clean it up with its own program first.",
                 file=str(path),
             )
         data = known if known is not None and _holds(real, known) else real.read_bytes()
-    return Snapshot(real, data, identity(found), stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+    return Snapshot(real, data, identity(info), stat.S_IMODE(info.st_mode), (info.st_uid, info.st_gid))
 
 
 def _settled(real: Path) -> os.stat_result:
-    """Gemini CLI truncates and writes in place: what has just become empty is about to be filled."""
+    """Gemini CLI truncates and writes in place: a file that has just become empty is about to be filled."""
     deadline = time.monotonic() + _MOMENT
     while True:
-        found = real.stat()
-        young = 0 <= time.time() - found.st_mtime < _MOMENT
-        if found.st_size or not young or time.monotonic() > deadline:
-            return found
+        info = real.stat()
+        recent = 0 <= time.time() - info.st_mtime < _MOMENT
+        if info.st_size or not recent or time.monotonic() > deadline:
+            return info
         time.sleep(_STEP)
 
 
@@ -71,11 +71,11 @@ def _real(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path, strict=True))
     except FileNotFoundError:
-        return Path(os.path.realpath(path))  # missing, or a link to a file that is to be made
+        return Path(os.path.realpath(path))  # missing, or a link to a file that will be created
 
 
-def identity(found: os.stat_result) -> tuple[int, int, int, int]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def identity(info: os.stat_result) -> tuple[int, int, int, int]:
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
 
 def _holds(real: Path, data: bytes) -> bool:
@@ -89,28 +89,28 @@ def _holds(real: Path, data: bytes) -> bool:
 
 
 def refuse_read_only(seen: Snapshot, path: Path) -> None:
-    """A rename would go past the file's own mode: a file made read-only was made so on purpose."""
+    """A rename would ignore the file's mode: a read-only file is read-only on purpose."""
     if seen.mode is None:
         return
     effective = os.access in os.supports_effective_ids
     if not seen.mode & 0o222 or not os.access(seen.real, os.W_OK, effective_ids=effective):
         raise FileNotAllowed(
             f"{path} is read-only; nothing was written.",
-            hint=f"`chmod u+w {path}` if you want it changed.",
+            hint=f"Run `chmod u+w {path}` to allow changes.",
             file=str(path),
         )
 
 
 def made_folders(folder: Path) -> list[Path]:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(exist_ok=True)
     return list(reversed(missing))
 
 
 def put_beside(seen: Snapshot, pieces: Iterable[bytes | memoryview], new_mode: int) -> Path:
     """The pieces, one after the other, in a new file beside the target. (`tempfile` would cost 20 ms of imports at every start.)"""
-    _clear_leftovers(seen.real)
+    _remove_leftovers(seen.real)
     path = seen.real.with_name(f".{seen.real.name}.{os.urandom(6).hex()}{_SUFFIX}")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -125,8 +125,8 @@ def put_beside(seen: Snapshot, pieces: Iterable[bytes | memoryview], new_mode: i
     return path
 
 
-def _clear_leftovers(real: Path) -> None:
-    """What a killed writer left beside the file: it may hold secrets. Young ones can be another's at work."""
+def _remove_leftovers(real: Path) -> None:
+    """Removes temporary files of killed writers: they may hold secrets. Recent ones may belong to a running writer."""
     with contextlib.suppress(OSError):
         left = [name for name in os.listdir(real.parent) if name.endswith(_SUFFIX)]  # noqa: PTH208 - names are enough
         for path in (real.with_name(name) for name in left if name.startswith(f".{real.name}.")):
@@ -141,16 +141,16 @@ def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
 
 
 def _keep_owner(handle: int, seen: Snapshot) -> None:
-    made = os.fstat(handle)
-    if seen.owner is not None and seen.owner != (made.st_uid, made.st_gid):
+    info = os.fstat(handle)
+    if seen.owner is not None and seen.owner != (info.st_uid, info.st_gid):
         os.fchown(handle, *seen.owner)
 
 
 def keep(seen: Snapshot, backup: Path) -> None:
-    """The file that is about to be replaced gets a second name, so that no byte is copied; a copy where it cannot."""
+    """Gives the file that is about to be replaced a second name, without copying; copies it where that is impossible."""
     backup.unlink(missing_ok=True)
-    found = seen.real.stat()
-    if found.st_nlink == 1:  # else another name of it is in use, and may be written through
+    info = seen.real.stat()
+    if info.st_nlink == 1:  # else another name is in use, and may be written through
         with contextlib.suppress(OSError):  # another file system, or one without links
             os.link(seen.real, backup)
             return
@@ -158,7 +158,7 @@ def keep(seen: Snapshot, backup: Path) -> None:
     try:
         with os.fdopen(handle, "wb", buffering=0) as file:
             _write_all(file, seen.data or b"")
-        os.utime(backup, ns=(found.st_atime_ns, found.st_mtime_ns))
+        os.utime(backup, ns=(info.st_atime_ns, info.st_mtime_ns))
     except BaseException:
         backup.unlink(missing_ok=True)
         raise
@@ -173,29 +173,29 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """As far as it can be: some file systems cannot, some folders may not be read; the rename is done."""
+    """Best effort: some file systems cannot, some folders may not be read; the rename is already done."""
     with contextlib.suppress(OSError):
         sync_file(folder)
 
 
 def together(steps: Sequence[Callable[[], None]]) -> None:
-    """All at once, for the disk takes what waits in one go. A failure, or Ctrl-C, is raised when all have ended."""
-    taken = _Taken()
+    """Run all at once: the disk syncs queued writes together. A failure, or Ctrl-C, is raised when all have ended."""
+    runner = _Steps()
     for step in steps[1:]:
-        taken.take(partial(taken.begin, step))
+        runner.take(partial(runner.begin, step))
     for step in steps[:1]:
-        taken.take(step)
-    for ended in taken.running:
+        runner.take(step)
+    for ended in runner.running:
         while not ended.is_set():
-            taken.take(ended.wait)
-    for failure in sorted(taken.failures, key=lambda one: isinstance(one, Exception)):
+            runner.take(ended.wait)
+    for failure in sorted(runner.failures, key=lambda error: isinstance(error, Exception)):
         raise failure
 
 
-class _Taken:
+class _Steps:
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
-        # Not `join`: when that is interrupted, Python 3.11 takes a thread for ended that is not.
+        # Not `join`: if that is interrupted, Python 3.11 considers a running thread ended.
         self.running: list[threading.Event] = []
 
     def take(self, step: Callable[[], object]) -> None:
@@ -208,7 +208,7 @@ class _Taken:
         ended = threading.Event()
         try:
             threading.Thread(target=self._run, args=(step, ended)).start()
-        except RuntimeError:  # no more threads to be had
+        except RuntimeError:  # no more threads available
             step()
         else:
             self.running.append(ended)
@@ -218,7 +218,7 @@ class _Taken:
         ended.set()
 
 
-_WORDS: dict[int, tuple[type[CounselError], str, str]] = {
+_REASONS: dict[int, tuple[type[CounselError], str, str]] = {
     errno.EACCES: (
         FileNotAllowed,
         "permission denied",
@@ -249,9 +249,9 @@ def explained(path: Path, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind, words, hint = _WORDS.get(
+        kind, reason, hint = _REASONS.get(
             error.errno or 0, (Internal, error.strerror or "it failed", "Try again.")
         )
         raise kind(
-            f"{path} cannot be {verb}: {words}. Nothing was changed.", hint=hint, file=str(path)
+            f"{path} cannot be {verb}: {reason}. Nothing was changed.", hint=hint, file=str(path)
         ) from error

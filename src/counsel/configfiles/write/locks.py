@@ -1,4 +1,4 @@
-"""Who may write now: Claude Code's own lock folder for its file, our lock files for all of them."""
+"""Locks for writing: Claude Code's own lock folder for its file, our lock files for all files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from counsel import paths
 from counsel.errors import Conflict
 
-PATIENCE = 30.0  # seconds until a held lock is an error
+PATIENCE = 30.0  # seconds to wait for a lock
 # Claude Code takes a lock folder over about 17 s after its last touch (measured, 2.1.325); we wait a little longer.
 STALE = 20.0
 _STEP = 0.02
@@ -44,8 +44,8 @@ def _taken(folder: Path, patience: float) -> tuple[int, int]:
             _clear_if_stale(folder)
             if time.monotonic() > deadline:
                 raise Conflict(
-                    f"{folder} is held by another program, so nothing was written.",
-                    hint="Wait for Claude Code to finish, or remove that folder if no Claude Code runs.",
+                    f"{folder} is locked by another program, so nothing was written.",
+                    hint="Wait for Claude Code to finish, or remove that folder if Claude Code is not running.",
                     file=str(folder),
                 ) from None
             time.sleep(_STEP)
@@ -63,12 +63,12 @@ def _clear_if_stale(folder: Path) -> None:
 
 
 def _mark(folder: Path) -> tuple[int, int] | None:
-    """Which lock it is: taken over by somebody else, the folder has another number or time."""
+    """Identifies the lock: taken over by another process, the folder has another inode or time."""
     try:
-        found = folder.stat()
+        info = folder.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return info.st_ino, info.st_mtime_ns
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[Non
     folder = home / "locks"
     paths.private_folder(folder)
     real = os.path.realpath(path)
-    name = f"{binascii.crc32(os.fsencode(real)):08x}-{Path(real).name}"  # two files with one lock only wait
+    name = f"{binascii.crc32(os.fsencode(real)):08x}-{Path(real).name}"  # a collision only means waiting
     handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _wait_for(handle, path, patience)
@@ -94,8 +94,8 @@ def _wait_for(handle: int, path: Path, patience: float) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise Conflict(
-                    f"Another counsel has been writing {path} for {patience:.0f} s, so nothing was written.",
-                    hint="Try again when it has ended.",
+                    f"Another counsel process has been writing {path} for {patience:.0f} s, so nothing was written.",
+                    hint="Try again when it has finished.",
                     file=str(path),
                 ) from None
             time.sleep(_STEP)

@@ -1,7 +1,7 @@
-"""Writing users' files: locked, read again, complete or not at all, several files all or none.
+"""Write users' files: locked, read again, atomically; several files all or none.
 
-A change is a function from the file's bytes to its new content. It is planned on what the file holds now, and applied to what
-it holds under the lock: the planned bytes when nothing changed meanwhile, else the function is asked again.
+A change is a function from the file's bytes to its new content. It is planned with the present bytes and applied under
+the lock: the planned content if the file is unchanged, else the function is called again.
 """
 
 import time
@@ -18,14 +18,14 @@ from counsel.errors import ConfigInvalid, Conflict, CounselError, Internal
 from counsel.records import Record
 
 _ATTEMPTS = 20
-_FRESH = 2.0  # seconds: a file that was touched this recently and does not parse may be half written
+_FRESH = 2.0  # seconds: a file this young that does not parse may be half written
 _PAUSE = 0.05
 
 Rewrite = Callable[[bytes | None], Content | None]
 
 
 class Target(Record):
-    path: Path  # as its client names it
+    path: Path  # as its client names it (links not resolved)
     kind: Kind
     mode: int = 0o600  # of a new file
     claude_lock: bool = False
@@ -37,7 +37,7 @@ class Change(Record):
 
 
 class Planned(Record):
-    """A change and what it makes of the file as it is now; `content` is exactly what is written."""
+    """A change and its result for the present file; `content` is exactly what is written."""
 
     change: Change
     before: bytes | None
@@ -66,7 +66,7 @@ class Planned(Record):
 
 
 def document(data: bytes | None, kind: Kind, path: Path) -> Document:
-    """What a file means; its name goes into the error when it is malformed."""
+    """A file's document; an error about it names the file."""
     try:
         return parse((data or b"").decode(), kind)
     except UnicodeDecodeError as error:
@@ -74,7 +74,7 @@ def document(data: bytes | None, kind: Kind, path: Path) -> Document:
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise ConfigInvalid(
             f"{path} is not UTF-8 (line {line}, column {column}).",
-            hint="It was left as it is.",
+            hint="It was not changed.",
             file=str(path),
             line=line,
             column=column,
@@ -82,26 +82,26 @@ def document(data: bytes | None, kind: Kind, path: Path) -> Document:
     except ConfigInvalid as error:
         raise ConfigInvalid(
             f"{path}: {error.message}.",
-            hint="It was left as it is; correct it and try again.",
+            hint="It was not changed; correct it and try again.",
             file=str(path),
             **{name: value for name, value in error.fields.items() if name != "file"},
         ) from None
 
 
 def _may_be_half_written(seen: disk.Snapshot) -> bool:
-    """Gemini CLI truncates and writes in place: for a moment its file is empty or cut."""
+    """Gemini CLI truncates and writes in place: for a moment its file is empty or incomplete."""
     age = time.time() - (seen.identity[3] / 1e9 if seen.identity else 0)
     return 0 <= age < _FRESH
 
 
 class Reader:
-    """The documents of one operation: each file is read and parsed once, however often it is looked at."""
+    """The documents of one operation: each file is read and parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[bytes, Document]] = {}
 
     def read(self, target: Target) -> Document | None:
-        """A file's document, or None when there is no such file. A writer caught in the middle is waited for."""
+        """A file's document, or None if there is no file. Waits for a writer that is in the middle of it."""
         if target.path in self._known:
             return self._known[target.path][1]
         while True:
@@ -116,7 +116,7 @@ class Reader:
                 time.sleep(_PAUSE)
 
     def quiet(self, target: Target) -> Document | None:
-        """The same, silent about a file that cannot be read: whoever lists that file names the problem."""
+        """Like `read`, but None for an unreadable file: the listing reports it."""
         try:
             return self.read(target)
         except CounselError:
@@ -129,16 +129,16 @@ class Reader:
         known = self._known.get(target.path)
         if known is not None and known[0] == data:
             return known[1]
-        found = document(data, target.kind, target.path)
+        parsed_document = document(data, target.kind, target.path)
         if data is not None:
-            self._known[target.path] = data, found
-        return found
+            self._known[target.path] = data, parsed_document
+        return parsed_document
 
 
 def by_edits(
     target: Target, edits: Callable[[Document], Sequence[Edit]], reader: Reader | None = None
 ) -> Change:
-    """A change made of edits, which are worked out anew when the file turns out to have changed."""
+    """A change made of edits, which are computed again if the file has changed."""
     reader = reader or Reader()
 
     def rewrite(data: bytes | None) -> Content | None:
@@ -153,7 +153,7 @@ def by_edits(
 
 
 def plan(change: Change, known: bytes | None = None) -> Planned:
-    """`known` is what a `Reader` has just read: if it is old by now, the write finds out under the lock."""
+    """`known`: what a `Reader` has just read; if it is outdated, the write notices under the lock."""
     if known is not None:
         return Planned(change, known, change.rewrite(known))
     return _planned(change)[1]
@@ -170,24 +170,24 @@ def _planned(change: Change) -> tuple[disk.Snapshot, Planned]:
             time.sleep(_PAUSE)
 
 
-# Told what is about to be written; says where each file as it was is to be kept.
+# Called with the planned writes; returns where to keep each earlier file.
 Recorder = Callable[[Sequence[Planned]], Sequence[Path]]
 
 
 def write(planned: Sequence[Planned], home: Path, record: Recorder | None = None) -> list[Planned]:
     """Apply all changes or none; returns what was written. `record` is called before anything is visible, and again
-    when a file turned out to have changed."""
-    wanted = sorted((one for one in planned if one.changes), key=lambda one: str(one.path))
-    if not wanted:
+    if a file has changed."""
+    writes = sorted((write for write in planned if write.changes), key=lambda write: str(write.path))
+    if not writes:
         return []
     with ExitStack() as stack:
-        held = [stack.enter_context(_locked(one.change.target, home)) for one in wanted]
-        staged = [stack.enter_context(_staged(one)) for one in wanted]
-        disk.together([partial(_tell, record, staged), *(one.put for one in staged)])
-        _commit(staged, held, record)
-        folders = dict.fromkeys(one.seen.real.parent for one in staged)
+        held_locks = [stack.enter_context(_locked(write.change.target, home)) for write in writes]
+        staged = [stack.enter_context(_staged(write)) for write in writes]
+        disk.together([partial(_record, record, staged), *(item.put for item in staged)])
+        _commit(staged, held_locks, record)
+        folders = dict.fromkeys(item.seen.real.parent for item in staged)
         disk.together([partial(disk.sync_folder, folder) for folder in folders])
-        return [one.planned for one in staged]
+        return [item.planned for item in staged]
 
 
 @contextmanager
@@ -203,17 +203,17 @@ def _locked(target: Target, home: Path) -> Iterator[locks.StillHeld]:
 
 
 class _Staged:
-    """The new content beside its file, ready to take its place."""
+    """The new content beside its file, ready to replace it."""
 
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
         self.seen = disk.Snapshot(planned.path, None, None)
         self.temporary: Path | None = None
-        self.backup: Path | None = None  # where the file as it was is kept
-        self.folders: list[Path] = []  # made for it
+        self.backup: Path | None = None  # where the earlier file is kept
+        self.folders: list[Path] = []  # created for it
 
-    def look(self) -> None:
-        """What the file is now, and what it shall be."""
+    def refresh(self) -> None:
+        """Read the present file, and compute its new content."""
         change = self.planned.change
         self.seen = disk.snapshot(change.target.path, self.planned.before)
         if self.seen.data != self.planned.before:
@@ -223,7 +223,7 @@ class _Staged:
         disk.refuse_read_only(self.seen, change.target.path)
 
     def put(self) -> None:
-        """Write it next to the file, and wait for the disk."""
+        """Write the content next to the file, and sync."""
         if self.planned.changes and self.planned.content is not None:
             target = self.planned.change.target
             with disk.explained(target.path, "written"):
@@ -239,18 +239,18 @@ class _Staged:
 
     def replace(self) -> None:
         with disk.explained(self.planned.path, "written"):
-            kept = self.backup if self.planned.changes and self.seen.data is not None else None
-            if kept is not None:
-                with disk.explained(kept.parent, "written"):
-                    disk.keep(self.seen, kept)
+            backup = self.backup if self.planned.changes and self.seen.data is not None else None
+            if backup is not None:
+                with disk.explained(backup.parent, "written"):
+                    disk.keep(self.seen, backup)
             try:
-                self._take_place()
+                self._swap()
             except OSError:
-                if kept is not None:
-                    kept.unlink(missing_ok=True)  # it is what says that the file was replaced
+                if backup is not None:
+                    backup.unlink(missing_ok=True)  # its existence means that the file was replaced
                 raise
 
-    def _take_place(self) -> None:
+    def _swap(self) -> None:
         if self.temporary is not None:
             self.temporary.replace(self.seen.real)
             self.temporary = None
@@ -258,7 +258,7 @@ class _Staged:
             self.seen.real.unlink()
 
     def restore(self) -> None:
-        """Take back `replace`, if the file is still what it made."""
+        """Undo `replace`, if the file is still what it wrote."""
         if disk.snapshot(self.planned.path).data != self.planned.after:
             return
         if self.planned.before is None:
@@ -285,58 +285,59 @@ class _Staged:
 def _staged(planned: Planned) -> Iterator[_Staged]:
     staged = _Staged(planned)
     try:
-        staged.look()
+        staged.refresh()
         yield staged
     except BaseException:
         staged.discard()
-        staged._remove_folders()  # noqa: SLF001 - only those that are still empty go
+        staged._remove_folders()  # noqa: SLF001 - removes only empty ones
         raise
     finally:
         staged.discard()
 
 
-def _tell(record: Recorder | None, staged: Sequence[_Staged]) -> None:
+def _record(record: Recorder | None, staged: Sequence[_Staged]) -> None:
     if record is not None:
-        for one, backup in zip(staged, record([one.planned for one in staged]), strict=True):
-            one.backup = backup
+        for item, backup in zip(staged, record([item.planned for item in staged]), strict=True):
+            item.backup = backup
 
 
-def _commit(staged: list[_Staged], held: list[locks.StillHeld], record: Recorder | None) -> None:
+def _commit(staged: list[_Staged], held_locks: list[locks.StillHeld], record: Recorder | None) -> None:
     done: list[_Staged] = []
     try:
-        for one, still_held in zip(staged, held, strict=True):
-            _replace(one, still_held, lambda: _tell(record, staged))
-            done.append(one)
+        for item, still_held in zip(staged, held_locks, strict=True):
+            _replace(item, still_held, lambda: _record(record, staged))
+            done.append(item)
     except BaseException as error:
-        kept = [one.planned.path for one in reversed(done) if not _restored(one)]
-        if kept and isinstance(error, CounselError):
-            names = ", ".join(map(str, kept))
+        not_restored = [item.planned.path for item in reversed(done) if not _restored(item)]
+        if not_restored and isinstance(error, CounselError):
+            names = ", ".join(map(str, not_restored))
             raise Internal(
-                f"{error.message} {names} had been written already and could not be taken back.",
-                hint="`counsel servers undo` takes it back.",
-                written=[str(path) for path in kept],
+                f"{error.message} {names} was already written and could not be restored.",
+                hint="Run `counsel servers undo`.",
+                written=[str(path) for path in not_restored],
             ) from error
         raise
 
 
-def _replace(one: _Staged, still_held: locks.StillHeld, changed: Callable[[], None]) -> None:
+def _replace(item: _Staged, still_held: locks.StillHeld, changed: Callable[[], None]) -> None:
     for _ in range(_ATTEMPTS):
         if not still_held():
             raise Conflict(
-                f"The lock of {one.planned.path} was taken over; nothing was written.", hint="Try again."
+                f"The lock of {item.planned.path} was taken over by another program; nothing was written.",
+                hint="Try again.",
             )
-        if one.unchanged():
-            return one.replace()
-        one.discard()
-        one.look()  # somebody wrote without a lock: our edit goes on top of theirs
-        one.put()
+        if item.unchanged():
+            return item.replace()
+        item.discard()
+        item.refresh()  # a program wrote without a lock: apply our edit to its version
+        item.put()
         changed()
-    raise Conflict(f"{one.planned.path} keeps changing, so nothing was written.", hint="Try again.")
+    raise Conflict(f"{item.planned.path} keeps changing, so nothing was written.", hint="Try again.")
 
 
-def _restored(one: _Staged) -> bool:
+def _restored(item: _Staged) -> bool:
     try:
-        one.restore()
+        item.restore()
     except (OSError, CounselError):
         return False
     return True

@@ -26,7 +26,7 @@ class Span(Record):
 def without_change(
     span: Span, target: Target, before: bytes, after: bytes, current: bytes | None
 ) -> bytes | None:
-    """Our change taken out of a file that was edited since: by its bytes if they still stand, else by its members."""
+    """The current content without our change: by its bytes if they are still there, else by its members."""
     kind, path = target.kind, target.path
     now = safewrite.document(current, kind, path)
     was, made = (safewrite.document(data, kind, path).value for data in (before, after))
@@ -48,21 +48,23 @@ def without_change(
     return wanted.text.encode()
 
 
-# How many bytes on either side tell where our change stands now: first those that leave the least doubt.
+# How many bytes on either side locate our change in the current file: the least ambiguous first.
 _AROUND = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (0, 4), (4, 0), (0, 0))
 
 
 def _moved_bytes(span: Span, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
-    """The current bytes without our change, wherever that may stand now."""
+    """The current bytes without our change, for every possible position of it."""
     stop = len(after) - (len(before) - span.end)
     shifts = dict.fromkeys(_shifts(span.start, stop, after, current))
     line = _line(after, span.start, stop)
-    for shift in sorted(shifts, key=lambda one: _line(current, span.start + one, stop + one) != line):
+    for shift in sorted(
+        shifts, key=lambda offset: _line(current, span.start + offset, stop + offset) != line
+    ):
         yield current[: span.start + shift] + before[span.start : span.end] + current[stop + shift :]
 
 
 def _line(data: bytes, start: int, stop: int) -> tuple[bytes, bytes]:
-    """What stands on the same line before and after a span: part of a line belongs to the rest of it."""
+    """The rest of the line before and after a span."""
     end = data.find(b"\n", stop)
     return data[data.rfind(b"\n", 0, start) + 1 : start], data[stop : end if end >= 0 else len(data)]
 
@@ -84,9 +86,11 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
         return []
     if _same(current, after):
         return [Drop(path) if before is MISSING else Put(path, before)]
-    added_server = before is MISSING and path[-2:-1] in _SERVERS  # half of one breaks every command of Codex
+    added_server = (
+        before is MISSING and path[-2:-1] in _SERVERS
+    )  # half an entry breaks every command of Codex
     old = {} if before is MISSING else before
-    if not added_server and all(isinstance(one, Mapping) for one in (old, after, current)):
+    if not added_server and all(isinstance(value, Mapping) for value in (old, after, current)):
         return [
             edit
             for key in unlike(after, old)
@@ -96,8 +100,8 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
         ]
     name = ".".join(path) or "the file"
     raise Conflict(
-        f"{file}: {name} was changed after the change that is to be undone; nothing was written.",
-        hint="`counsel servers remove` takes out a whole server."
+        f"{file}: {name} was changed again later, so this change cannot be undone; nothing was written.",
+        hint="`counsel servers remove` removes the whole server."
         if added_server
         else "Change it by hand, or undo the later change first.",
         file=str(file),
@@ -105,14 +109,14 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
 
 
 def _only_adds(before: Any, after: Any) -> bool:
-    """Whether the change only brought members: when all of it is gone, they are."""
+    """Whether the change only added members: if all of it is gone, so are they."""
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
         return False
     both = ((before[key], after.get(key, MISSING)) for key in before)
     return all(_same(old, new) or _only_adds(old, new) for old, new in both)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if one is MISSING or other is MISSING:
-        return one is other
-    return alike(one, other)
+def _same(first: Any, second: Any) -> bool:
+    if first is MISSING or second is MISSING:
+        return first is second
+    return alike(first, second)

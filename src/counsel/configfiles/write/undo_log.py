@@ -1,8 +1,8 @@
-"""A record of every write, with a backup of what was there, so that exactly that change can be taken back.
+"""The undo log: a record of every write with a backup, so that exactly that change can be undone.
 
-    COUNSEL_HOME/backups/<id>/op.json     what was done, to which files
-    COUNSEL_HOME/backups/<id>/N.before    file N as it was: the file itself, under a second name, where that can be
-    COUNSEL_HOME/backups/<id>/N.after     what the write put in the place of the bytes that differ
+    COUNSEL_HOME/backups/<id>/op.json     the change and its files
+    COUNSEL_HOME/backups/<id>/N.before    the earlier file N: the file itself under a second name, if possible
+    COUNSEL_HOME/backups/<id>/N.after     the new bytes of the changed span
 
 All of it may hold secrets: folders are 0700, files 0600.
 """
@@ -33,10 +33,10 @@ class Entry(Record):
     """One file of an operation."""
 
     target: Target
-    stamp: tuple[int, int] | None  # size and time of the file as it was, None: there was no file
-    start: int  # the bytes of `before` from start to end became `inserted`
+    stamp: tuple[int, int] | None  # size and time of the earlier file; None: there was no file
+    start: int  # the bytes of `before` from start to end were replaced
     end: int
-    after_size: int  # only to look quickly: what counts is compared byte by byte; -1: the file was removed
+    after_size: int  # a quick check before comparing bytes; -1: the file was removed
 
 
 class Operation(Record):
@@ -57,12 +57,12 @@ class UndoLog:
         self.folder = home / "backups"
 
     def apply(self, planned: Sequence[Planned], what: str, undoes: str | None = None) -> str | None:
-        """Write the planned changes, all or none, and record them; the operation's id, None when nothing changed."""
+        """Write the planned changes, all or none, and record them; returns the operation's id, or None if nothing changed."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
-        kept: list[str] = []
+        recorded: list[str] = []
 
         def record(ready: Sequence[Planned]) -> list[Path]:
-            kept.append(name)
+            recorded.append(name)
             with disk.explained(self.folder, "written"):
                 self._record(name, ready, what, undoes)
             return [self._before(name, number) for number in range(len(ready))]
@@ -70,26 +70,32 @@ class UndoLog:
         try:
             written = safewrite.write(planned, self.home, record)
         except BaseException as error:
-            told = isinstance(error, CounselError) and error.fields.get("written")
-            if kept and not told and not self._stands(name):
+            written_paths = isinstance(error, CounselError) and error.fields.get("written")
+            if recorded and not written_paths and not self._is_in_place(name):
                 _remove(self.folder / name)
             raise
-        if undoes is not None and not written:  # nothing was left of it: the next undo is of an older one
+        if (
+            undoes is not None and not written
+        ):  # nothing was left to undo: the next undo takes an older change
             with disk.explained(self.folder, "written"):
                 self._record(name, [], what, undoes)
         for number in range(len(written)):
             with suppress(FileNotFoundError):
-                self._before(name, number).chmod(0o600)  # only now: it was the file that others read
+                self._before(name, number).chmod(0o600)  # only now: before, it was the file that others read
         self._prune()
         return name if written else None
 
     def operations(self) -> list[Operation]:
         """Newest first."""
-        found = [self._load(path.name) for path in self._folders()]
-        return sorted((one for one in found if one is not None), key=lambda one: one.at, reverse=True)
+        loaded = [self._load(path.name) for path in self._folders()]
+        return sorted(
+            (operation for operation in loaded if operation is not None),
+            key=lambda operation: operation.at,
+            reverse=True,
+        )
 
     def find(self, name: str | None = None) -> Operation:
-        """An operation by id; without one, the last that is not taken back already."""
+        """An operation by id; without one, the last that is not undone yet."""
         known = self.operations()
         if name is not None:
             for operation in known:
@@ -108,8 +114,8 @@ class UndoLog:
     def _refuse_if_undone(self, operation: Operation, known: Sequence[Operation]) -> None:
         if (undo := _undone_by(operation, known)) is not None:
             raise Conflict(
-                f"The change {operation.id} is taken back already, by {undo.id}.",
-                hint=f"`counsel servers undo {undo.id}` makes it again.",
+                f"The change {operation.id} was already undone, by {undo.id}.",
+                hint=f"`counsel servers undo {undo.id}` redoes it.",
             )
 
     def undo_plan(self, operation: Operation) -> list[Planned]:
@@ -120,7 +126,7 @@ class UndoLog:
         ]
 
     def rewind(self, operations: Sequence[Operation], path: Path) -> Planned:
-        """One file without several changes, given newest first, as one write. `NotFound` when none of them wrote it."""
+        """One file without several changes (newest first), as one write. `NotFound` if none of them wrote it."""
         steps = [
             (entry.target, _undo_of(self, operation, number))
             for operation in operations
@@ -146,18 +152,18 @@ class UndoLog:
         entry, path = operation.entries[number], self._before(operation.id, number)
         if entry.stamp is None:
             return None
-        found = path.stat()
-        if (found.st_size, found.st_mtime_ns) != entry.stamp:
+        info = path.stat()
+        if (info.st_size, info.st_mtime_ns) != entry.stamp:
             raise Conflict(
                 f"{entry.target.path} was written by another program while counsel replaced it, so the change "
-                "cannot be taken back by itself.",
-                hint=f"What that program wrote is in {path}.",
+                "cannot be undone automatically.",
+                hint=f"That program's version is in {path}.",
                 file=str(entry.target.path),
             )
         return path.read_bytes()
 
     def origin(self, path: Path, data: bytes) -> bytes | None:
-        """What a file held before the recorded write that made it what it is now."""
+        """A file's content before the recorded write that produced its present content."""
         for operation in self.operations():
             for number, entry in enumerate(operation.entries):
                 same = entry.target.path == path and entry.after_size == len(data)
@@ -177,12 +183,12 @@ class UndoLog:
         return self.folder / name / f"{number}.before"
 
     def _was_written(self, operation: Operation, number: int) -> bool:
-        """False for a file whose turn had not come, or not quite, when the process was killed."""
+        """False for a file that was not replaced yet when the process was killed."""
         entry, backup = operation.entries[number], self._before(operation.id, number)
-        return entry.stamp is None or (backup.exists() and not _one_file(backup, entry.target.path))
+        return entry.stamp is None or (backup.exists() and not _same_file(backup, entry.target.path))
 
-    def _stands(self, name: str) -> bool:
-        """Whether a file holds what an operation that failed or was interrupted wrote: then its record is needed."""
+    def _is_in_place(self, name: str) -> bool:
+        """Whether a file still has the content of a failed or interrupted operation: then its record is needed."""
         operation = self._load(name)
         return operation is not None and any(
             self._was_written(operation, number) and self._holds(operation, number)
@@ -195,29 +201,29 @@ class UndoLog:
             current = disk.snapshot(entry.target.path).data
             return current == (None if entry.after_size < 0 else self.after(operation, number))
         except (OSError, CounselError):
-            return True  # it cannot be seen
+            return True  # unknown
 
-    def _record(self, name: str, ready: Sequence[Planned], what: str, undoes: str | None) -> None:
+    def _record(self, name: str, writes: Sequence[Planned], what: str, undoes: str | None) -> None:
         folder = self.folder / name
         paths.private_folder(self.folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         entries = []
-        for number, one in enumerate(ready):
-            start, end, new = difference(one.before or b"", one.content or b"")
+        for number, planned in enumerate(writes):
+            start, end, new = difference(planned.before or b"", planned.content or b"")
             _write_private(folder / f"{number}.after", new)
-            entries.append(_shown(one, start, end))
-        shown = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
-        _write_private(folder / "op.new", json.dumps(shown, indent=1).encode())
-        # Not in place: there may be one already, for files that are replaced by now.
+            entries.append(_entry_record(planned, start, end))
+        record = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
+        _write_private(folder / "op.new", json.dumps(record, indent=1).encode())
+        # Not in place: it may exist already, for files that are already replaced.
         (folder / "op.new").replace(folder / "op.json")
 
     def _load(self, name: str) -> Operation | None:
         try:
-            shown = json.loads((self.folder / name / "op.json").read_bytes())
-            entries = tuple(_entry(one) for one in shown["files"])
-            return Operation(shown["id"], shown["at"], shown["what"], entries, shown["undoes"])
+            record = json.loads((self.folder / name / "op.json").read_bytes())
+            entries = tuple(_entry(file) for file in record["files"])
+            return Operation(record["id"], record["at"], record["what"], entries, record["undoes"])
         except (OSError, ValueError, KeyError, TypeError):
-            return None  # a record cut by a crash: its write never became visible
+            return None  # cut by a crash: its write never became visible
 
     def _folders(self) -> list[Path]:
         with suppress(FileNotFoundError):
@@ -233,7 +239,7 @@ class UndoLog:
 
 
 def _age(folder: Path) -> tuple[int, str]:
-    """When it was recorded. Not by its name, which tells seconds, and an hour twice in autumn."""
+    """When it was recorded. Not from its name, which has seconds only, and local time repeats an hour in autumn."""
     with suppress(OSError):
         return (folder / "op.json").stat().st_mtime_ns, folder.name
     with suppress(OSError):
@@ -242,27 +248,27 @@ def _age(folder: Path) -> tuple[int, str]:
 
 
 def _remove(folder: Path) -> None:
-    """One operation's files. Another process may be clearing it away at this moment."""
+    """Removes one operation's files. Another process may be removing them, too."""
     with suppress(OSError):
         for path in folder.iterdir():
             path.unlink(missing_ok=True)
         folder.rmdir()
 
 
-def _one_file(one: Path, other: Path) -> bool:
+def _same_file(first: Path, second: Path) -> bool:
     with suppress(OSError):
-        return one.samefile(other)
+        return first.samefile(second)
     return False
 
 
 def _undone_by(operation: Operation, known: Sequence[Operation]) -> Operation | None:
-    """The change that took this one back, unless that was itself taken back."""
-    undos = (one for one in known if one.undoes == operation.id)
-    return next((one for one in undos if _undone_by(one, known) is None), None)
+    """The change that undid this one, unless that was itself undone."""
+    undos = (undo for undo in known if undo.undoes == operation.id)
+    return next((undo for undo in undos if _undone_by(undo, known) is None), None)
 
 
 def _size(folder: Path) -> int:
-    """Zero for a folder that another process has just cleared away."""
+    """Zero for a folder that another process has just removed."""
     with suppress(OSError):
         return sum(path.stat().st_size for path in folder.iterdir())
     return 0
@@ -274,29 +280,29 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _shown(one: Planned, start: int, end: int) -> dict[str, Any]:
-    target = one.change.target
+def _entry_record(planned: Planned, start: int, end: int) -> dict[str, Any]:
+    target = planned.change.target
     return {
         "path": str(target.path),
         "kind": target.kind,
         "mode": target.mode,
         "claude_lock": target.claude_lock,
-        "stamp": one.stamp,
+        "stamp": planned.stamp,
         "start": start,
         "end": end,
-        "after_size": -1 if one.content is None else size(one.content),
+        "after_size": -1 if planned.content is None else size(planned.content),
     }
 
 
-def _entry(shown: Mapping[str, Any]) -> Entry:
-    kind: Kind = shown["kind"]
-    target = Target(Path(shown["path"]), kind, shown["mode"], shown["claude_lock"])
-    size_and_time = shown["stamp"]
+def _entry(record: Mapping[str, Any]) -> Entry:
+    kind: Kind = record["kind"]
+    target = Target(Path(record["path"]), kind, record["mode"], record["claude_lock"])
+    size_and_time = record["stamp"]
     stamp = (size_and_time[0], size_and_time[1]) if size_and_time else None
-    return Entry(target, stamp, shown["start"], shown["end"], shown["after_size"])
+    return Entry(target, stamp, record["start"], record["end"], record["after_size"])
 
 
-# ── taking back ──────────────────────────────────────────────────────────────────────────────────────
+# ── undo ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _undo_of(undo_log: UndoLog, operation: Operation, number: int) -> safewrite.Rewrite:

@@ -1,4 +1,4 @@
-"""Block mappings, sequences and scalars: the whole reader, for headers that `yamlquick` leaves to it."""
+"""Block mappings, sequences and scalars: the whole reader, for headers that `quick` leaves to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from counsel.configfiles.yaml.flow import Flow
 from counsel.configfiles.yaml.nodes import DEEPEST, NULL, Dialect, Mapping, Node, Scalar, YamlError
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
-ODD = "\0"  # begins the name that stands for a key which is no text
+ODD = "\0"  # prefix of the name of a key that is not a string
 _NUL = re.compile("\0")
 _KEY = re.compile(
     r"(?:[^\s\-?:,\[\]{}#&*!|>'\"%@`]|[\-?:](?=\S))(?:[^:#]|:(?=\S)|(?<=\S)#)*?(?=[ \t]*:(?:[ \t]|$))",
@@ -21,8 +21,8 @@ _WORD_ANCHOR = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def document(text: str, dialect: Dialect) -> Node:
-    if found := (_NUL if dialect.controls else _CONTROL).search(text):
-        raise YamlError(f"control character at position {found.start()}")
+    if match := (_NUL if dialect.controls else _CONTROL).search(text):
+        raise YamlError(f"control character at position {match.start()}")
     reader = _Reader(text, dialect)
     node = reader.block(-1, 0)
     reader.skip_blank()
@@ -56,7 +56,7 @@ class _Reader(Flow):
         self.row += 1
 
     def indent(self) -> int:
-        """How deep the current line is; a tab there is only for dialects that take it."""
+        """How deep the current line is; a tab counts only in dialects that allow it."""
         line = self.lines[self.row]
         bare = line.lstrip(" \t" if self.dialect.tabs else " ")
         if bare.startswith("\t"):
@@ -85,7 +85,7 @@ class _Reader(Flow):
         return self.value(bare, parent, depth)
 
     def mapping(self, indent: int, depth: int) -> Mapping:
-        found = Mapping()
+        result = Mapping()
         while self.at(indent):
             if _asks(self.here()):
                 key, value = self.asked(indent, depth)
@@ -93,13 +93,13 @@ class _Reader(Flow):
                 key, value = split[0], self.entry(split[1], indent, depth)
             else:
                 raise self.error("could not find expected ':'")
-            if key in found.items:
+            if key in result.items:
                 if not self.dialect.doubled_keys:
                     raise self.error(f"doubled key {key[:40]!r}")
-                found.doubled.add(key)
-            found.odd_keys |= key.startswith(ODD)
-            found.items[key] = value
-        return found
+                result.doubled.add(key)
+            result.odd_keys |= key.startswith(ODD)
+            result.items[key] = value
+        return result
 
     def asked(self, indent: int, depth: int) -> tuple[str, Node]:
         """`? key` and, on a line of its own, `: value`."""
@@ -110,7 +110,7 @@ class _Reader(Flow):
         return key, NULL
 
     def after_mark(self, indent: int, depth: int) -> Node:
-        """The node after a `?` or `:` that stands first on its line: as if the mark were a blank."""
+        """The node after a `?` or `:` at the start of a line: as if the mark were a blank."""
         line = self.lines[self.row]
         self.lines[self.row] = line[:indent] + " " + line[indent + 1 :]
         return self.block(indent, depth + 1)
@@ -135,7 +135,7 @@ class _Reader(Flow):
     def sequence(self, indent: int, depth: int) -> list[Node]:
         if depth > DEEPEST:
             raise self.error("nested too deeply")
-        found: list[Node] = []
+        result: list[Node] = []
         while self.at(indent) and (self.here() == "-" or self.here().startswith("- ")):
             line = self.lines[self.row]
             rest = line[line.index("-") + 1 :]
@@ -143,13 +143,13 @@ class _Reader(Flow):
             if bare and not bare.startswith("#") and (bare.startswith("- ") or self.key(bare) is not None):
                 # `- key: value`: the rest of the line is the first line of a deeper block
                 self.lines[self.row] = " " * (len(line) - len(rest.lstrip(" \t"))) + bare
-                found.append(self.block(indent, depth + 1))
+                result.append(self.block(indent, depth + 1))
             else:
-                found.append(self.entry(bare, indent, depth))
-        return found
+                result.append(self.entry(bare, indent, depth))
+        return result
 
     def at(self, indent: int) -> bool:
-        """Whether the next line belongs to the collection at `indent`; one in between belongs to nothing."""
+        """Whether the next line belongs to the collection at `indent`; an indent in between is an error."""
         self.skip_blank()
         if self.row >= len(self.lines):
             return False
@@ -275,10 +275,10 @@ class _Reader(Flow):
         return words, comment is not None
 
     def block_scalar(self, header: str, parent: int) -> Scalar:
-        found = _HEADER.match(header)
-        if not found:
+        match = _HEADER.match(header)
+        if not match:
             raise self.error("a bad block scalar header")
-        style, depth, keep = found[1], found[2] or found[5], found[3] or found[4]
+        style, depth, keep = match[1], match[2] or match[5], match[3] or match[4]
         self.row += 1
         body: list[str] = []
         indent = max(parent, 0) + int(depth) if depth else 0
@@ -304,10 +304,10 @@ def _quoted_key(bare: str) -> tuple[str, str] | None:
 
 
 def _plain_key(bare: str) -> tuple[str, str] | None:
-    found = _KEY.match(bare[:1026])  # a longer key is refused, and looking for one costs time
-    if not found or found.end() > 1024:
+    match = _KEY.match(bare[:1026])  # a longer key is rejected, and searching for one takes time
+    if not match or match.end() > 1024:
         return None
-    return found[0], bare[found.end() :].lstrip(" \t")[1:].strip(" \t")
+    return match[0], bare[match.end() :].lstrip(" \t")[1:].strip(" \t")
 
 
 def _no_key(bare: str) -> tuple[str, str] | None:

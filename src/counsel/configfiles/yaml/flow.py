@@ -1,4 +1,4 @@
-"""Quoted texts and flow collections (`[a, b]`, `{a: b}`), which may go over several lines."""
+"""Quoted strings and flow collections (`[a, b]`, `{a: b}`), which may span several lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDE = {"x": 2, "u": 4, "U": 8}
 
 
 class Flow:
-    """A cursor over lines: `row` is the line being read, columns are handed from method to method."""
+    """A cursor over lines: `row` is the line being read, methods pass columns to each other."""
 
     lines: list[str]
     row: int
@@ -26,7 +26,7 @@ class Flow:
     def error(self, words: str) -> YamlError:
         return YamlError(f"{words} at line {min(self.row, len(self.lines) - 1) + 1}")
 
-    # ── what opens with a quote or bracket ─────────────────────────────────────────────
+    # ── quotes and brackets ───────────────────────────────────────────────────────────
 
     def enclosed(self, rest: str, depth: int) -> Node:
         column = len(self.lines[self.row].rstrip(" \t")) - len(rest)
@@ -173,7 +173,7 @@ def _key_text(node: Node) -> str:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Lines of a quoted text folded: one break is a space, more are one less."""
+    """Folds the lines of a quoted string: one break becomes a space, n breaks n-1."""
     text = pieces[0] if len(pieces) == 1 else pieces[0].rstrip(" \t")
     empty = 0
     for number, piece in enumerate(pieces[1:], 1):

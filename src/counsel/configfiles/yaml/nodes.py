@@ -1,4 +1,4 @@
-"""What a header is made of, and where the clients' YAML readers differ."""
+"""The nodes of a YAML header, and the differences between the clients' YAML readers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from counsel.lazy_dataclass import dataclass
 
 
 class YamlError(ValueError):
-    """Not YAML; the words say where."""
+    """Not YAML; the message says where."""
 
 
 class Dialect(NamedTuple):
     breaks: str = "\n"  # what ends a line besides CR and LF
     tabs: bool = False  # a tab may indent
     blank_tabs: bool = True  # a line of blanks may begin with a tab
-    controls: bool = False  # control characters but NUL are text
-    comma_starts: bool = False  # a key or value may begin with a comma
-    empty_keys: bool = False  # `: value` has a key that is nothing
-    loose_quotes: bool = False  # a quoted text may go on at the margin
+    controls: bool = False  # control characters but NUL are allowed
+    comma_starts: bool = False  # a key or value may start with a comma
+    empty_keys: bool = False  # `: value` has an empty key
+    loose_quotes: bool = False  # a quoted string may continue without indent
     tight_comments: bool = False  # `"text"#comment` needs no space
-    doubled_keys: bool = True  # a key may come twice
-    unknown_tags: bool = True  # `!word value` is the value
+    doubled_keys: bool = True  # a key may be repeated
+    unknown_tags: bool = True  # unknown tags are ignored
 
 
 class Scalar(NamedTuple):

@@ -37,7 +37,7 @@ def _outcome(text: str, dialect: Dialect) -> Node | YamlError:
 # Most headers are lines of `key: words`, one level of `  key: words` below a key, and simple quotes. They are read here,
 # ten times faster than by the whole reader, and only when no dialect could read them differently.
 
-# Words begin with a letter or digit; what could be a line break or a control character to some dialect is left out.
+# Values start with a letter or digit; possible line breaks and control characters of any dialect are excluded.
 _WORDS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ufffe\uffff"
 _LINE = re.compile(
     r"( *)([A-Za-z_][A-Za-z0-9_-]*):"
@@ -46,21 +46,21 @@ _LINE = re.compile(
 
 
 def quick(text: str) -> Mapping | YamlError | None:
-    """The header's mapping, or that it is no YAML; None when the whole reader must look."""
+    """The header's mapping, or the error that it is not YAML; None if the full reader is needed."""
     top: dict[str, Node] = {}
     inner: dict[str, Node] | None = None
     depth = 0  # of the inner lines
     opened = ""  # the key above, when nothing follows it
     for number, line in enumerate(text.split("\n"), 1):
-        found = _LINE.fullmatch(line)
-        if not found:
+        match = _LINE.fullmatch(line)
+        if not match:
             return None
-        indent, key, plain, double, single = found.groups()
+        indent, key, plain, double, single = match.groups()
         if plain is not None and (": " in plain or plain[-1] in ": " or " #" in plain):
-            doubtful = plain[-1] == " " or " #" in plain or (indent and not opened and inner is None)
+            uncertain = plain[-1] == " " or " #" in plain or (indent and not opened and inner is None)
             return (
                 None
-                if doubtful
+                if uncertain
                 else YamlError(f"mapping values are not allowed in this context at line {number}")
             )
         if indent and opened:
