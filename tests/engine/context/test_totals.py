@@ -103,3 +103,13 @@ def test_a_key_is_found_inside_base64_up_to_three_times(times: int, is_key: bool
     assert secret_content.encoded_key(text) is is_key
     wrapped = "\n".join(text[start : start + 64] for start in range(0, len(text), 64))
     assert secret_content.encoded_key(f"data:\n  {wrapped}\n") is is_key
+
+
+def test_base64_that_is_no_picture_is_refused_and_named(caller: Callable[..., Caller]) -> None:
+    given = base64.b64encode(b"no picture at all, and longer than any path may be. " * 200).decode()
+    with pytest.raises(InvalidArgument, match=r"image 1 \(base64\) is neither a file that exists nor a PNG"):
+        build.build(question(images=(given,)), caller())
+    with pytest.raises(InvalidArgument, match="^2 files cannot be sent"):
+        build.build(
+            question(images=(given, "iVBORw0KGgo" + "A" * 5_000)), caller(COUNSEL_MAX_IMAGE_BYTES="100000")
+        )
