@@ -109,7 +109,7 @@ def test_base64_that_is_no_picture_is_refused_and_named(caller: Callable[..., Ca
     given = base64.b64encode(b"no picture at all, and longer than any path may be. " * 200).decode()
     with pytest.raises(InvalidArgument, match=r"image 1 \(base64\) is neither a file that exists nor a PNG"):
         build.build(question(images=(given,)), caller())
-    with pytest.raises(InvalidArgument, match="^2 files cannot be sent"):
+    with pytest.raises(InvalidArgument, match=r"^2 files cannot be sent"):
         build.build(
             question(images=(given, "iVBORw0KGgo" + "A" * 5_000)), caller(COUNSEL_MAX_IMAGE_BYTES="100000")
         )
