@@ -100,12 +100,12 @@ async def test_plain_http_goes_through_the_proxy() -> None:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for api.example that signs for itself, and a server that shows it."""
+    """A certificate for api.example and localhost that signs for itself, and a server that shows it."""
     certificate, key = tmp_path / "authority.pem", tmp_path / "key.pem"
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=api.example", "-addext", "subjectAltName=DNS:api.example"),
+            *("-subj", "/CN=api.example", "-addext", "subjectAltName=DNS:api.example,DNS:localhost"),
             *("-keyout", str(key), "-out", str(certificate)),
         ],
         check=True,
@@ -130,6 +130,20 @@ async def test_https_goes_through_a_tunnel_to_whom_this_caller_trusts(
         with pytest.raises(ProviderUnavailable, match="cannot be reached securely") as caught:
             await ask("https://api.example/v1", way, attempts=1)
     assert "SSL_CERT_FILE" in (caught.value.hint or "")
+    assert len(server.requests) == 1
+
+
+async def test_https_without_a_proxy_reaches_only_whom_this_caller_trusts(
+    authority: tuple[Path, ssl.SSLContext],
+) -> None:
+    trusted, context = authority
+    long = event(content="x" * 1000) * 300  # several TLS records
+    async with RawServer(iter([HELLO]), first=long, tls=context) as server:
+        home = f"https://localhost:{server.port}/v1"
+        assert await ask(home, {"SSL_CERT_FILE": str(trusted)}) == "x" * 300_000 + "hello"
+        for url, env in ((home, {}), (f"{server.url}/v1", {"SSL_CERT_FILE": str(trusted)})):
+            with pytest.raises(ProviderUnavailable, match="cannot be reached securely"):
+                await ask(url, env, attempts=1)
     assert len(server.requests) == 1
 
 
