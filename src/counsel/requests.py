@@ -93,7 +93,7 @@ class Engine(Protocol):
         """`{"content": {"jobs": […]}}`, newest first."""
 
     async def close(self) -> None:
-        """Stop what runs here, leaving the journal so that it goes on elsewhere."""
+        """Stop what runs here, leaving the database so that it goes on elsewhere."""
 
 
 class LocalEngine(Engine, Protocol):

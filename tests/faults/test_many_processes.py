@@ -41,7 +41,7 @@ PROMPT = re.compile(r"conversation (\d+) turn (\d+)\.")
 
 @dataclass
 class Kill:
-    """`finished` stood in the journal when the kill was over; `before` and `after`: requests that the fake had seen."""
+    """`finished` stood in the database when the kill was over; `before` and `after`: requests that the fake had seen."""
 
     before: int
     after: int
@@ -256,7 +256,7 @@ def check_order(calls: list[dict[str, Any]]) -> None:
 
 
 def check_not_repeated(place: Place, calls: list[dict[str, Any]]) -> None:
-    """A call is made again only when a process was killed since, and never when the journal had its end."""
+    """A call is made again only when a process was killed since, and never when the database had its end."""
     seen: dict[str, list[int]] = defaultdict(list)
     for index, call in enumerate(calls):
         seen[f"conversation {'{} turn {}'.format(*PROMPT.findall(call['text'])[-1])}."].append(index)

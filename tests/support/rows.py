@@ -1,4 +1,4 @@
-"""Looking into the journal's file."""
+"""Looking into the database's file."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _STATUS = {"processing": "working", "cancelled": "cancelled"}
 
 
 async def created(engine: Engine, job: str, settings: Settings) -> Json:
-    """What `tools/call` answers in place of a result. The job is in the journal: `tasks/get` finds it."""
+    """What `tools/call` answers in place of a result. The job is in the database: `tasks/get` finds it."""
     return {**_task(await _job(engine, job), settings), "resultType": "task"}
 
 

@@ -179,7 +179,7 @@ async def test_a_job_that_never_gets_further_is_given_up(
 async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """A journal that is being rebuilt may show an older state: only the second look in a row counts."""
+    """A database that is being rebuilt may show an older state: only the second look in a row counts."""
     for loop in engine.runner.periodic.tasks:
         loop.cancel()
     fake_api.script(gate="g", gate_after=1)

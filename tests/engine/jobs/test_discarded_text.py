@@ -120,7 +120,7 @@ async def test_who_comes_late_or_from_another_process_has_the_same(
     elsewhere = asyncio.create_task(followed(other, job))
     await asyncio.sleep(0)
     fake_api.open_gate("fail")
-    there = await said(other, job, "good1 ")  # from the journal
+    there = await said(other, job, "good1 ")  # from the database
     assert "error" not in there["models_status"][0]  # the first one's
     assert (await engine.status(job)).to_json()["content"]["partial"] == "good1 "
     late = asyncio.create_task(followed(engine, job))
@@ -172,7 +172,7 @@ async def test_a_job_that_another_process_takes_over_begins_again_and_says_so(
     dead = await open_engine(home)
     job = await dead.submit(request, caller(), background=True, key="k")
     other = await open_engine(home)
-    await until(other, job, "text")  # it stands in the journal
+    await until(other, job, "text")  # it stands in the database
     await other.close()
     await dead.close()
     engine = await open_engine(home)
@@ -187,13 +187,13 @@ def test_what_was_said_before_stays_when_only_the_end_is_void() -> None:
     live = Live("job_x", ("claude",))
     live.begin("0", "answer")
     live.text("0", "I look.")
-    journal = live.unwritten()
+    stored = live.unwritten()
     live.text("0", "\n\nIt sa")
-    journal += live.unwritten()
+    stored += live.unwritten()
     live.restart("0", "retried", "It broke.", model="claude", after="claude", keep=7)
     live.text("0", "\n\nIt says so.")
     told = TextFold()
-    for event in [*journal, *live.unwritten()]:
+    for event in [*stored, *live.unwritten()]:
         told.add(event)
     assert live.slots["0"].text() == "I look.\n\nIt says so."
     assert told.of("0").text() == "I look.\n\nIt says so."

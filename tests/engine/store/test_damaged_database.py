@@ -1,4 +1,4 @@
-"""A journal that is damaged, emptied, deleted or replaced: noticed, moved aside, made anew, and told."""
+"""A database that is damaged, emptied, deleted or replaced: noticed, moved aside, made anew, and told."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def on_disk(path: Path) -> set[str]:
 
 
 def fill(path: Path, count: int = 200) -> None:
-    """A journal that was closed well, several hundred pages long."""
+    """A database that was closed well, several hundred pages long."""
     closed = Database(path)
 
     def work(db: sqlite3.Connection) -> None:

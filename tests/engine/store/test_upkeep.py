@@ -1,4 +1,4 @@
-"""The journal shrinks: expired rows go in small steps, pages go back to the disk, a limit holds, backups are made."""
+"""The database shrinks: expired rows go in small steps, pages go back to the disk, a limit holds, backups are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose keys are at hand. They live here, in memory; the journal knows only fingerprints."""
+"""Whose keys are at hand. They live here, in memory; the database knows only fingerprints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LENGTH = 32  # bytes of the secret
 
 
 class Secret:
-    """Keys the fingerprints of callers, so that the journal says nothing about anybody's keys.
+    """Keys the fingerprints of callers, so that the database says nothing about anybody's keys.
 
     A job goes on after a restart only where the next process finds the same secret.
     """

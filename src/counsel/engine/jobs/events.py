@@ -1,6 +1,6 @@
 """What a running job has said so far, and who listens.
 
-Structural events are few and kept; text is kept once per slot and joined only when someone asks. The journal gets
+Structural events are few and kept; text is kept once per slot and joined only when someone asks. The database gets
 what is new of both every 200 ms, so that another process can follow and a crash loses little of what was seen.
 """
 

@@ -1,6 +1,6 @@
-"""A job's events as the journal tells them: of a job that another process runs, or that is over.
+"""A job's events as the database tells them: of a job that another process runs, or that is over.
 
-The journal drops the text of what has ended, and all events of a job that ended before the first flush: the result
+The database drops the text of what has ended, and all events of a job that ended before the first flush: the result
 says it all. A follower who comes late is told the same from there, so that every stream carries the whole answer and
 ends with the job's end.
 """

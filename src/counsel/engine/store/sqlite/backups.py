@@ -1,4 +1,4 @@
-"""Copies of the journal, one a day: COUNSEL_HOME/backups/database, private, complete or not at all."""
+"""Copies of the database, one a day: COUNSEL_HOME/backups/database, private, complete or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counsel.engine.store.sqlite import copying, files
 log = logging.getLogger("counsel.store")
 KEPT = 3
 EVERY = 24 * 3600.0  # seconds
-LARGEST = 1024**3  # bytes of one copy; a larger journal is not copied
+LARGEST = 1024**3  # bytes of one copy; a larger database is not copied
 SPARE = 64 * 1024**2  # bytes that stay free on the disk beside a copy
 
 
@@ -56,7 +56,7 @@ def obstacle(path: Path, live: int) -> str | None:
 
 
 def make(path: Path) -> Path | None:
-    """Copy the journal as it is now; writers go on meanwhile. None when there is no room."""
+    """Copy the database as it is now while others write. None when there is no room."""
     with closing(copying.read_only(path)) as source:
         if words := obstacle(path, live_bytes(source)):
             log.warning("no backup of %s: %s", path, words)
@@ -79,12 +79,12 @@ def attempt(path: Path) -> Path | None:
 
 def _copy(source: sqlite3.Connection, draft: Path) -> None:
     source.execute("VACUUM INTO ?", (str(draft),))
-    if words := damage(draft):
-        raise sqlite3.DatabaseError(words)
+    if problem := damage(draft):
+        raise sqlite3.DatabaseError(problem)
 
 
 def write(fill: Callable[[Path], None], target: Path) -> None:
-    """Fill a file under another name, take it to the disk, then give it its name."""
+    """Fill a file under another name, sync it, then rename it."""
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     files.create(draft)
@@ -121,19 +121,19 @@ def live_bytes(db: sqlite3.Connection) -> int:
 
 
 def damage(path: Path) -> str | None:
-    """What `quick_check` says against a file; None when it is sound. Raises when looking failed."""
+    """What `quick_check` finds wrong with a file; None when it is intact. Raises when looking failed."""
     with closing(copying.read_only(path)) as db:
         return checked(db)
 
 
 def checked(db: sqlite3.Connection, *, thorough: bool = False) -> str | None:
     try:
-        words = str(db.execute(f"PRAGMA {'integrity' if thorough else 'quick'}_check(1)").fetchone()[0])
+        result = str(db.execute(f"PRAGMA {'integrity' if thorough else 'quick'}_check(1)").fetchone()[0])
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
         return str(error)
-    return None if words == "ok" else words.replace("\n", " ")
+    return None if result == "ok" else result.replace("\n", " ")
 
 
 def is_damage(error: BaseException) -> bool:
@@ -153,7 +153,7 @@ def newest_sound(path: Path) -> Path | None:
 
 
 def forget(path: Path, conversation: str) -> None:
-    """What a user deletes is gone from the copies, too."""
+    """What a user deletes is deleted from the copies, too."""
     for each in listed(path):
         try:
             with closing(sqlite3.connect(each, timeout=5, isolation_level=None)) as db:

@@ -26,7 +26,7 @@ class Write(Future[T]):
 
 
 def commit(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
-    """All in one transaction. A write that fails takes the others along only for a moment: they run again without it.
+    """All in one transaction. When a write fails, the others run again without it.
 
     Raises `sqlite3.Error` when it is the disk that fails; then nothing of the batch was written.
     """
@@ -37,7 +37,7 @@ def commit(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
             if _is_the_disk(error):
                 raise
             connection.execute("ROLLBACK")
-            return _apart(connection, batch)  # one of them; which one, the savepoints tell
+            return _apart(connection, batch)  # one of them failed: the savepoints show which
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             if connection.in_transaction:
@@ -63,19 +63,19 @@ def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
     return settled
 
 
-def settle(settled: Settled) -> None:
+def settle(outcomes: Settled) -> None:
     """Wake each event loop once for all of its writes: a wake is a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
-    for done, value, failed in settled:
+    for done, value, failed in outcomes:
         if isinstance(done, asyncio.Future):
             by_loop.setdefault(done.get_loop(), []).append((done, value, failed))
         elif failed is None:
             done.set_result(value)
         else:
             done.set_exception(failed)
-    for loop, outcomes in by_loop.items():
+    for loop, group in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
-            loop.call_soon_threadsafe(_resolve, outcomes)
+            loop.call_soon_threadsafe(_resolve, group)
 
 
 def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
@@ -89,15 +89,15 @@ def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) 
 
 
 def _attempt(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
-    connection.execute("SAVEPOINT one")
+    connection.execute("SAVEPOINT write")
     try:
         value = work(connection)
     except Exception as error:
         if _is_the_disk(error):
             raise
         # else it belongs to whoever asked for this write
-        connection.execute("ROLLBACK TO one")
-        connection.execute("RELEASE one")
+        connection.execute("ROLLBACK TO write")
+        connection.execute("RELEASE write")
         return None, error
-    connection.execute("RELEASE one")
+    connection.execute("RELEASE write")
     return value, None

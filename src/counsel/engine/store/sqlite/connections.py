@@ -1,4 +1,4 @@
-"""Connections to the journal: their settings, and text that is no UTF-8."""
+"""Connections to SQLite: their settings, and text that is not valid UTF-8."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Connection(sqlite3.Connection):
         try:
             return super().execute(sql, values)
         except UnicodeEncodeError:  # while binding: nothing has run yet
-            return super().execute(sql, [sound(one) if isinstance(one, str) else one for one in values])
+            return super().execute(
+                sql, [sound(value) if isinstance(value, str) else value for value in values]
+            )
 
     def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
         for row in rows:

@@ -1,6 +1,6 @@
-"""Rows from one journal into another: out of a damaged file, a backup, or the memory of a process without a disk.
+"""Copies rows from one database into another: out of a damaged file, a backup, or the memory of a process without a disk.
 
-What cannot be read is passed over. Of a row that both have, the one that is further wins: a finished job over an
+What cannot be read is skipped. Of a row that both have, the one that is further wins: a finished job over an
 unfinished one, the longer conversation over the shorter one.
 """
 
@@ -121,7 +121,7 @@ def _fetched(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
 
 
 def freeze_unfinished(db: sqlite3.Connection) -> list[str]:
-    """In a copy that may be behind: nobody goes on with these jobs, for they may have gone on elsewhere and been paid for."""
+    """In a copy that may be behind: these jobs are not continued, because they may have continued elsewhere and been paid for."""
     ids = [row[0] for row in db.execute("SELECT id FROM jobs WHERE status = 'processing'")]
     db.execute(
         "UPDATE jobs SET status = 'failed', finished = ?, error = ? WHERE status = 'processing'",
@@ -132,7 +132,7 @@ def freeze_unfinished(db: sqlite3.Connection) -> list[str]:
 
 _UNKNOWN = Internal(
     "counsel's database was damaged or could not be written: how far this job came is not known.",
-    hint="Ask again; `counsel doctor` tells what happened to the database.",
+    hint="Ask again; `counsel doctor` says what happened to the database.",
 )
 
 

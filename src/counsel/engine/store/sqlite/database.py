@@ -125,7 +125,7 @@ class Database:
     @property
     def unclean(self) -> bool:
         """Whether the process before us was ended from outside: then the file should be checked."""
-        return self.file.place.unclean
+        return self.file.location.unclean
 
     def examine(self) -> Future[None]:
         """See whether the file is still there and looks sound, and return to a disk that works again. Costs microseconds."""

@@ -31,35 +31,35 @@ class DatabaseFile:
         self.path = path
         self.problem: str | None = None  # shown with every answer
         self.reinstate: Callable[[], list[Work[Any]]] = list  # writes that put running jobs into a new file
-        self._retired: list[sqlite3.Connection | opening.Place] = []  # closed at the end
-        self._use(opening.place(path))
+        self._retired: list[sqlite3.Connection | opening.Location] = []  # closed at the end
+        self._use(opening.locate(path))
         self.home = locks.Pinned(path.parent)
 
     @property
     def in_memory(self) -> bool:
-        return self.place.opened is None
+        return self.location.opened is None
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────────
 
-    def _use(self, place: opening.Place) -> None:
-        """Connect to a place. One that fails at this very moment is replaced by memory."""
+    def _use(self, location: opening.Location) -> None:
+        """Connect. One that fails at this very moment is replaced by memory."""
         try:
-            self._connect_all(place)
+            self._connect_all(location)
         except sqlite3.Error as error:
             problem = f"{self.path} cannot be used ({error}): nothing is kept after this process ends."
             log.warning("%s", problem)
-            self._retired.append(place)
+            self._retired.append(location)
             self._connect_all(opening.in_memory(self.path, problem))
-        self.problem = self.place.problem or self.problem
+        self.problem = self.location.problem or self.problem
 
-    def _connect_all(self, place: opening.Place) -> None:
-        self.place = place
+    def _connect_all(self, location: opening.Location) -> None:
+        self.location = location
         self.writer = self._connect_writer()
         self.reader = self._connect_reader()
         self.quick = self._connect_quick()
 
     def connect(self) -> sqlite3.Connection:
-        return connect(self.place.target)
+        return connect(self.location.target)
 
     def _connect_writer(self) -> sqlite3.Connection:
         """Room for the pages of 5,000 calls: ids are random, so each call touches other pages of the indexes."""
@@ -70,7 +70,7 @@ class DatabaseFile:
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self.connect()
         connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone()  # opens the log, too
-        self._log = files.identity(files.beside(self.path)[0]) if self.place.opened else None
+        self._log = files.identity(files.beside(self.path)[0]) if self.location.opened else None
         return connection
 
     def _connect_quick(self) -> sqlite3.Connection:
@@ -83,7 +83,7 @@ class DatabaseFile:
 
     def close(self) -> None:
         """After the writer's thread has ended."""
-        for each in (self.writer, self.quick, self.reader, self.place, *self._retired, self.home):
+        for each in (self.writer, self.quick, self.reader, self.location, *self._retired, self.home):
             each.close()
 
     # ── the write-ahead log ──────────────────────────────────────────────────────────────────────────
@@ -102,11 +102,11 @@ class DatabaseFile:
 
     def is_at_path(self) -> bool:
         """False when the open file was deleted, moved or replaced: the writer handles that within two seconds."""
-        return not (self.place.opened and self.place.opened.gone())
+        return not (self.location.opened and self.location.opened.gone())
 
     def gone(self) -> str | None:
         """One `stat`: what happened to the open file. A whole home that is gone is only reported."""
-        opened = self.place.opened
+        opened = self.location.opened
         why = opened.gone() if opened else None
         if why and not self.home.is_there():
             self.problem = (
@@ -117,12 +117,12 @@ class DatabaseFile:
 
     def looks_damaged(self) -> bool:
         """Costs microseconds."""
-        opened = self.place.opened
+        opened = self.location.opened
         return opened is not None and bool(self.gone() or opened.spoilt() or opened.shortened())
 
     def damage(self, error: sqlite3.Error) -> str | None:
         """What is wrong with the file, if the error may come from that; None when it is only full, locked or forbidden."""
-        opened = self.place.opened
+        opened = self.location.opened
         if opened is None or not is_suspicious(error):
             return None
         try:
@@ -132,7 +132,7 @@ class DatabaseFile:
 
     def check(self) -> str | None:
         """Read the whole file (about 1 s for 500 MB); what is wrong with it."""
-        opened = self.place.opened
+        opened = self.location.opened
         if opened is None:
             return None
         try:
@@ -140,13 +140,13 @@ class DatabaseFile:
         except (OSError, sqlite3.Error):
             return None
         if damage is None:
-            self.place.unclean = False
+            self.location.unclean = False
         return damage
 
     # ── replacing it, on the writer's thread ─────────────────────────────────────────────────────────
 
     def repair(self) -> None:
-        opened = self.place.opened
+        opened = self.location.opened
         if opened is None or opened.gone():
             return  # the writer has seen it
         with contextlib.suppress(OSError, sqlite3.Error):  # looking failed: that is no damage
@@ -156,18 +156,18 @@ class DatabaseFile:
     def recover(self, why: str, *, live: bool = False) -> None:
         """Another file, or memory, in the place of the one that is damaged or gone. `live`: its rows can still be read."""
         try:
-            place = self._replacement(why, live=live)
+            location = self._replacement(why, live=live)
         except (OSError, sqlite3.Error, CounselError) as error:
             problem = (
                 f"{self.path}: {why}, and no new one can be made ({opening.reason(error)}): "
                 "nothing is kept after this process ends."
             )
             log.warning("%s", problem)
-            place = opening.in_memory(self.path, problem, self._copy_into)
-        self._move(place)
+            location = opening.in_memory(self.path, problem, self._copy_into)
+        self._move(location)
 
-    def _replacement(self, why: str, *, live: bool) -> opening.Place:
-        opened = self.place.opened
+    def _replacement(self, why: str, *, live: bool) -> opening.Location:
+        opened = self.location.opened
         if not self.home.is_there():
             raise FileNotFoundError(errno.ENOENT, "its folder is gone")
         existing = files.identity(self.path)
@@ -177,11 +177,13 @@ class DatabaseFile:
             # the log of the old file would spoil the new one
             with recovery.lock(self.path):
                 recovery.set_aside_log(self.path)
-        place = opening.on_disk(self.path)  # made by another process, or put there by the user
-        with contextlib.suppress(sqlite3.Error), closing(connect(place.target)) as into:
+        location = opening.on_disk(self.path)  # made by another process, or put there by the user
+        with contextlib.suppress(sqlite3.Error), closing(connect(location.target)) as into:
             copying.merge(self.writer, into)  # what it lacks is here
-        place.problem = place.problem or f"{self.path}: {why}. It is used now; `counsel doctor` tells more."
-        return place
+        location.problem = (
+            location.problem or f"{self.path}: {why}. It is used now; `counsel doctor` tells more."
+        )
+        return location
 
     def _copy_into(self, into: sqlite3.Connection) -> None:
         migrate(into, self.path)
@@ -192,22 +194,22 @@ class DatabaseFile:
         if not self.path.parent.is_dir() or not self.home.is_there():
             return
         try:
-            place = opening.on_disk(self.path)
+            location = opening.on_disk(self.path)
         except (OSError, sqlite3.Error, CounselError):
             return
         try:
-            with closing(connect(place.target)) as into:
-                copying.merge(self.writer, into, leave_out=self.place.frozen)
+            with closing(connect(location.target)) as into:
+                copying.merge(self.writer, into, leave_out=self.location.frozen)
         except sqlite3.Error:
-            place.close()
+            location.close()
             return
         log.warning("%s can be written again: what was kept in memory is there now", self.path)
         self.problem = None
-        self._move(place)
+        self._move(location)
 
-    def _move(self, place: opening.Place) -> None:
-        self._retired += [self.writer, self.reader, self.quick, self.place]
-        self._use(place)
+    def _move(self, location: opening.Location) -> None:
+        self._retired += [self.writer, self.reader, self.quick, self.location]
+        self._use(location)
         for work in self.reinstate():
             with contextlib.suppress(sqlite3.Error):
                 commit(self.writer, [(work, Future())])

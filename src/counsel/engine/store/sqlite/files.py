@@ -1,4 +1,4 @@
-"""The journal's files on disk, looked at from outside SQLite: which file it is, and whether it still looks like one.
+"""The database's files, seen from outside SQLite: which file it is, and whether it still looks like a database.
 
 SQLite holds POSIX locks, and closing any descriptor of a file drops all locks that the process has on it. So the file is
 opened once per process and inode, and closed after SQLite's own connections (sqlite.org/howtocorrupt.html, 2.2).
@@ -30,7 +30,7 @@ def identity(path: Path) -> Identity | None:
 
 
 def replaced(path: Path, known: Identity | None) -> str | None:
-    """What happened to the file that was opened, in words; None when it is still there, or when looking failed.
+    """What happened to the file that was opened; None when it is still there, or when looking failed.
 
     One `stat` (2 µs). A file in a folder that is gone as a whole is "deleted", too.
     """

@@ -53,7 +53,7 @@ def _read_only(path: Path, seconds: float) -> Iterator[sqlite3.Connection]:
 def compact(path: Path) -> int:
     """Return free pages and the write-ahead log to the file system; how many bytes."""
     before = _bytes(path)
-    with closing(opening.on_disk(path)) as place, closing(connect(place.target)) as db:
+    with closing(opening.on_disk(path)) as location, closing(connect(location.target)) as db:
         pages, free, mode = (
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "auto_vacuum")

@@ -1,4 +1,4 @@
-"""Opening the journal: on disk, after moving a damaged one aside; else in memory, so that no start fails because of a disk."""
+"""Opening the database: on disk, after a damaged one was moved aside; else in memory, so that no start fails because of a disk."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from counsel.engine.store.sqlite.schema import climbed, migrate
 from counsel.lazy_dataclass import dataclass
 
 log = logging.getLogger("counsel.store")
-_READABLE = 256 * 1024 * 1024  # bytes of a journal that are taken into memory
+_READABLE = 256 * 1024 * 1024  # bytes of a database that are copied into memory
 
 
 @dataclass(slots=True)
-class Place:
-    """Where the journal is kept."""
+class Location:
+    """Where the database is."""
 
     target: str  # for sqlite3.connect
     opened: files.Opened | None = None  # the file; None: in memory
     anchor: sqlite3.Connection | None = None  # of a database in memory, which lives as long as this
-    problem: str | None = None  # what everybody who gets an answer should know
+    problem: str | None = None  # shown with every answer
     frozen: list[str] = field(default_factory=list)  # jobs in memory that wait for the disk
-    unclean: bool = False  # the last process did not close it: to be checked
+    unclean: bool = False  # the last process did not close it: it should be checked
 
     def close(self) -> None:
         for each in (self.anchor, self.opened):
@@ -39,18 +39,18 @@ class Place:
                 each.close()
 
 
-def place(path: Path) -> Place:
+def locate(path: Path) -> Location:
     """On disk if that is possible. A newer release's file is refused (`ConfigInvalid`) and left alone."""
     try:
         return on_disk(path)
     except (OSError, sqlite3.Error) as error:
-        words = f"{path} cannot be written ({reason(error)}): nothing is kept after this process ends."
-        log.warning("%s", words)
-        return in_memory(path, words, lambda into: _copy_readable(path, into))
+        problem = f"{path} cannot be written ({reason(error)}): nothing is kept after this process ends."
+        log.warning("%s", problem)
+        return in_memory(path, problem, lambda into: _copy_readable(path, into))
 
 
-def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None = None) -> Place:
-    """Open the file; one that is damaged is replaced first. `why`: what is known to be wrong with the one that is there."""
+def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None = None) -> Location:
+    """Open the file; a damaged one is replaced first. `why`: what is known to be wrong with it."""
     paths.private_folder(path.parent)
     bad = recovery.Damaged(why, files.identity(path)) if why else None
     problem = None
@@ -58,25 +58,25 @@ def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None 
         if bad:
             problem = _replace(path, bad, live) or problem
         try:
-            found = _open(path)
+            location = _open(path)
         except recovery.Damaged as error:
             bad = error
         else:
-            found.problem = problem
-            return found
+            location.problem = problem
+            return location
     raise sqlite3.OperationalError(f"it cannot be replaced: {bad}")
 
 
 def _replace(path: Path, bad: recovery.Damaged, live: sqlite3.Connection | None) -> str | None:
-    """Make the journal anew, unless another process has done so; what to tell, if anything."""
+    """Make the database anew, unless another process has done so; what to report, if anything."""
     with recovery.lock(path):
-        there = files.identity(path)
-        if there is not None and there != bad.identity and _sound_now(path):
+        existing = files.identity(path)
+        if existing is not None and existing != bad.identity and _is_intact(path):
             return None
-        return recovery.replace(path, str(bad), live).words
+        return recovery.replace(path, str(bad), live).report
 
 
-def _sound_now(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     try:
         opened = files.Opened(path)
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def _sound_now(path: Path) -> bool:
         return recovery.examine(opened) is None
 
 
-def _open(path: Path) -> Place:
+def _open(path: Path) -> Location:
     log_file, _ = files.beside(path)
     if files.identity(path) is None:
         if files.size(log_file):
@@ -94,32 +94,34 @@ def _open(path: Path) -> Place:
     opened = files.Opened(path)
     try:
         unclean = files.size(log_file) > 0
-        _look_before(opened)
+        _check_header(opened)
         target = f"{path.absolute().as_uri()}?mode=rw"  # never made anew by SQLite beside an old log
-        with _telling_damage(opened.identity), closing(connect(target)) as connection:
+        with _reporting_damage(opened.identity), closing(connect(target)) as connection:
             climbed(connection, path)
             if not opened.size:
                 connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
             patiently(lambda: migrate(connection, path))
             _probe(connection)
-        return Place(target, opened, unclean=unclean)
+        return Location(target, opened, unclean=unclean)
     except BaseException:
         opened.close()
         raise
 
 
-def _look_before(opened: files.Opened) -> None:
-    words = opened.spoilt()
-    if words is None:
+def _check_header(opened: files.Opened) -> None:
+    damage = opened.spoilt()
+    if damage is None:
         return
     path = opened.path
     if opened.size or files.size(files.beside(path)[0]) or backups.listed(path):
-        raise recovery.Damaged(words, opened.identity)  # else it is new: another process made it a moment ago
+        raise recovery.Damaged(
+            damage, opened.identity
+        )  # else it is new: another process made it a moment ago
 
 
 @contextlib.contextmanager
-def _telling_damage(identity: files.Identity) -> Iterator[None]:
+def _reporting_damage(identity: files.Identity) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -140,17 +142,19 @@ def _probe(connection: sqlite3.Connection) -> None:
 # ── in memory ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def in_memory(path: Path, problem: str, fill: Callable[[sqlite3.Connection], None] = lambda _: None) -> Place:
-    made = Place("", problem=problem)
-    made.target = f"file:counsel-{id(made)}?mode=memory&cache=shared"
-    made.anchor = connect(made.target)
+def in_memory(
+    path: Path, problem: str, fill: Callable[[sqlite3.Connection], None] = lambda _: None
+) -> Location:
+    location = Location("", problem=problem)
+    location.target = f"file:counsel-{id(location)}?mode=memory&cache=shared"
+    location.anchor = connect(location.target)
     try:
-        fill(made.anchor)
+        fill(location.anchor)
     except (OSError, sqlite3.Error) as error:
         log.warning("%s cannot be read either: %s", path, reason(error))
-    migrate(made.anchor, path)
-    made.frozen = copying.freeze_unfinished(made.anchor)
-    return made
+    migrate(location.anchor, path)
+    location.frozen = copying.freeze_unfinished(location.anchor)
+    return location
 
 
 def _copy_readable(path: Path, into: sqlite3.Connection) -> None:

@@ -1,6 +1,6 @@
-"""A journal that is damaged or gone: moved aside under a dated name, never deleted, and made anew from what there is.
+"""A database that is damaged or gone: moved aside under a dated name, never deleted, and built anew from what can be read.
 
-Several processes may find it at once: one lock lets one of them do it, and the others find it done. A file that is locked,
+Several processes may notice it at once: a lock lets one of them do it, and the others find it done. A file that is locked,
 forbidden or on a disk that does not answer is not damaged, and is left where it is.
 """
 
@@ -22,26 +22,26 @@ from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
 
 log = logging.getLogger("counsel.store")
-_PATIENCE = 60.0  # seconds for another process that is at it
+_PATIENCE = 60.0  # seconds for another process that replaces it
 
 
 class Damaged(Exception):
-    """The journal's file is not one, or is broken; the words say how."""
+    """The file is no database, or a broken one; the message says how."""
 
-    def __init__(self, words: str, identity: files.Identity | None = None) -> None:
-        super().__init__(words)
-        self.identity = identity  # of the file that was looked at
+    def __init__(self, message: str, identity: files.Identity | None = None) -> None:
+        super().__init__(message)
+        self.identity = identity  # of the file that was examined
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    words: str  # what happened, what was done, what may be missing
+    report: str  # what happened, what was done, what may be missing
     complete: bool  # nothing is missing
 
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Held by whoever replaces the journal's file."""
+    """Held by whoever replaces the database's file."""
     folder = path.parent / "run"
     folder.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted that does not want it back
     handle = os.open(folder / "database.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -66,15 +66,15 @@ def _wait_for(handle: int) -> None:
 
 
 def examine(opened: files.Opened, *, thorough: bool = False) -> str | None:
-    """What is wrong with the file, in words; None when nothing is. Raises `sqlite3.Error` or `OSError` when looking failed."""
+    """What is wrong with the file; None when nothing is. Raises `sqlite3.Error` or `OSError` when looking failed."""
     path = opened.path
-    if words := opened.spoilt():
-        return words
+    if damage := opened.spoilt():
+        return damage
     try:
         with closing(copying.read_only(path)) as db:
             version = climbed(db, path)
-            if words := tables(db, version):
-                return words
+            if damage := tables(db, version):
+                return damage
             return backups.checked(db, thorough=thorough)
     except ConfigInvalid:  # a newer release's: not ours to judge
         return None
@@ -124,8 +124,8 @@ def _aside(path: Path) -> Path:
 def asides(path: Path) -> list[Path]:
     """The damaged files that were moved aside, newest first."""
     with contextlib.suppress(OSError):
-        found = path.parent.glob(f"{path.name}.damaged-*")
-        return sorted((each for each in found if not each.name.endswith(("-wal", "-shm"))), reverse=True)
+        paths = path.parent.glob(f"{path.name}.damaged-*")
+        return sorted((each for each in paths if not each.name.endswith(("-wal", "-shm"))), reverse=True)
     return []
 
 
@@ -134,7 +134,7 @@ def replace(path: Path, why: str, live: sqlite3.Connection | None = None) -> Rep
 
     `live` is a connection that still sees a deleted file's content: then nothing is missing.
     """
-    aside = set_aside(path) if _anything_there(path) else None
+    aside = set_aside(path) if _exists(path) else None
     sources: list[str] = []
     complete = False
 
@@ -149,20 +149,20 @@ def replace(path: Path, why: str, live: sqlite3.Connection | None = None) -> Rep
             db.execute("PRAGMA journal_mode=DELETE")  # one file, whole, to be renamed
 
     backups.write(fill, path)
-    words = f"{path}: {why}."
+    report = f"{path}: {why}."
     if aside:
-        words += f" What was there is now {aside.name}."
+        report += f" What was there is now {aside.name}."
     if complete:
-        words += " It was written again, complete."
+        report += " It was written again, complete."
     elif sources:
-        words += f" A new one was made from {' and '.join(sources)}; what is newer or could not be read is missing."
+        report += f" A new one was made from {' and '.join(sources)}; what is newer or could not be read is missing."
     else:
-        words += " A new, empty one was made."
-    log.error("%s", words)
-    return Replaced(words, complete)
+        report += " A new, empty one was made."
+    log.error("%s", report)
+    return Replaced(report, complete)
 
 
-def _anything_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     return any(files.size(each) or os.path.lexists(each) for each in (path, *files.beside(path)))
 
 
@@ -190,7 +190,7 @@ def _salvaged(path: Path, aside: Path | None, db: sqlite3.Connection) -> Iterato
 
 
 def new_file(path: Path) -> sqlite3.Connection:
-    """An empty journal whose file gives freed pages back."""
+    """An empty database whose file gives freed pages back."""
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30, isolation_level=None)
     try:
         db.execute("PRAGMA auto_vacuum=INCREMENTAL")

@@ -1,4 +1,4 @@
-"""The tables, as a ladder: `user_version` says how far a file has climbed. A newer file is refused, not guessed at."""
+"""The tables as a list of migrations; `user_version` counts those that a file has had. A newer file is refused."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _STEPS = (
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     if climbed(connection, path) == len(_STEPS):
         return
-    connection.execute("BEGIN IMMEDIATE")  # of several first starts, one climbs and the others find it done
+    connection.execute("BEGIN IMMEDIATE")  # of several first starts, one migrates and the others find it done
     try:
         for step in range(climbed(connection, path), len(_STEPS)):
             for statement in _STEPS[step].split(";\n"):

@@ -1,6 +1,6 @@
-"""Keeping the journal small: what has expired goes in small steps, then freed pages go back to the disk.
+"""Keeping the database small: what has expired is deleted in small steps, then freed pages are returned to the disk.
 
-A step is one short transaction (100 jobs: about 15 ms), and between two steps whoever else writes has its turn.
+A step is one short transaction (100 jobs: about 15 ms), and between two steps other writes have their turn.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ROOM = 0.9  # of the limit, when it was passed
 
 
 async def sweep(database: Database, limit: int = 0) -> int:
-    """Forget what has expired, keep within `limit` bytes (0: none), give pages back; how many jobs went."""
-    gone = await _expired(database)
+    """Delete what has expired, keep within `limit` bytes (0: none), free pages; how many jobs were deleted."""
+    deleted = await _expired(database)
     if limit:
-        gone += await _within(database, limit)
+        deleted += await _within(database, limit)
     await _shrink(database)
-    return gone
+    return deleted
 
 
 # ── what has expired ─────────────────────────────────────────────────────────────────────────────────
@@ -35,20 +35,20 @@ async def sweep(database: Database, limit: int = 0) -> int:
 async def _expired(database: Database) -> int:
     now = time.time()
     old = "finished < ?1 - 86400 AND finished + keep_days * 86400 < ?1"  # the first half is the index's
-    gone = await _by_key(database, "jobs", "id", old, now)
+    deleted = await _by_key(database, "jobs", "id", old, now)
     unused = "expires < ?1 AND id NOT IN (SELECT conversation FROM jobs WHERE status = 'processing')"
     await _by_key(database, "conversations", "id", unused, now)
     await _by_key(database, "answers", "key", "expires < ?1", now)
     await _by_key(database, "ledger", "rowid", "at < ?1", now - _LEDGER)
     await _unused_blobs(database, now - _BLOB_AGE)
-    return gone
+    return deleted
 
 
 async def _by_key(database: Database, table: str, key: str, condition: str, value: float) -> int:
     """Find them off the event loop, delete them in steps, each looked at once more."""
     rows = await database.search(f"SELECT {key} FROM {table} WHERE {condition}", value)  # noqa: S608
     for some in _steps([row[0] for row in rows]):
-        await _one(database, _delete(table, key, condition, value, some))
+        await _step(database, _delete(table, key, condition, value, some))
     return len(rows)
 
 
@@ -69,15 +69,15 @@ async def _unused_blobs(database: Database, before: float) -> None:
         "UNION SELECT value FROM jobs, json_each(jobs.task, '$.images')"
     )
     for some in _steps(sorted(candidates - {row[0] for row in used})):
-        await _one(database, _delete("blobs", "sha", "at < ?1", before, some))
+        await _step(database, _delete("blobs", "sha", "at < ?1", before, some))
 
 
 def _steps(keys: list[object]) -> Iterator[list[object]]:
     return (keys[n : n + _JOBS] for n in range(0, len(keys), _JOBS))
 
 
-async def _one(database: Database, work: Work[object]) -> None:
-    """One step, and as long a pause: half of the disk is everybody else's."""
+async def _step(database: Database, work: Work[object]) -> None:
+    """One write, and a pause of the same length: half of the disk's time is for others."""
     began = time.monotonic()
     await database.write(work)
     await asyncio.sleep(min(time.monotonic() - began, 1.0))
@@ -85,7 +85,7 @@ async def _one(database: Database, work: Work[object]) -> None:
 
 # ── a limit of bytes ─────────────────────────────────────────────────────────────────────────────────
 
-_ORDER = (  # what goes first; unfinished jobs, and conversations with one, never go
+_ORDER = (  # what is deleted first; open jobs, and conversations with one, never are
     ("answers", "key", "SELECT key FROM answers ORDER BY expires LIMIT ?"),
     (
         "events",
@@ -103,20 +103,20 @@ _ORDER = (  # what goes first; unfinished jobs, and conversations with one, neve
 
 
 async def _within(database: Database, limit: int) -> int:
-    """Oldest first, from the cheapest to lose to the dearest."""
+    """Oldest first, from the cheapest to lose to the most valuable."""
     if size(database) <= limit:
         return 0
-    gone = 0
+    deleted = 0
     for table, key, oldest in _ORDER:
         while size(database) > limit * _ROOM:
             rows = await database.search(oldest, _JOBS // 4)
             if not rows:
                 break
-            gone += len(rows) if table == "jobs" else 0
-            await _one(database, _delete(table, key, "?1 = ?1", 0.0, [row[0] for row in rows]))
+            deleted += len(rows) if table == "jobs" else 0
+            await _step(database, _delete(table, key, "?1 = ?1", 0.0, [row[0] for row in rows]))
             if table in {"jobs", "conversations"}:
                 await _unused_blobs(database, time.time() - _BLOB_AGE)
-    return gone
+    return deleted
 
 
 def size(database: Database) -> int:
@@ -137,7 +137,7 @@ async def _shrink(database: Database) -> None:
     mode = (database.row("PRAGMA auto_vacuum") or [0])[0]
     if mode == 2:  # incremental
         while (free := (database.row("PRAGMA freelist_count") or [0])[0]) > _PAGES:
-            await _one(database, _give_back)
+            await _step(database, _give_back)
             if (database.row("PRAGMA freelist_count") or [0])[0] >= free:
                 break
     elif size(database) < _CHEAP and not database.busy():
