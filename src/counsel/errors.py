@@ -41,7 +41,7 @@ _WHOLE = frozenset({"partial"})  # part of an answer, which was paid for
 _MOST_ENTRIES = 100
 
 
-def bounded(value: Any, most: int = LONGEST) -> Any:
+def bounded(value: object, most: int = LONGEST) -> Any:
     """The value with long strings cut in the middle, so that their start and end stay readable."""
     if isinstance(value, str):
         if len(value) <= most:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from counsel import paths
 from counsel.settings import Settings, rows
@@ -138,7 +138,7 @@ def protect(settings: Settings) -> None:
     _known = re.compile("|".join(re.escape(value) for value in sorted(_secrets, key=len, reverse=True)))
 
 
-def _secret_values(table: Mapping[str, Any]) -> Iterator[str]:
+def _secret_values(table: Mapping[str, object]) -> Iterator[str]:
     """Keys and headers in config.toml's tables."""
     for name, value in table.items():
         if isinstance(value, Mapping):

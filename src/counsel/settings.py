@@ -25,7 +25,7 @@ from counsel.lazy_dataclass import dataclass
 
 def _setting(
     env: str,
-    default: Any,
+    default: object,
     description: str,
     *,
     choices: tuple[str, ...] = (),
@@ -296,10 +296,10 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
 
 
 def _pick(
-    row: dataclasses.Field[Any],
+    row: dataclasses.Field[object],
     env: Mapping[str, str],
     dotenv: Mapping[str, str],
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     home: Path,
 ) -> tuple[Any, str]:
     name = row.metadata["env"]
@@ -312,7 +312,7 @@ def _pick(
     return None, "default"
 
 
-def _parse(row: dataclasses.Field[Any], raw: Any) -> Any:
+def _parse(row: dataclasses.Field[object], raw: object) -> Any:
     kind = {"int": _integer, "bool": _boolean, "str": _string, "tuple[str, ...]": _strings}[str(row.type)]
     choices = row.metadata["choices"]
     if row.metadata["unit"] == "bytes":
@@ -332,7 +332,7 @@ def _range(low: float | None, high: float | None) -> str:
     return f"at most {high}" if low is None else f"from {low} to {high}"
 
 
-def _integer(name: str, raw: Any) -> int:
+def _integer(name: str, raw: object) -> int:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     if isinstance(raw, str) and re.fullmatch(r"\s*-?\d+\s*", raw):
@@ -343,7 +343,7 @@ def _integer(name: str, raw: Any) -> int:
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
-def _bytes(raw: Any) -> Any:
+def _bytes(raw: object) -> Any:
     """`500 MB`, `2GiB`, `1.5g`; anything else as it is."""
     if isinstance(raw, str) and (
         match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?\s*", raw, re.IGNORECASE)
@@ -364,7 +364,7 @@ _BOOLEANS = {
 }
 
 
-def _boolean(name: str, raw: Any) -> bool:
+def _boolean(name: str, raw: object) -> bool:
     if isinstance(raw, bool):
         return raw
     if isinstance(raw, str) and raw.strip().lower() in _BOOLEANS:
@@ -372,13 +372,13 @@ def _boolean(name: str, raw: Any) -> bool:
     raise ValueError(f"{name} must be true or false")
 
 
-def _string(name: str, raw: Any) -> str:
+def _string(name: str, raw: object) -> str:
     if isinstance(raw, str):
         return raw.strip()
     raise ValueError(f"{name} must be a string")
 
 
-def _strings(name: str, raw: Any) -> tuple[str, ...]:
+def _strings(name: str, raw: object) -> tuple[str, ...]:
     if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
         return tuple(raw)
     if isinstance(raw, str):

@@ -62,7 +62,7 @@ def loads(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def encode(value: Any, errors: str = "strict") -> bytes:
+def encode(value: object, errors: str = "strict") -> bytes:
     """Compact JSON in UTF-8. A lone surrogate, which UTF-8 cannot hold, is written as an escape, or with "replace" as `?`."""
     if _quick_encode is not None:
         try:
@@ -75,11 +75,11 @@ def encode(value: Any, errors: str = "strict") -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def encode_line(value: Any) -> bytes:
+def encode_line(value: object) -> bytes:
     return encode(value) + b"\n"
 
 
-def dumps(value: Any) -> str:
+def dumps(value: object) -> str:
     """Compact JSON as text."""
     return encode(value).decode()
 

@@ -27,12 +27,12 @@ def entries(fmt: ServerFormat, workspace: Workspace) -> Iterator[tuple[ServerTab
             )
 
 
-def starts(entry: Mapping[str, Any]) -> bool:
+def starts(entry: Mapping[str, object]) -> bool:
     """Whether it is started where the agent works, and may take something from there: all but remote ones and counsel."""
     return bool(entry.get("command")) and not ours(entry)
 
 
-def ours(entry: Mapping[str, Any]) -> bool:
+def ours(entry: Mapping[str, object]) -> bool:
     """counsel's own entry, which imports nothing from there: by the full path of its script, or Python's and with -P."""
     command, args = entry.get("command"), entry.get("args")
     if not isinstance(command, str) or not isinstance(args, list) or not command.startswith("/"):
@@ -54,7 +54,7 @@ def kept_of_ours(fmt: ServerFormat, workspace: Workspace) -> dict[str, Any]:
     }
 
 
-def _where_counsel_keeps_its_files(entry: Mapping[str, Any]) -> dict[str, str]:
+def _where_counsel_keeps_its_files(entry: Mapping[str, object]) -> dict[str, str]:
     env = entry.get("env")
     home = env.get("COUNSEL_HOME") if isinstance(env, Mapping) else None
     return {"COUNSEL_HOME": home} if isinstance(home, str) else {}

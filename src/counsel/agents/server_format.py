@@ -137,7 +137,7 @@ class Unreadable(ValueError):
     """An entry that the agent itself cannot use; `str(error)` says why."""
 
 
-def string_list(value: Any, what: str) -> tuple[str, ...]:
+def string_list(value: object, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -145,7 +145,7 @@ def string_list(value: Any, what: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def string_map(value: Any, what: str) -> dict[str, str]:
+def string_map(value: object, what: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -155,7 +155,7 @@ def string_map(value: Any, what: str) -> dict[str, str]:
     }
 
 
-def _plain(value: Any, what: str) -> str:
+def _plain(value: object, what: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -163,7 +163,7 @@ def _plain(value: Any, what: str) -> str:
     raise Unreadable(f"{what} must be a string")
 
 
-def text(value: Any, what: str) -> str:
+def text(value: object, what: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -171,7 +171,7 @@ def text(value: Any, what: str) -> str:
     return value
 
 
-def number(value: Any, what: str) -> float | None:
+def number(value: object, what: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -188,7 +188,7 @@ def read_references(server: Server, syntax: Syntax) -> Server:
     return translated(server, syntax.read)
 
 
-def with_values(value: Any, words: Mapping[str, str]) -> Any:
+def with_values(value: object, words: Mapping[str, str]) -> Any:
     """Every text in an entry with `${word}` replaced: what a client fills in itself, before any variable."""
     if isinstance(value, Mapping):
         return {key: with_values(item, words) for key, item in value.items()}

@@ -22,7 +22,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from counsel import locks
 from counsel.askmodel.json_objects import NewlineInserter
@@ -316,7 +316,7 @@ def _check(message: Json) -> None:
         raise InvalidArgument(f"requestId may have at most {LONGEST_ID:,} characters.")
 
 
-def _holds_strings(value: Any) -> bool:
+def _holds_strings(value: object) -> bool:
     return not isinstance(value, list) or all(isinstance(item, str) for item in value)
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counsel.cli import tables
 
@@ -52,7 +52,7 @@ def line(text: str = "", colour: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def document(value: Any) -> None:
+def document(value: object) -> None:
     """One JSON document on stdout, in one write so that a reader never gets half of it."""
     sys.stdout.write(escaped(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 

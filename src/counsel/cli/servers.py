@@ -140,7 +140,7 @@ def update(
     literal: bool,
     dry_run: bool,
     as_json: bool,
-    **flags: Any,
+    **flags: object,
 ) -> None:
     """Change these fields of a server; all others stay as they are."""
     values = option.given(flags)

@@ -105,7 +105,7 @@ def print_places(rows: list[dict[str, Any]]) -> None:
                 output.line(f"  {key}: {_plain(value)}")
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -115,7 +115,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     """In quotes where it would read as several words, or as none."""
     if isinstance(value, str) and value and value.isprintable() and not any(map(value.__contains__, " \"',")):
         return value

@@ -200,13 +200,13 @@ def _control_line(message: Json) -> bytes:
     return b"@" + encode_line(message)
 
 
-def _key(value: Any) -> str:
+def _key(value: object) -> str:
     if not isinstance(value, str) or len(value) > LONGEST_KEY:
         raise ValueError(f"a key is a string of at most {LONGEST_KEY} characters")
     return value
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: object) -> float:
     """0 from an older front, which does not send it."""
     return float(value) if isinstance(value, int | float) and 0 <= value < MOST_WAITED else 0.0
 

@@ -95,7 +95,7 @@ def _constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_constant)
 
 
-def encode(message: Any) -> bytes:
+def encode(message: object) -> bytes:
     """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     try:
@@ -104,7 +104,7 @@ def encode(message: Any) -> bytes:
         return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """The beginning of what a caller sent, for an error that must not grow with it."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"

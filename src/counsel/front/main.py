@@ -31,8 +31,6 @@ from counsel.front.relay import Relay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from counsel.types import Json
 
 USAGE = """usage: counsel stdio [--as AGENT] [--standalone]
@@ -221,7 +219,7 @@ class Front:
         else:
             self.relay.forward(line)
 
-    def _refuse(self, error: RpcError, request_id: Any = None) -> None:
+    def _refuse(self, error: RpcError, request_id: object = None) -> None:
         self._write_line(as_line(error.response(request_id)))
 
     def _requested(self, message: Json, line: bytes) -> None:

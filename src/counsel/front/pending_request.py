@@ -11,8 +11,6 @@ from counsel.front.protocol import INTERNAL_ERROR, RpcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from counsel.front.protocol import ProtocolState
     from counsel.types import Json
 
@@ -24,7 +22,7 @@ def as_line(message: Json) -> bytes:
 class PendingRequest:
     __slots__ = ("abandoned", "began", "cancelled", "job", "key", "line", "noted", "request_id", "was_sent")
 
-    def __init__(self, request_id: Any, line: bytes) -> None:
+    def __init__(self, request_id: object, line: bytes) -> None:
         self.request_id = request_id  # of a batch: the list of its ids
         self.line = line
         self.key = os.urandom(16).hex()

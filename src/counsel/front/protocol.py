@@ -72,11 +72,11 @@ ENGINE_METHODS = frozenset({"tools/call", "resources/list", "resources/read"})
 
 
 class RpcError(Exception):
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code, self.message, self.data = code, message, data
 
-    def response(self, request_id: Any) -> Json:
+    def response(self, request_id: object) -> Json:
         error: Json = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
@@ -91,13 +91,13 @@ def busy() -> RpcError:
     return RpcError(BUSY, f"{MOST_AT_ONCE:,} requests are in progress: wait for an answer, then ask again")
 
 
-def is_id(value: Any) -> bool:
+def is_id(value: object) -> bool:
     if isinstance(value, str):
         return len(value) <= LONGEST_ID
     return isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= 64
 
 
-def check_message(message: Any) -> None:
+def check_message(message: object) -> None:
     """Refuse anything but a JSON-RPC request, notification or response."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: expected an object with "jsonrpc": "2.0"')
@@ -127,7 +127,7 @@ def batch_ids(messages: list[Any]) -> list[Any]:
     return [reply_id(message) for message in messages]
 
 
-def reply_id(message: Any) -> Any:
+def reply_id(message: object) -> Any:
     """The id for an error about this message; None when it has no valid one."""
     request_id = message.get("id") if isinstance(message, dict) else None
     return request_id if is_id(request_id) else None
@@ -194,7 +194,7 @@ class ProtocolState:
             "instructions": INSTRUCTIONS,
         }
 
-    def _set_client(self, info: Any, capabilities: Any) -> None:
+    def _set_client(self, info: object, capabilities: object) -> None:
         name = info.get("name") if isinstance(info, dict) else None
         if isinstance(name, str) and name:
             self.client = name[:200]
@@ -230,12 +230,12 @@ class ProtocolState:
             stamped["ttlMs"], stamped["cacheScope"] = _CACHE[method]
         return stamped
 
-    def missing_resource(self, uri: Any) -> RpcError:
+    def missing_resource(self, uri: object) -> RpcError:
         code = INVALID_PARAMS if self.era == "stateless" else RESOURCE_NOT_FOUND
         return RpcError(code, "Resource not found", {"uri": quoted(uri)})
 
 
-def check_version(asked: Any) -> str:
+def check_version(asked: object) -> str:
     if not isinstance(asked, str):
         raise RpcError(INVALID_PARAMS, f"{META_VERSION} must be a string")
     if asked not in STATELESS:

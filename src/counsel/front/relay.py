@@ -25,7 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
-    from typing import Any
 
     from counsel.front.protocol import ProtocolState
     from counsel.types import Json
@@ -97,7 +96,7 @@ class Relay:
 
     # ── from the client ──
 
-    def request(self, request_id: Any, line: bytes) -> None:
+    def request(self, request_id: object, line: bytes) -> None:
         if len(self.waiting) >= MOST_AT_ONCE or not self._has_space(len(line)):
             self.write(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
             return
@@ -123,7 +122,7 @@ class Relay:
             self.queue.append(line)
             self.connect_soon()
 
-    def cancel(self, request_id: Any, line: bytes) -> None:
+    def cancel(self, request_id: object, line: bytes) -> None:
         pending = self.waiting.get(json.dumps(request_id))
         if pending is not None:
             pending.cancelled, pending.abandoned = line, _is_timeout(line)

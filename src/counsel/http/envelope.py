@@ -76,13 +76,13 @@ def _body_too_large() -> RefusedRequest:
     return RefusedRequest(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
 
 
-def check_single(message: Any) -> None:
+def check_single(message: object) -> None:
     if isinstance(message, list):
         raise RpcError(protocol.INVALID_REQUEST, "The body must be one JSON-RPC message")
     check_message(message)
 
 
-def has_envelope(message: Any) -> bool:
+def has_envelope(message: object) -> bool:
     params = message.get("params") if isinstance(message, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and META_VERSION in meta

@@ -110,11 +110,11 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def _event(message: Any) -> bytes:
+def _event(message: object) -> bytes:
     return b"event: message\ndata: " + encode(message) + b"\n\n"
 
 
-async def reply_json(send: Send, message: Any, status: int, *more: tuple[bytes, bytes]) -> None:
+async def reply_json(send: Send, message: object, status: int, *more: tuple[bytes, bytes]) -> None:
     await reply(send, status, encode(message), (b"content-type", b"application/json"), *more)
 
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from counsel.settings import Settings
@@ -73,7 +73,7 @@ OTHERS = Client(60, 60, "clients that are not in the table: the TypeScript SDK's
 _TIMED_OUT = re.compile(r"\btime[ -]?(?:d[ -])?out|timeout|\bdeadline\b", re.IGNORECASE)
 
 
-def is_timeout(reason: Any) -> bool:
+def is_timeout(reason: object) -> bool:
     """Whether the reason of a cancellation is the client's own time limit."""
     return isinstance(reason, str) and bool(_TIMED_OUT.search(reason[:1_000]))
 

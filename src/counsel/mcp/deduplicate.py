@@ -29,7 +29,7 @@ _TEXTS = frozenset(
 )
 
 
-def lean(value: Any) -> Any:
+def lean(value: object) -> Any:
     """Without what the JSON says twice."""
     if isinstance(value, list):
         return [lean(entry) for entry in value]
@@ -97,7 +97,7 @@ def parts(structured: Json, text: Callable[[Json], str], reads: Reads) -> tuple[
     return _wordless(structured), words
 
 
-def _wordless(value: Any) -> Any:
+def _wordless(value: object) -> Any:
     """Without the long texts, which stand in the text."""
     if isinstance(value, dict):
         return {

@@ -291,7 +291,7 @@ class McpLines:
             for timer in timers:
                 timer.cancel()
 
-    def _announce_job(self, job: str, request_id: Any) -> None:
+    def _announce_job(self, job: str, request_id: object) -> None:
         self._write(self._announce({"job": job, "id": request_id}))
 
     # ── batches, in one revision only ──
@@ -324,7 +324,7 @@ class McpLines:
 
     # ── output ──
 
-    def _finish(self, request_id: Any, response: Any) -> None:
+    def _finish(self, request_id: object, response: object) -> None:
         """The front must know that a request is answered, or never will be.
 
         A request that stays unanswered because we exit is for the next daemon.

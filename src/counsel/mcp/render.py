@@ -113,7 +113,7 @@ def cancelled(result: Json) -> str:
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _paragraphs(*parts: Any) -> str:
+def _paragraphs(*parts: object) -> str:
     return "\n\n".join(str(part) for part in parts if part)
 
 

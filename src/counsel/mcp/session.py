@@ -156,7 +156,7 @@ class Session:
             log.exception("%s failed", request["method"])
             raise RpcError(INTERNAL_ERROR, "Internal error: see counsel's log") from error
 
-    async def _read(self, uri: Any) -> Json:
+    async def _read(self, uri: object) -> Json:
         frame = self._frame()
         try:
             resource = await overflow.read(self.engine, uri, frame.room) if isinstance(uri, str) else None
@@ -340,7 +340,7 @@ async def _ended(task: asyncio.Task[Any]) -> None:
 _CHECKERS = {name: schema.Checker(name, tool.schema) for name, tool in TOOLS.items()}
 
 
-async def _outcome(tool: Tool, call: Call, arguments: Any, frame: tool_result.Frame) -> Json:
+async def _outcome(tool: Tool, call: Call, arguments: object, frame: tool_result.Frame) -> Json:
     try:
         checked = _CHECKERS[tool.name].check(arguments)
         result = await tool.run(call, checked)

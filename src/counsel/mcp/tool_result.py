@@ -84,7 +84,7 @@ def _result(structured: Json, text: str, *, is_error: bool) -> Json:
     return result
 
 
-def _weight(value: Any) -> int:
+def _weight(value: object) -> int:
     """No more than the serialised size, without serialising: megabytes need no exact number to be too many."""
     if isinstance(value, str):
         return len(value)
@@ -123,7 +123,7 @@ def _longest_that_fits(structured: Json, result: Result, room: int, least: Cut) 
     return best
 
 
-def _shorten(value: Any, limit: Cut) -> Any:
+def _shorten(value: object, limit: Cut) -> Any:
     if isinstance(value, str):
         return cut(value, limit.most, limit.note)
     if isinstance(value, dict):

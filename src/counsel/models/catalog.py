@@ -11,7 +11,6 @@ import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from counsel.agents.definitions import ASKABLE
@@ -123,12 +122,12 @@ class Catalog:
     def has_provider(self, name: str) -> bool:
         return name.strip().lower() in self._rows.providers
 
-    def unlisted(self, provider: str, identity: str, **known: Any) -> Model:
+    def unlisted(self, provider: str, identity: str, **known: object) -> Model:
         """A model that the catalog does not list, with its provider's defaults."""
         model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
         return replace(model, **{**self._rows.default_fields(provider), **known})
 
-    def discovered(self, provider: str, identity: str, **known: Any) -> Model:
+    def discovered(self, provider: str, identity: str, **known: object) -> Model:
         """A model that its provider's server lists."""
         return self._listed_at(provider, identity) or self.unlisted(provider, identity, **known)
 

@@ -96,14 +96,14 @@ def with_user_tables(tables: Mapping[str, Any]) -> Rows:
 # ── one row ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _try(rows: Rows, where: str, add: Callable[[Rows, str, Any], None], name: str, row: Any) -> None:
+def _try(rows: Rows, where: str, add: Callable[[Rows, str, Any], None], name: str, row: object) -> None:
     try:
         add(rows, name, row)
     except (ValueError, TypeError) as error:
         rows.problems.append(f"{where}: {error}; ignored.")
 
 
-def _add_provider(rows: Rows, name: str, row: Any) -> None:
+def _add_provider(rows: Rows, name: str, row: object) -> None:
     fields = _checked(_table(row), PROVIDER_FIELDS)
     defaults = fields.pop("defaults", {})
     for required in ("label", "wire", "base_url"):
@@ -114,14 +114,14 @@ def _add_provider(rows: Rows, name: str, row: Any) -> None:
     rows.defaults[name] = defaults
 
 
-def _add_efforts(rows: Rows, name: str, row: Any) -> None:
+def _add_efforts(rows: Rows, name: str, row: object) -> None:
     table = _table(row)
     if set(table) != {"style", *EFFORTS}:
         raise ValueError(f"it must have style and {', '.join(EFFORTS)}")
     rows.efforts[name] = table
 
 
-def _add_model(rows: Rows, provider: str, row: Any, *, override: bool = False) -> None:
+def _add_model(rows: Rows, provider: str, row: object, *, override: bool = False) -> None:
     if provider not in rows.providers:
         raise ValueError(f"unknown provider {provider!r}")
     table = dict(_table(row))
@@ -166,7 +166,7 @@ def _new_provider(name: str, fields: Table, *, needs_key: bool) -> Provider:
     )
 
 
-def _add_user_model(rows: Rows, name: str, row: Any) -> None:
+def _add_user_model(rows: Rows, name: str, row: object) -> None:
     table = dict(_table(row))
     provider = table.pop("provider", None)
     known = rows.models.get(rows.names.get(fold(name), ""))
@@ -240,41 +240,41 @@ def _checked(row: Table, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str
     return checked
 
 
-def _table(value: Any) -> dict[str, Any]:
+def _table(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it must be a table")  # noqa: TRY004
     return value
 
 
-def _id_of(row: Any) -> str:
+def _id_of(row: object) -> str:
     return str(row.get("id", "")) if isinstance(row, dict) else ""
 
 
-def _string(value: Any) -> str:
+def _string(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a non-empty string")
     return value.strip()
 
 
-def _strings(value: Any) -> tuple[str, ...]:
+def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError("must be a list of strings")  # noqa: TRY004
     return tuple(_string(item) for item in value)
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")  # noqa: TRY004
     return value
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError("must be a positive whole number")
     return value
 
 
-def _span(value: Any) -> tuple[float, float] | None:
+def _span(value: object) -> tuple[float, float] | None:
     if value is False:
         return None
     if isinstance(value, list) and len(value) == 2 and all(isinstance(end, int | float) for end in value):
@@ -282,7 +282,7 @@ def _span(value: Any) -> tuple[float, float] | None:
     raise ValueError("must be false or a range such as [0.0, 1.0]")
 
 
-def _pattern(value: Any) -> str:
+def _pattern(value: object) -> str:
     try:
         re.compile(_string(value))
     except re.error as error:
@@ -290,7 +290,7 @@ def _pattern(value: Any) -> str:
     return str(value)
 
 
-def address(value: Any) -> str:
+def address(value: object) -> str:
     """An http(s) URL without a trailing `/`; "" for none."""
     if value == "":
         return ""
@@ -300,20 +300,20 @@ def address(value: Any) -> str:
     return str(value).strip().rstrip("/")
 
 
-def _headers(value: Any) -> Mapping[str, str]:
+def _headers(value: object) -> Mapping[str, str]:
     table = {_string(name): _string(text) for name, text in _table(value).items()}
     if any(re.search(r"[\r\n\0]", name + text) for name, text in table.items()):
         raise ValueError("must not contain line breaks")
     return MappingProxyType(table)
 
 
-def _wire(value: Any) -> str:
+def _wire(value: object) -> str:
     if value not in WIRES:
         raise ValueError(f"must be one of {', '.join(WIRES)}")
     return str(value)
 
 
-def _efforts(value: Any) -> Any:
+def _efforts(value: object) -> Any:
     return value if isinstance(value, str) else _table(value)
 
 

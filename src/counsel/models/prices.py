@@ -112,6 +112,6 @@ def _calculated(model: Model, tokens: dict[str, int]) -> Any:
         return None
 
 
-def _lowest(price: Any) -> float:
+def _lowest(price: object) -> float:
     base = getattr(price, "base", price)
     return float(base) if isinstance(base, Decimal | int | float) else 0.0

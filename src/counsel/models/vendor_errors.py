@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from counsel.errors import (
     AuthenticationFailed,
@@ -118,12 +118,12 @@ class ErrorReport:
 class ErrorEvent(UpstreamError):
     """Raised by a wire's reader for an error event in a stream. The exchange adds the provider's name."""
 
-    def __init__(self, body: Any, status: int | None = None) -> None:
+    def __init__(self, body: object, status: int | None = None) -> None:
         super().__init__("The provider reported an error in its stream.")
         self.report = parse_error(status, body)
 
 
-def parse_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReport:
+def parse_error(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ErrorReport:
     names, message, details = _names_and_message(body)
     from_message, match = next(
         ((kind, match) for pattern, kind in _BY_MESSAGE if (match := pattern.search(message))), (None, None)
@@ -140,7 +140,7 @@ def parse_error(status: int | None, body: Any, headers: Mapping[str, str] | None
     )
 
 
-def _field(body: Any) -> str:
+def _field(body: object) -> str:
     inner = body.get("error") if isinstance(body, dict) else None
     return str(inner.get("param") or "") if isinstance(inner, dict) else ""
 
@@ -158,7 +158,7 @@ def _quota(status: int | None, details: list[Json]) -> Kind | None:
     return "rate_limit" if waits or any(limit.get("quotaId") for limit in violations) else None
 
 
-def _dicts(value: Any) -> list[Json]:
+def _dicts(value: object) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -183,7 +183,7 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
     return next(kind for kind in surest_first if kind)
 
 
-def _names_and_message(body: Any) -> tuple[list[str], str, list[Json]]:
+def _names_and_message(body: object) -> tuple[list[str], str, list[Json]]:
     """Names, message and details, in the formats of OpenAI, Anthropic, Google, xAI, Mistral and OpenRouter."""
     if isinstance(body, list) and body:  # Google without SSE answers with an array
         body = body[0]
@@ -203,7 +203,7 @@ def _names_and_message(body: Any) -> tuple[list[str], str, list[Json]]:
     return [str(name) for name in names if name], _with_upstream(inner, message), details
 
 
-def _with_upstream(inner: Json, message: Any) -> str:
+def _with_upstream(inner: Json, message: object) -> str:
     """OpenRouter has the upstream vendor's message in metadata.raw."""
     raw = (inner.get("metadata") or {}).get("raw") if isinstance(inner.get("metadata"), dict) else None
     return f"{message} ({raw})" if isinstance(raw, str) else str(message)
@@ -261,7 +261,7 @@ def scrubbed(text: str, key: str | None) -> str:
     return text if len(text) <= 400 else text[:400] + "…"
 
 
-def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: Any) -> CounselError:
+def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: object) -> CounselError:
     provider = endpoint.provider
     label, name = provider.label or provider.name, provider.name
     message = scrubbed(report.message, endpoint.key).strip()

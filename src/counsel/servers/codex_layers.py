@@ -38,14 +38,14 @@ def beneath(
     return merged_below
 
 
-def merged(weaker: Any, stronger: Any) -> Any:
+def merged(weaker: object, stronger: object) -> Any:
     if not isinstance(weaker, Mapping) or not isinstance(stronger, Mapping):
         return weaker if stronger is MISSING else stronger
     return {**weaker, **{key: merged(weaker.get(key, MISSING), value) for key, value in stronger.items()}}
 
 
 def refusal(
-    fmt: ServerFormat, workspace: Workspace, reader: Reader, name: str, after: Mapping[str, Any]
+    fmt: ServerFormat, workspace: Workspace, reader: Reader, name: str, after: Mapping[str, object]
 ) -> InvalidArgument | None:
     """Why a change must not be made. `after`: the new entry of this name, by file."""
     layers = weakest_first(fmt, [*tables(fmt, workspace), *fmt.others(workspace, reader)])
@@ -68,7 +68,7 @@ def _entry(table: ServerTable, name: str, reader: Reader) -> Any:
     return MISSING if document is None else lookup(document.value, (*table.keys, name))
 
 
-def _broken(fmt: ServerFormat, name: str, entries: Iterable[Any]) -> str:
+def _broken(fmt: ServerFormat, name: str, entries: Iterable[object]) -> str:
     whole: Any = MISSING
     for entry in entries:
         whole = merged(whole, entry)

@@ -90,7 +90,7 @@ async def _transport(start: Start, errors: IO[str], response: LastResponse) -> A
     if server.transport == "sse":
         from mcp.client.sse import sse_client
 
-        def client(*_: Any, **options: Any) -> Any:
+        def client(*_: object, **options: object) -> Any:
             return _with_hook(http_client(start.env, server.url, **options), response.note)
 
         yield sse_client(server.url, headers=headers, httpx_client_factory=client)

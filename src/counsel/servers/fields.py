@@ -20,7 +20,7 @@ _LOCAL = ("command", "args", "env", "cwd")
 _REMOTE = ("url", "headers", "token_env")
 
 
-def _string(value: Any) -> bool:
+def _string(value: object) -> bool:
     return value is None or (isinstance(value, str) and writable_text(value))
 
 
@@ -33,7 +33,7 @@ def _command(value: Any) -> bool:
     return _string(value) and (not value or bool(value.strip()))
 
 
-def _strings(value: Any) -> bool:
+def _strings(value: object) -> bool:
     return value is None or (
         isinstance(value, list | tuple) and all(map(_string, value)) and None not in value
     )
@@ -43,7 +43,7 @@ def _tools(value: Any) -> bool:
     return _strings(value) and all(value or ())
 
 
-def _map(value: Any) -> bool:
+def _map(value: object) -> bool:
     """`null` removes a name."""
     return isinstance(value, Mapping) and all(
         isinstance(key, str) and _string(item) for key, item in value.items()
@@ -68,7 +68,7 @@ def is_url(value: Any) -> bool:
     return _string(value) and (not value or re.fullmatch(_URL, value) is not None)
 
 
-def _variable(value: Any) -> bool:
+def _variable(value: object) -> bool:
     return value is None or (isinstance(value, str) and re.fullmatch(_VARIABLE, value) is not None)
 
 
@@ -92,7 +92,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def made(name: str, values: Mapping[str, Any], *, literal: bool = False) -> Server:
+def made(name: str, values: Mapping[str, object], *, literal: bool = False) -> Server:
     """A new server; it needs a command or a url."""
     if bool(values.get("command")) == bool(values.get("url")):
         raise InvalidArgument("A server needs a command or a url, and not both.")
@@ -160,7 +160,7 @@ def refuse_unusable(server: Server, old: Server | None = None) -> None:
     _refuse_wrong(values)
 
 
-def _authorizes(headers: Mapping[str, Any]) -> bool:
+def _authorizes(headers: Mapping[str, object]) -> bool:
     return any(name.lower() == "authorization" for name in headers)
 
 
@@ -201,7 +201,7 @@ def _merged(
     return {**kept, **new}
 
 
-def _refuse_wrong(values: Mapping[str, Any]) -> None:
+def _refuse_wrong(values: Mapping[str, object]) -> None:
     for name, value in values.items():
         if name not in KINDS:
             raise InvalidArgument(f"A server has no field {name!r}.", hint=f"Fields: {', '.join(KINDS)}.")
@@ -209,7 +209,7 @@ def _refuse_wrong(values: Mapping[str, Any]) -> None:
             raise InvalidArgument(f"{name} must be {KINDS[name][1]}.")
 
 
-def _refuse_incomplete(server: Server, values: Mapping[str, Any]) -> None:
+def _refuse_incomplete(server: Server, values: Mapping[str, object]) -> None:
     needed = "command" if server.transport == "stdio" else "url"
     if {needed, "transport"} & values.keys() and not getattr(server, needed):
         raise InvalidArgument(f"With transport {server.transport} a server needs a {needed}.")
@@ -220,7 +220,7 @@ def of_the_other_kind(server: Server) -> list[str]:
     return [name for name in (_REMOTE if server.transport == "stdio" else _LOCAL) if getattr(server, name)]
 
 
-def _refuse_mixtures(transport: str, values: Mapping[str, Any]) -> None:
+def _refuse_mixtures(transport: str, values: Mapping[str, object]) -> None:
     wrong = [name for name in (_REMOTE if transport == "stdio" else _LOCAL) if values.get(name)]
     if wrong:
         raise InvalidArgument(

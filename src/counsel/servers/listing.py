@@ -111,7 +111,7 @@ def _at(
     table: ServerTable,
     reader: Reader,
     problems: list[dict[str, Any]],
-    beneath: Mapping[str, Any],
+    beneath: Mapping[str, object],
 ) -> list[ListedServer]:
     location = {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
     try:

@@ -171,7 +171,7 @@ def _without_keys(text: str) -> str:
     return re.sub(_VALUES, lambda hit: masked(hit[0]), text) if _known_key(text) else text
 
 
-def masked_any(value: Any, name: str = "") -> Any:
+def masked_any(value: object, name: str = "") -> Any:
     """An agent's own fields: masked by their names, however deep."""
     if isinstance(value, Mapping):
         return {key: masked_any(item, str(key)) for key, item in value.items()}

@@ -166,7 +166,7 @@ def _skill_folders(plugin: Plugin, scanner: SkillScanner) -> Iterator[Root]:
         yield Root(path, "plugin", plugin=identity, version=version, prefix=str(manifest["name"]))
 
 
-def _paths(value: Any) -> list[str] | None:
+def _paths(value: object) -> list[str] | None:
     """The `skills` field: paths inside the plugin that begin with `./`; None when it is not that."""
     paths = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(paths, list):

@@ -60,7 +60,7 @@ def _manifest(folder: Path, scanner: SkillScanner) -> dict[str, Any] | None:
     return scanner.json(found) if found else None
 
 
-def _paths(value: Any) -> list[str]:
+def _paths(value: object) -> list[str]:
     """What the manifest names instead of `skills`."""
     paths = [value] if isinstance(value, str) else value if isinstance(value, list) else ["skills"]
     return [

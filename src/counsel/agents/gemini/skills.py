@@ -203,7 +203,7 @@ def header(text: str) -> tuple[str, str] | None:
     return by_lines(block[1]) if name is None or description is None else (name, description)
 
 
-def _string(node: Any, key: str) -> str | None:
+def _string(node: object, key: str) -> str | None:
     value = node.items.get(key) if isinstance(node, Mapping) else None
     if not isinstance(value, Scalar) or (value.plain and _NOT_TEXT.fullmatch(value.text)):
         return None

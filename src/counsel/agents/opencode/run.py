@@ -68,7 +68,7 @@ def _started_servers(request: AgentRequest) -> list[str]:
     return [name for _, name, entry in entries if local_servers.starts(_with_args(entry))]
 
 
-def _with_args(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_args(entry: Mapping[str, object]) -> Mapping[str, Any]:
     command = entry.get("command")
     return {"command": command[0], "args": command[1:]} if isinstance(command, list) and command else entry
 

@@ -155,7 +155,7 @@ def _apply(plain: Plain, holder: Container, path: Path, edit: Edit, style: Style
             return _add_item(plain, holder, path, edit.value, style)
 
 
-def _add_item(plain: Plain, holder: Container, path: Path, value: Any, style: Style) -> list[Splice]:
+def _add_item(plain: Plain, holder: Container, path: Path, value: object, style: Style) -> list[Splice]:
     slot = holder.member(path[0])
     if slot is None or not isinstance(slot.value, list):
         return _put(plain, holder, path, [value], style)
@@ -171,7 +171,7 @@ def _spliced(text: str, splices: list[Splice], shift: int = 0) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _put(plain: Plain, holder: Container, path: Path, value: Any, style: Style) -> list[Splice]:
+def _put(plain: Plain, holder: Container, path: Path, value: object, style: Style) -> list[Splice]:
     slot = holder.member(path[0])
     for key in reversed(path[1:]):
         value = {key: value}
@@ -202,7 +202,7 @@ def _put_items(plain: Plain, holder: Container, values: list[Any], style: Style)
 
 
 def _insert(
-    plain: Plain, holder: Container, new: Sequence[tuple[str | None, Any]], style: Style
+    plain: Plain, holder: Container, new: Sequence[tuple[str | None, object]], style: Style
 ) -> list[Splice]:
     """New members or items, at the end."""
     near = style.near(plain.original, holder)
@@ -255,7 +255,7 @@ def _drop_all(plain: Plain, holder: Container, path: Path) -> list[Splice]:
     return _drop(plain, holder, gone)
 
 
-def _drop_items(plain: Plain, slot: Slot | None, value: Any) -> list[Splice]:
+def _drop_items(plain: Plain, slot: Slot | None, value: object) -> list[Splice]:
     if slot is None or not isinstance(slot.value, list):
         return []
     items = container(plain, slot.value_start)

@@ -15,7 +15,7 @@ class Sparse(Mapping[str, Any]):
         text: str,
         spans: Mapping[str, Span],
         read: Callable[[str, int], Any],
-        changed: Mapping[str, Any] | None = None,
+        changed: Mapping[str, object] | None = None,
     ) -> None:
         self.text = text
         self.spans = spans
@@ -36,7 +36,7 @@ class Sparse(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.spans)
 
-    def having(self, key: str, value: Any) -> "Sparse":
+    def having(self, key: str, value: object) -> "Sparse":
         """The same with another value for one member."""
         spans = self.spans if key in self.spans else {**self.spans, key: (0, 0)}
         return Sparse(self.text, spans, self._read, {**self.changed, key: value})

@@ -91,11 +91,11 @@ class Style(Record):
             return line_indent(text, holder.slots[-1].start)
         return line_indent(text, holder.start) + self.unit
 
-    def member(self, key: str | None, value: Any, indent: str) -> str:
+    def member(self, key: str | None, value: object, indent: str) -> str:
         shown = self.render(value, indent)
         return shown if key is None else f"{_string(key)}{self.colon}{shown}"
 
-    def render(self, value: Any, indent: str) -> str:
+    def render(self, value: object, indent: str) -> str:
         if isinstance(value, Mapping) and value:
             members = [self.member(key, item, indent + self.unit) for key, item in value.items()]
             return self._brackets("{", members, "}", indent)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from counsel.configfiles.edits import Path
 from counsel.configfiles.toml.format import as_array, dropped, pair, put_after
 from counsel.configfiles.toml.scan import Member, TablePath, Value, spans_at
@@ -69,7 +67,7 @@ def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, in
     return found
 
 
-def with_member(text: str, table: Value, keys: Path, value: Any) -> str:
+def with_member(text: str, table: Value, keys: Path, value: object) -> str:
     shown = pair(keys, value)
     if _over_lines(text, table):
         return put_after(text, as_array(table), [shown])

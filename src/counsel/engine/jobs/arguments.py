@@ -11,20 +11,20 @@ from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.types import EFFORTS, MediaResolution, Verbosity
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return None if isinstance(value, str) else "must be text"
 
 
-def _texts(value: Any) -> str | None:
+def _texts(value: object) -> str | None:
     good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     return None if good else "must be a list of texts"
 
 
-def _flag(value: Any) -> str | None:
+def _flag(value: object) -> str | None:
     return None if isinstance(value, bool) else "must be true or false"
 
 
-def _share(value: Any) -> str | None:
+def _share(value: object) -> str | None:
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
     return None if good else "must be a number from 0 to 1"
 
@@ -33,7 +33,7 @@ def _one_of(*choices: str) -> Callable[[Any], str | None]:
     return lambda value: None if value in choices else f"must be one of {', '.join(choices)}"
 
 
-def _folder(value: Any) -> str | None:
+def _folder(value: object) -> str | None:
     return None if isinstance(value, bool | str) else "must be true, false or a folder"
 
 
@@ -75,7 +75,7 @@ def without_blanks(request: Request) -> Request:
     return replace(request, **blank) if blank else request
 
 
-def _is_blank(value: Any) -> bool:
+def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value)
 
 

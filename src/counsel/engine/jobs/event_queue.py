@@ -29,7 +29,7 @@ class EventQueue:
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, item: Any) -> None:
+    def put(self, item: object) -> None:
         self._items.append(item)
         self._news.set()
         if len(self._items) > self._many:
@@ -43,7 +43,7 @@ class EventQueue:
         return self._items.popleft()
 
 
-def merged(items: Iterable[Any]) -> list[Any]:
+def merged(items: Iterable[object]) -> list[Any]:
     """The same events, with the texts that follow each other in one slot as one."""
     merger = _Merger()
     for item in items:
@@ -71,7 +71,7 @@ class _Merger:
         pieces.append(text)
         self._open[event.slot] = place, pieces, offset + len(text)
 
-    def other(self, item: Any) -> None:
+    def other(self, item: object) -> None:
         slot = item.slot if isinstance(item, JobEvent) else ""
         for name in [slot] if slot else list(self._open):
             self._close(name)

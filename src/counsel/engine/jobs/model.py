@@ -96,7 +96,7 @@ class Task:
         return cls(**{name: _frozen(value) for name, value in held.items() if name in _TASK_FIELDS})
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

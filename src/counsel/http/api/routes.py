@@ -77,7 +77,7 @@ async def failed(_: Request, error: Exception) -> Response:
     return _json(Internal(f"Internal error ({type(error).__name__}).").as_dict(), 500)
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def _json(value: object, status: int = 200) -> Response:
     """Not Starlette's: a file's name may contain bytes that are not text."""
     return Response(encode_line(value), status, headers=FRESH, media_type="application/json")
 

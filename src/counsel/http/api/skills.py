@@ -112,7 +112,7 @@ async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
     return arguments
 
 
-def _fits(value: Any, kind: type) -> bool:
+def _fits(value: object, kind: type) -> bool:
     if kind is list:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     return isinstance(value, kind)

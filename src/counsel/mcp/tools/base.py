@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
@@ -45,7 +44,7 @@ class Tool:
         }
 
 
-def text(words: str, **more: Any) -> Json:
+def text(words: str, **more: object) -> Json:
     return {"type": "string", **more, "description": words}
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 from counsel.mcp import render
 from counsel.mcp.tools import base
 from counsel.requests import ConsensusRequest
@@ -10,7 +8,7 @@ from counsel.types import Json
 MOST_MODELS = 20
 
 
-def _name(entry: Any) -> str:
+def _name(entry: object) -> str:
     return str(entry["model"] if isinstance(entry, dict) else entry)
 
 

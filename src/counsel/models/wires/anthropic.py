@@ -91,7 +91,7 @@ def _url(endpoint: Endpoint) -> str:
 
 
 def _thinking(
-    model: Model, effort: str | int | None, max_output: int | None, options: Mapping[str, Any]
+    model: Model, effort: str | int | None, max_output: int | None, options: Mapping[str, object]
 ) -> tuple[Json | None, int]:
     """The thinking field, and a max_tokens that leaves room for the answer, too."""
     limit = min(max_output or model.output, model.output)
@@ -123,7 +123,7 @@ def _output_config(model: Model, effort: str | int | None, call: Call) -> Json |
     return None
 
 
-def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[Json]:
     built_in = (
         [{"type": options.get("web_search_tool", "web_search_20250305"), "name": "web_search"}]
         if search

@@ -97,6 +97,6 @@ def joined(base: str, path: str) -> str:
     return base.rstrip("/") + path
 
 
-def without_none(**fields: Any) -> dict[str, Any]:
+def without_none(**fields: object) -> dict[str, Any]:
     """The fields whose value is not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -98,7 +98,7 @@ def _effort(model: Model, settings: SentSettings) -> Json:
     return forms[model.effort_style]
 
 
-def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[Json]:
     built_in = [{"type": options["web_search_tool"]}] if search else []
     return [*built_in, *(_tool(tool) for tool in call.tools)]
 
@@ -340,7 +340,7 @@ class ReasoningDetails:
         return list(self._items.values())
 
 
-def _status(error: Any) -> int | None:
+def _status(error: object) -> int | None:
     """The HTTP status of an error inside a stream: OpenRouter sends it as `code`, Groq as `status_code`."""
     if not isinstance(error, dict):
         return None

@@ -75,11 +75,11 @@ class OpenAIResponses:
         )
 
 
-def _reasoning(effort: str | int | None, options: Mapping[str, Any]) -> Json | None:
+def _reasoning(effort: str | int | None, options: Mapping[str, object]) -> Json | None:
     return None if effort is None else without_none(effort=effort, summary=options.get("reasoning_summary"))
 
 
-def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[Json]:
     built_in = [{"type": options.get("web_search_tool", "web_search")}] if search else []
     return [*built_in, *(_tool(tool) for tool in call.tools)]
 

@@ -159,7 +159,7 @@ class Database:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+    def rows(self, sql: str, *values: object) -> list[sqlite3.Row]:
         """A quick read on the caller's thread: by key or by index."""
         try:
             return self.file.reader.execute(sql, values).fetchall()
@@ -167,7 +167,7 @@ class Database:
             self._repair_after(error)
             return self.file.reader.execute(sql, values).fetchall()
 
-    def row(self, sql: str, *values: Any) -> sqlite3.Row | None:
+    def row(self, sql: str, *values: object) -> sqlite3.Row | None:
         row: sqlite3.Row | None
         try:
             row = self.file.reader.execute(sql, values).fetchone()
@@ -176,18 +176,18 @@ class Database:
             row = self.file.reader.execute(sql, values).fetchone()
         return row
 
-    async def search(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+    async def search(self, sql: str, *values: object) -> list[sqlite3.Row]:
         """A read that may take long, off the event loop."""
         return await asyncio.to_thread(self._search, sql, values)
 
-    def _search(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+    def _search(self, sql: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
         try:
             return self._search_once(sql, values)
         except sqlite3.Error as error:
             self._repair_after(error)
             return self._search_once(sql, values)
 
-    def _search_once(self, sql: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+    def _search_once(self, sql: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
         if not self.is_at_path():  # what lies there now is another one
             return self.file.reader.execute(sql, values).fetchall()
         with closing(self.file.connect()) as connection:

@@ -162,7 +162,7 @@ class Jobs:
         return [_record(row) for row in self.database.rows(f"SELECT {_RECORD} FROM jobs {condition}", *given)]  # noqa: S608
 
 
-def _record(row: Sequence[Any]) -> JobRecord:
+def _record(row: Sequence[object]) -> JobRecord:
     return JobRecord(*_decoded(row))
 
 
