@@ -70,9 +70,9 @@ async def test_a_small_answer_is_a_small_result(fake_process: FakeProcess, tmp_p
     """A peer gave 205,670 bytes for 12 characters."""
     command = [*COMMAND, "stdio", "--standalone"]
     env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
-    async with StdioClient(tmp_path, command=command, env=env) as window:
-        await window.initialize()
+    async with StdioClient(tmp_path, command=command, env=env) as client:
+        await client.initialize()
         async with asyncio.timeout(30):
-            result = await window.call("chat", prompt="hi", model="gpt-5")
+            result = await client.call("chat", prompt="hi", model="gpt-5")
     assert result["structuredContent"]["content"] == "gpt-5 says: hi"
     assert len(json.dumps(result)) < 1_500

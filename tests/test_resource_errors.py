@@ -75,21 +75,21 @@ async def test_an_agent_that_cannot_be_started_for_lack_of_files_says_so(tmp_pat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux'")
-async def test_a_daemon_without_files_says_so_to_calls_and_to_windows(
+async def test_a_daemon_without_files_says_so_to_calls_and_to_clients(
     home: Path, fake_process: FakeProcess
 ) -> None:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
     command = [sys.executable, "-m", "counsel", "stdio"]
-    async with StdioClient(home, command=command, env=keys) as window:
-        await window.initialize()
-        await window.call("chat", prompt="warm", model="gpt-5")
+    async with StdioClient(home, command=command, env=keys) as client:
+        await client.initialize()
+        await client.call("chat", prompt="warm", model="gpt-5")
         pid = daemon_pid(home)
         assert pid is not None
         fake_process.script(gate="go", times=None)
         used = open_files(pid)
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 2, hard))
-        calls = [asyncio.ensure_future(window.call("chat", prompt=f"{n}", model="gpt-5")) for n in range(8)]
+        calls = [asyncio.ensure_future(client.call("chat", prompt=f"{n}", model="gpt-5")) for n in range(8)]
         done, _ = await asyncio.wait(calls, timeout=30, return_when=asyncio.FIRST_COMPLETED)
         shown = next(iter(done)).result()["structuredContent"]
         assert shown["code"] == "OUT_OF_RESOURCES"

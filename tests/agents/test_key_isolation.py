@@ -70,11 +70,11 @@ async def test_the_command_line_hands_no_key_of_counsels_to_an_agent(
 
 
 @pytest.mark.parametrize("way", [(), ("--standalone",)])
-async def test_a_window_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...], home: Path) -> None:
+async def test_a_client_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...], home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude", *way]
-    async with StdioClient(home, command=command, env=env(home)) as window:
-        await window.initialize(name="claude-code")
-        await window.call("askModel", model="cursor", prompt="hello")
+    async with StdioClient(home, command=command, env=env(home)) as client:
+        await client.initialize(name="claude-code")
+        await client.call("askModel", model="cursor", prompt="hello")
     check(home)
 
 

@@ -1,4 +1,4 @@
-"""A session's askModel socket: framing, many at once, isolation, and what is left when somebody is killed."""
+"""A session's askModel socket: framing, concurrency, isolation, and what remains when a process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`counsel serve` and `counsel daemon` as a person runs them."""
+"""`counsel serve` and `counsel daemon`, run as commands."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ async def test_the_daemon_is_shown_and_stopped(home: Path) -> None:
     none = counsel(home, "daemon", "status", "--json")
     assert json.loads(none.stdout) == {"running": False}
     assert "No daemon" in counsel(home, "daemon", "stop").stdout
-    async with StdioClient(home, command=[sys.executable, "-m", "counsel", "stdio"]) as window:
-        await window.initialize(name="some-agent")
-        await window.call("check_status")
+    async with StdioClient(home, command=[sys.executable, "-m", "counsel", "stdio"]) as client:
+        await client.initialize(name="some-agent")
+        await client.call("check_status")
         status = json.loads((await asyncio.to_thread(counsel, home, "daemon", "status", "--json")).stdout)
         assert status["pid"] == daemon_pid(home)
         assert [client["client"] for client in status["clients"]] == ["some-agent"]
@@ -104,6 +104,6 @@ async def test_a_port_in_use_is_named(home: Path) -> None:
 
 async def test_serve_can_speak_stdio(home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "serve", "--transport", "stdio"]
-    async with StdioClient(home, command=command) as window:
-        await window.initialize()
-        assert len((await window.ask("tools/list"))["tools"]) == 5
+    async with StdioClient(home, command=command) as client:
+        await client.initialize()
+        assert len((await client.ask("tools/list"))["tools"]) == 5

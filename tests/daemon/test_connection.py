@@ -1,4 +1,4 @@
-"""The daemon's socket by itself: who may talk, and what happens to what nobody understands."""
+"""The daemon's socket: who may connect, and what happens to input that cannot be parsed."""
 
 from __future__ import annotations
 

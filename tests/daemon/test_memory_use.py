@@ -1,4 +1,4 @@
-"""What stays in memory: fronts are many, the daemon is always there."""
+"""Memory of the front and of the daemon: there are many fronts, and the daemon runs all the time."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def keys(fake: FakeProcess) -> dict[str, str]:
 async def test_front_and_daemon_are_small_also_with_large_answers(
     home: Path, fake_process: FakeProcess
 ) -> None:
-    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
-        await window.initialize()
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as client:
+        await client.initialize()
         for model in THREE:
-            answer = await window.call("chat", prompt="hello", model=model)
+            answer = await client.call("chat", prompt="hello", model=model)
             assert answer["structuredContent"]["metadata"]["model"]
         daemon = daemon_pid(home)
         assert daemon is not None
         assert (used := resident(daemon)) <= 100, used
         fake_process.script(size=2_000_000, delta_size=1000, times=None)
         before = resident(daemon)
-        held = await window.call("consensus", prompt="large", models=list(THREE), enable_cross_feedback=False)
+        held = await client.call("consensus", prompt="large", models=list(THREE), enable_cross_feedback=False)
         assert held["structuredContent"]["successful_initial_responses"] == 3
         assert (added := resident(daemon) - before) <= 60, added
-        assert (front := resident(window.process.pid)) <= 15, front
+        assert (front := resident(client.process.pid)) <= 15, front

@@ -1,4 +1,4 @@
-"""COUNSEL_HOME, its locks and its sockets deleted, moved, replaced and restored under running daemons and windows."""
+"""COUNSEL_HOME, its locks and its sockets deleted, moved, replaced and restored under running daemons and clients."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 
 
 async def begin(home: Path) -> tuple[StdioClient, int]:
-    """A window and the daemon that it uses."""
-    window = await StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
-    await window.initialize()
-    await window.text("echo")
+    """A client and the daemon that it uses."""
+    client = await StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
+    await client.initialize()
+    await client.text("echo")
     pid = daemon_pid(home)
     assert pid is not None
-    return window, pid
+    return client, pid
 
 
 def delete(home: Path) -> None:
@@ -54,7 +54,7 @@ def replace_by_a_link_to_another(home: Path) -> None:
 async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves_it_alone(
     home: Path, change: Callable[[Path], None]
 ) -> None:
-    window, first = await begin(home)
+    client, first = await begin(home)
     os.kill(first, signal.SIGSTOP)  # so that it notices only when the next daemon is there
     change(home)
     async with StdioClient(home, cwd=home.parent, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
@@ -67,12 +67,12 @@ async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves
         assert {path: locks.identity(path) for path in (home / "run").iterdir()} == files
         assert second == daemon_pid(home) != first
         assert await new.text("echo on") == "echo on"
-        assert await window.text("echo the old window, too") == "echo the old window, too"
-    await window.__aexit__()
+        assert await client.text("echo the old client, too") == "echo the old client, too"
+    await client.__aexit__()
 
 
 async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) -> None:
-    window, first = await begin(home)
+    client, first = await begin(home)
     move(home)
     await ended(first)
     async with StdioClient(moved := home.with_name("moved")) as new:
@@ -81,11 +81,11 @@ async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) ->
         kill_daemon(moved)
     assert not home.exists()
     home.mkdir()
-    await window.__aexit__()
+    await client.__aexit__()
 
 
 async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
-    window, first = await begin(home)
+    client, first = await begin(home)
     move(home)
     home.symlink_to(home.with_name("moved"))
     (home / "run" / "daemon.sock").unlink()  # made again: the daemon has looked since
@@ -93,22 +93,22 @@ async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
         while not (home / "run" / "daemon.sock").exists():  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.02)
     assert daemon_pid(home) == first
-    await window.__aexit__()
+    await client.__aexit__()
 
 
 async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_next_is_for_the_new_one(
     home: Path, tmp_path: Path
 ) -> None:
-    window, first = await begin(home)
-    answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
-    await window.ask("resources/list")
+    client, first = await begin(home)
+    answer = client.begin("chat", prompt=f"later {tmp_path / 'now'}")
+    await client.ask("resources/list")
     delete(home)
     async with StdioClient(home, cwd=tmp_path) as new:
         await new.initialize()
         assert await new.text("echo") == "echo"
         second = daemon_pid(home)
         assert second not in {None, first}
-        waiting = window.begin("chat", prompt="env COUNSEL_HOME")
+        waiting = client.begin("chat", prompt="env COUNSEL_HOME")
         (tmp_path / "now").touch()
         assert (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]["content"].startswith(
             "key "
@@ -117,7 +117,7 @@ async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_ne
         assert shown["content"].startswith(str(home))
         await ended(first)
         assert daemon_pid(home) == second
-    await window.__aexit__()
+    await client.__aexit__()
 
 
 def remove_socket(run: Path) -> None:
@@ -141,7 +141,7 @@ def remove_run(run: Path) -> None:
 async def test_a_file_that_is_deleted_is_made_again_and_there_is_one_daemon(
     home: Path, remove: Callable[[Path], None]
 ) -> None:
-    window, first = await begin(home)
+    client, first = await begin(home)
     remove(home / "run")
     async with asyncio.timeout(30):
         while daemon_pid(home) != first or not (home / "run" / "daemon.sock").is_socket():  # noqa: ASYNC110
@@ -149,40 +149,40 @@ async def test_a_file_that_is_deleted_is_made_again_and_there_is_one_daemon(
     async with StdioClient(home) as new:
         await new.initialize()
         assert await new.text("echo new") == "echo new"
-        assert await window.text("echo old") == "echo old"
+        assert await client.text("echo old") == "echo old"
     assert daemon_pid(home) == first
-    await window.__aexit__()
+    await client.__aexit__()
 
 
 @pytest.mark.parametrize("remove", [remove_socket, remove_lock, remove_run])
-async def test_a_window_that_comes_before_that_is_served_and_one_daemon_remains(
+async def test_a_client_that_comes_before_that_is_served_and_one_daemon_remains(
     home: Path, remove: Callable[[Path], None]
 ) -> None:
-    window, first = await begin(home)
+    client, first = await begin(home)
     remove(home / "run")
     async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
         await new.initialize()
         assert await new.text("echo new") == "echo new"
-        assert await window.text("echo old") == "echo old"
+        assert await client.text("echo old") == "echo old"
         async with asyncio.timeout(30):
             while (now := daemon_pid(home)) is None:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.1)
         if now != first:
             await ended(first)
         assert await new.text("echo on") == "echo on"
-    await window.__aexit__()
+    await client.__aexit__()
 
 
 async def test_the_folder_in_tmp_is_made_again_after_a_cleaner(tmp_path: Path) -> None:
     (home := tmp_path / ("x" * 100)).mkdir()
-    window, first = await begin(home)
+    client, first = await begin(home)
     short = Path(run_paths.socket(str(home)))
     shutil.rmtree(short.parent)
     async with asyncio.timeout(30):
         while not short.exists():  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.02)
     assert daemon_pid(home) == first
-    await window.__aexit__()
+    await client.__aexit__()
     kill_daemon(home, signal.SIGTERM)
     await ended(first)
     assert not short.exists()
@@ -231,9 +231,9 @@ def test_what_killed_daemons_left_is_swept(tmp_path: Path) -> None:
 
 
 async def test_a_daemon_that_was_told_to_end_removes_its_own_socket(home: Path) -> None:
-    window, first = await begin(home)
+    client, first = await begin(home)
     kill_daemon(home, signal.SIGTERM)
     await ended(first)
     assert not (home / "run" / "daemon.sock").exists()
     assert (home / "run" / "daemon.lock").exists()
-    await window.__aexit__()
+    await client.__aexit__()

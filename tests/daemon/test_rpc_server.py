@@ -1,4 +1,4 @@
-"""What the daemon does for a program that uses the engine, when either of them fails or leaves."""
+"""The RPC server when the program that uses the engine, or the engine itself, fails or disconnects."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
         os.kill(pid, signal.SIGKILL)
 
 
-def ask(window: StdioClient, number: int) -> asyncio.Future[Any]:
-    return window.begin("consensus", prompt=f"question {number:04d}.", models=list(MODELS))
+def ask(client: StdioClient, number: int) -> asyncio.Future[Any]:
+    return client.begin("consensus", prompt=f"question {number:04d}.", models=list(MODELS))
 
 
 async def kill_some(home: Path, seed: int, kills: int, fake: FakeProcess) -> list[tuple[set[Call], int]]:
@@ -94,18 +94,18 @@ async def test_kills_at_any_moment_also_while_a_daemon_starts_lose_and_repeat_no
     fake_process.script(latency=0.2, times=None)
     env = {**environment(home, fake_process), "COUNSEL_DAEMON_IDLE_SECONDS": "20"}
     async with asyncio.timeout(240), serving(env), contextlib.AsyncExitStack() as stack:
-        windows = [
+        clients = [
             await stack.enter_async_context(StdioClient(home, command=FRONT, env=env)) for _ in range(4)
         ]
-        for window in windows:
-            await window.initialize()
-        asked = [ask(window, at * 5 + n) for at, window in enumerate(windows) for n in range(5)]
+        for client in clients:
+            await client.initialize()
+        asked = [ask(client, at * 5 + n) for at, client in enumerate(clients) for n in range(5)]
         known = await kill_some(home, 3, 40, fake_process)
         for number, answer in enumerate(await asyncio.gather(*asked)):
             shown = answer["result"]["structuredContent"]
             assert f"question {number:04d}." in str(shown)
             assert shown["refined_responses"] == 3
-        assert all(window.notes.empty() for window in windows)  # each was answered once
+        assert all(client.notes.empty() for client in clients)  # each was answered once
     check_not_repeated(known, fake_process)
     check_all_done(home, 20)
 
@@ -119,9 +119,9 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
     python = tmp_path / "python"
     write(python, f'exec {sys.executable} "$@"')
     script = f"import sys; from counsel.front import launcher, main; launcher.COMMAND[0] = {str(python)!r}; sys.exit(main.main([]))"
-    async with StdioClient(home, command=[sys.executable, "-c", script], env=env) as window:
-        await window.initialize()
-        call = window.begin("chat", prompt="kept", model="gpt-5")
+    async with StdioClient(home, command=[sys.executable, "-c", script], env=env) as client:
+        await client.initialize()
+        call = client.begin("chat", prompt="kept", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="kept", timeout=30)
         await written(home)
         write(python, "echo it is broken on purpose >&2; exit 1")
@@ -132,7 +132,7 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
         write(python, f'exec {sys.executable} "$@"')
         async with asyncio.timeout(60):
             while True:
-                found = await window.call("check_status", continuation_id=shown["job_id"])
+                found = await client.call("check_status", continuation_id=shown["job_id"])
                 assert not found.get("isError"), found
                 if found["structuredContent"]["content"]["status"] == "completed":
                     break
@@ -159,9 +159,9 @@ async def test_an_orderly_stop_in_the_middle_of_a_call_interrupts_it_and_no_more
 ) -> None:
     fake_process.script(gate="never", times=1, contains="stopped")
     env = environment(home, fake_process)
-    async with StdioClient(home, command=FRONT, env=env) as window:
-        await window.initialize()
-        call = window.begin("chat", prompt="stopped", model="gpt-5")
+    async with StdioClient(home, command=FRONT, env=env) as client:
+        await client.initialize()
+        call = client.begin("chat", prompt="stopped", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="stopped", timeout=30)
         first = await stop(home, env, how)
         shown = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
@@ -184,19 +184,19 @@ async def stop(home: Path, env: dict[str, str], how: str) -> int:
 
 
 @pytest.mark.slow
-async def test_a_stopped_call_goes_on_for_a_window_that_comes_later(
+async def test_a_stopped_call_goes_on_for_a_client_that_comes_later(
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="never", times=1, contains="later")
     env = environment(home, fake_process)
-    async with StdioClient(home, command=FRONT, env=env) as window:
-        await window.initialize()
-        call = window.begin("chat", prompt="later", model="gpt-5")
+    async with StdioClient(home, command=FRONT, env=env) as client:
+        await client.initialize()
+        call = client.begin("chat", prompt="later", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="later", timeout=30)
         await written(home)
-        window.process.send_signal(signal.SIGSTOP)  # it does not start the next daemon
+        client.process.send_signal(signal.SIGSTOP)  # it does not start the next daemon
         await stop(home, env, "signal")
-        window.process.kill()
+        client.process.kill()
         call.cancel()
     async with StdioClient(home, command=FRONT, env=env) as other:
         await other.initialize()
@@ -214,13 +214,13 @@ async def test_a_home_deleted_or_restored_under_a_call_answers_it_and_the_new_ho
     home: Path, fake_process: FakeProcess, restored: bool
 ) -> None:
     env = {**environment(home, fake_process), "COUNSEL_DAEMON_IDLE_SECONDS": "20"}
-    async with StdioClient(home, command=FRONT, cwd=home.parent, env=env) as window:
-        await window.initialize()
-        await window.call("chat", prompt="before", model="gpt-5")
+    async with StdioClient(home, command=FRONT, cwd=home.parent, env=env) as client:
+        await client.initialize()
+        await client.call("chat", prompt="before", model="gpt-5")
         backup = home.with_name("backup")
         shutil.copytree(home, backup, ignore=shutil.ignore_patterns("*.sock"))
         fake_process.script(gate="hold", times=1, contains="meanwhile")
-        call = window.begin("chat", prompt="meanwhile", model="gpt-5")
+        call = client.begin("chat", prompt="meanwhile", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="meanwhile", timeout=30)
         first = daemon_pid(home)
         assert first is not None
@@ -238,7 +238,7 @@ async def test_a_home_deleted_or_restored_under_a_call_answers_it_and_the_new_ho
             assert answer["content"] == "gpt-5 says: meanwhile"
             await ended(first)
             assert daemon_pid(home) == second
-            assert "again" in await window.text("again", model="gpt-5")
+            assert "again" in await client.text("again", model="gpt-5")
     with closing(sqlite3.connect(home / "counsel.db")) as db:
         texts = {row[0] for row in db.execute("SELECT text FROM messages")}
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,4 +1,4 @@
-"""Too much of everything: messages, connections, unfinished lines, and peers that never read. Others are served meanwhile."""
+"""Floods: messages, connections, unfinished lines, and peers that never read. Other clients are served meanwhile."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_few_kills_lose_nothing(tmp_path: Path, fake_process: FakeProcess) -> 
 
 
 class Daemons:
-    """The daemons of one home, one after the other as the window's front starts them."""
+    """The daemons of one home, one after the other as the client's front starts them."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -143,11 +143,11 @@ async def test_twenty_kills_of_the_daemon_over_two_hundred_jobs_lose_nothing(
     front = [sys.executable, "-m", "counsel", "stdio"]
     async with (
         asyncio.timeout(240),
-        StdioClient(home, command=front, env=environment(home, fake_process)) as window,
+        StdioClient(home, command=front, env=environment(home, fake_process)) as client,
     ):
-        await window.initialize()
+        await client.initialize()
         asked = [
-            window.begin("consensus", prompt=f"question {n:04d}.", models=list(MODELS), **{"async": True})
+            client.begin("consensus", prompt=f"question {n:04d}.", models=list(MODELS), **{"async": True})
             for n in range(jobs)
         ]
         for left in range(kills, 0, -1):

@@ -1,4 +1,4 @@
-"""Daemons that die while they start, and locks and sockets that are in the way."""
+"""Daemons that die while they start, and locks and sockets that block a start."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def test_a_call_is_answered_although_several_daemons_died_while_they_start
     home: Path, tmp_path: Path, how: str
 ) -> None:
     (fails := tmp_path / "fails").write_text(f"{how}\n" * 5)
-    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as window:
-        await window.initialize()
-        assert await window.text("echo at last") == "echo at last"
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as client:
+        await client.initialize()
+        assert await client.text("echo at last") == "echo at last"
     assert fails.read_text() == ""
 
 
@@ -40,10 +40,10 @@ async def test_a_call_in_flight_survives_a_daemon_that_dies_and_several_that_do_
     home: Path, tmp_path: Path, how: str
 ) -> None:
     (fails := tmp_path / "fails").touch()
-    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as window:
-        await window.initialize()
-        answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
-        await window.ask("resources/list")  # the daemon has had the call
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as client:
+        await client.initialize()
+        answer = client.begin("chat", prompt=f"later {tmp_path / 'now'}")
+        await client.ask("resources/list")  # the daemon has had the call
         fails.write_text(f"{how}\n" * 4)
         kill_daemon(home)
         (tmp_path / "now").touch()
@@ -53,9 +53,9 @@ async def test_a_call_in_flight_survives_a_daemon_that_dies_and_several_that_do_
 
 
 async def test_many_daemons_may_die_under_one_call(home: Path, tmp_path: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize()
-        answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
+    async with StdioClient(home) as client:
+        await client.initialize()
+        answer = client.begin("chat", prompt=f"later {tmp_path / 'now'}")
         pids: set[int | None] = {None}
         async with asyncio.timeout(60):
             for _ in range(8):
@@ -69,10 +69,10 @@ async def test_many_daemons_may_die_under_one_call(home: Path, tmp_path: Path) -
 
 async def test_a_call_that_is_given_up_names_the_cause_and_keeps_its_job(home: Path, tmp_path: Path) -> None:
     (fails := tmp_path / "fails").touch()
-    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails), COUNSEL_CLIENT_LIMIT_SECONDS="12") as window:
-        await window.initialize()
-        answer = window.begin("chat", prompt="hang")
-        await window.ask("resources/list")
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails), COUNSEL_CLIENT_LIMIT_SECONDS="12") as client:
+        await client.initialize()
+        answer = client.begin("chat", prompt="hang")
+        await client.ask("resources/list")
         fails.write_text("No module named 'counsel'\n" * 1000)
         kill_daemon(home)
         shown = (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]
@@ -80,17 +80,17 @@ async def test_a_call_that_is_given_up_names_the_cause_and_keeps_its_job(home: P
         assert "continues as soon as a daemon runs" in shown["hint"]
         assert len(list((home / "run" / "kept").iterdir())) == 1
         fails.write_text("")
-        assert await window.text("echo again") == "echo again"
+        assert await client.text("echo again") == "echo again"
 
 
-async def test_a_window_that_closes_while_there_is_no_daemon_keeps_nothing(
+async def test_a_client_that_closes_while_there_is_no_daemon_keeps_nothing(
     home: Path, tmp_path: Path
 ) -> None:
     (fails := tmp_path / "fails").touch()
-    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as window:
-        await window.initialize()
-        window.begin("chat", prompt="hang")
-        await window.ask("resources/list")
+    async with StdioClient(home, COUNSEL_TEST_FAILS=str(fails)) as client:
+        await client.initialize()
+        client.begin("chat", prompt="hang")
+        await client.ask("resources/list")
         fails.write_text("it broke\n" * 1000)
         kill_daemon(home)
         async with asyncio.timeout(20):
@@ -152,9 +152,9 @@ async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobo
     lock = locks.take(f"{run_paths.run_folder(str(home))}/spawn.lock")
     assert lock is not None
     script = f"import runpy; from counsel.front import launcher; launcher.STARTER = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
-    async with StdioClient(home, command=[sys.executable, "-c", script]) as window:
-        await window.initialize()
-        assert await window.text("echo") == "echo"
+    async with StdioClient(home, command=[sys.executable, "-c", script]) as client:
+        await client.initialize()
+        assert await client.text("echo") == "echo"
     os.close(lock)
 
 

@@ -1,4 +1,4 @@
-"""The front and the daemon as real processes, with an engine in memory behind them."""
+"""The front and the daemon as real processes, with an engine in memory."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_pid, go
 
 
 async def test_the_front_answers_as_the_daemon_would(home: Path) -> None:
-    async with StdioClient(home) as window:
-        first = await window.initialize("2025-06-18")
+    async with StdioClient(home) as client:
+        first = await client.initialize("2025-06-18")
         assert first["protocolVersion"] == "2025-06-18"
-        assert (await window.ask("tools/list"))["tools"] == listing()
-        assert await window.text("echo hi") == "echo hi"
+        assert (await client.ask("tools/list"))["tools"] == listing()
+        assert await client.text("echo hi") == "echo hi"
 
 
 async def test_the_handshake_needs_no_daemon(home: Path) -> None:
     (home / "run").write_text("a file where the folder should be")
     (home / "run").chmod(0o600)
-    async with StdioClient(home) as window:
-        await window.initialize()
-        assert len((await window.ask("tools/list"))["tools"]) == 5
+    async with StdioClient(home) as client:
+        await client.initialize()
+        assert len((await client.ask("tools/list"))["tools"]) == 5
 
 
-async def test_twenty_windows_at_once_start_one_daemon(home: Path) -> None:
-    windows = [StdioClient(home) for _ in range(20)]
-    for window in windows:
-        await window.__aenter__()
-    await asyncio.gather(*(window.initialize() for window in windows))
-    texts = await asyncio.gather(*(window.text(f"echo {at}") for at, window in enumerate(windows)))
+async def test_twenty_clients_at_once_start_one_daemon(home: Path) -> None:
+    clients = [StdioClient(home) for _ in range(20)]
+    for client in clients:
+        await client.__aenter__()
+    await asyncio.gather(*(client.initialize() for client in clients))
+    texts = await asyncio.gather(*(client.text(f"echo {at}") for at, client in enumerate(clients)))
     assert texts == [f"echo {at}" for at in range(20)]
-    jobs = (await windows[0].call("check_status"))["structuredContent"]["content"]["jobs"]
+    jobs = (await clients[0].call("check_status"))["structuredContent"]["content"]["jobs"]
     assert len(jobs) == 10  # all in one engine
     engine = await find({"COUNSEL_HOME": str(home)})
     assert engine is not None
@@ -54,8 +54,8 @@ async def test_twenty_windows_at_once_start_one_daemon(home: Path) -> None:
     assert len(status["clients"]) == 20
     assert status["pid"] == daemon_pid(home)
     await engine.close()
-    for window in windows:
-        await window.__aexit__()
+    for client in clients:
+        await client.__aexit__()
 
 
 def environ_of(pid: int | None) -> bytes:
@@ -63,7 +63,7 @@ def environ_of(pid: int | None) -> bytes:
     return file.read_bytes() if sys.platform == "linux" else b""
 
 
-async def test_two_windows_with_different_keys_and_folders_stay_apart(home: Path, tmp_path: Path) -> None:
+async def test_two_clients_with_different_keys_and_folders_stay_apart(home: Path, tmp_path: Path) -> None:
     (one := tmp_path / "one").mkdir()
     (two := tmp_path / "two").mkdir()
     first = StdioClient(home, "--as", "claude", cwd=one, OPENAI_API_KEY="sk-one", SECRET_THING="x")
@@ -78,10 +78,10 @@ async def test_two_windows_with_different_keys_and_folders_stay_apart(home: Path
 
 
 async def test_the_daemon_dies_and_the_caller_still_gets_the_answer(home: Path, tmp_path: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize()
-        answer = window.begin("chat", prompt=f"later {tmp_path / 'now'}")
-        await window.ask("resources/list")  # the daemon has had the call
+    async with StdioClient(home) as client:
+        await client.initialize()
+        answer = client.begin("chat", prompt=f"later {tmp_path / 'now'}")
+        await client.ask("resources/list")  # the daemon has had the call
         first = daemon_pid(home)
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -89,32 +89,32 @@ async def test_the_daemon_dies_and_the_caller_still_gets_the_answer(home: Path, 
         result = (await asyncio.wait_for(answer, 30))["result"]
         assert result["structuredContent"]["content"].startswith("key ")
         assert daemon_pid(home) not in {None, first}
-        assert await window.text("echo on") == "echo on"
+        assert await client.text("echo on") == "echo on"
 
 
 async def test_a_call_cancelled_while_the_daemon_is_away_is_cancelled_in_the_next(home: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize()
-        window.begin("chat", prompt="hang")
-        await window.ask("resources/list")
+    async with StdioClient(home) as client:
+        await client.initialize()
+        client.begin("chat", prompt="hang")
+        await client.ask("resources/list")
         kill_daemon(home)
-        window.notify("notifications/cancelled", {"requestId": window.number - 1})
+        client.notify("notifications/cancelled", {"requestId": client.number - 1})
         async with asyncio.timeout(20):
             while True:
-                content = (await window.call("check_status"))["structuredContent"]["content"]
+                content = (await client.call("check_status"))["structuredContent"]["content"]
                 if [job["status"] for job in content["jobs"]] == ["cancelled"]:
                     return
 
 
-async def test_a_closed_window_stops_its_call_but_not_its_background_job(home: Path) -> None:
+async def test_a_closed_client_stops_its_call_but_not_its_background_job(home: Path) -> None:
     async with StdioClient(home) as other:
         await other.initialize()
-        async with StdioClient(home) as window:
-            await window.initialize()
-            await window.call("chat", prompt="hang", **{"async": True})
-            window.begin("chat", prompt="hang")
-            await window.ask("resources/list")
-            window.process.kill()
+        async with StdioClient(home) as client:
+            await client.initialize()
+            await client.call("chat", prompt="hang", **{"async": True})
+            client.begin("chat", prompt="hang")
+            await client.ask("resources/list")
+            client.process.kill()
         async with asyncio.timeout(20):
             while True:
                 content = (await other.call("check_status"))["structuredContent"]["content"]
@@ -123,24 +123,24 @@ async def test_a_closed_window_stops_its_call_but_not_its_background_job(home: P
 
 
 async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_another(home: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize()
-        await window.text("echo")
+    async with StdioClient(home) as client:
+        await client.initialize()
+        await client.text("echo")
         first = daemon_pid(home)
-        engine = await find(window.env)
+        engine = await find(client.env)
         assert engine is not None
         await engine.daemon_stop()
         await gone(home)
         assert not (home / "run" / "daemon.sock").exists()
-        assert await window.text("echo again") == "echo again"
+        assert await client.text("echo again") == "echo again"
         assert daemon_pid(home) not in {None, first}
 
 
-async def test_a_window_that_waits_for_nothing_starts_another_when_the_daemon_is_killed(home: Path) -> None:
+async def test_a_client_that_waits_for_nothing_starts_another_when_the_daemon_is_killed(home: Path) -> None:
     """Its background jobs would go on only when somebody looks."""
-    async with StdioClient(home) as window:
-        await window.initialize()
-        await window.text("echo")
+    async with StdioClient(home) as client:
+        await client.initialize()
+        await client.text("echo")
         first = kill_daemon(home)
         async with asyncio.timeout(30):
             while daemon_pid(home) in {None, first}:  # noqa: ASYNC110 - another process
@@ -154,17 +154,17 @@ async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
         await first.initialize()
         await first.text("echo")
         pid = kill_daemon(home, signal.SIGSTOP)
-        async with StdioClient(home, COUNSEL_TEST_PATIENCE="0.5") as window:
-            await window.initialize()
-            refused = await window.call("chat", prompt="echo")
+        async with StdioClient(home, COUNSEL_TEST_PATIENCE="0.5") as client:
+            await client.initialize()
+            refused = await client.call("chat", prompt="echo")
             assert refused["isError"]
             assert f"kill -CONT {pid}" in refused["structuredContent"]["error"]
             monkeypatch.setattr("counsel.daemon.rpc_client.START_TIMEOUT", 0.5)
             with pytest.raises(Internal, match=f"kill -CONT {pid}"):
-                await find(window.env)
+                await find(client.env)
             waiting = first.begin("chat", prompt="echo later")
             kill_daemon(home, signal.SIGCONT)
-            assert await window.text("echo again") == "echo again"
+            assert await client.text("echo again") == "echo again"
             assert (await waiting)["result"]["structuredContent"]["content"] == "echo later"
 
 
@@ -187,29 +187,29 @@ async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
 
 
 async def test_it_ends_by_itself_when_nobody_is_left(home: Path) -> None:
-    async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as window:
-        await window.initialize()
-        await window.text("echo")
+    async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as client:
+        await client.initialize()
+        await client.text("echo")
         assert daemon_pid(home)
     await gone(home)
 
 
 async def test_a_socket_left_by_a_killed_daemon_is_in_nobodys_way(home: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize()
-        await window.text("echo")
+    async with StdioClient(home) as client:
+        await client.initialize()
+        await client.text("echo")
     kill_daemon(home)
     await gone(home)
     assert (home / "run" / "daemon.sock").exists()
-    async with StdioClient(home) as window:
-        await window.initialize()
-        assert await window.text("echo") == "echo"
+    async with StdioClient(home) as client:
+        await client.initialize()
+        assert await client.text("echo") == "echo"
 
 
 async def test_modes_of_the_run_folder(home: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize()
-        await window.text("echo")
+    async with StdioClient(home) as client:
+        await client.initialize()
+        await client.text("echo")
     run = home / "run"
     assert run.stat().st_mode & 0o777 == 0o700
     for file in run.iterdir():
@@ -219,9 +219,9 @@ async def test_modes_of_the_run_folder(home: Path) -> None:
 async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
     home = tmp_path / ("x" * 100)
     home.mkdir()
-    async with StdioClient(home) as window:
-        await window.initialize()
-        assert await window.text("echo") == "echo"
+    async with StdioClient(home) as client:
+        await client.initialize()
+        assert await client.text("echo") == "echo"
         kill_daemon(home, signal.SIGTERM)
         await gone(home)
     short = Path(place.socket(str(home)))
@@ -230,39 +230,39 @@ async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
 
 
 async def test_messages_of_any_size_split_anywhere(home: Path) -> None:
-    async with StdioClient(home, MAX_MCP_OUTPUT_TOKENS="200000") as window:
-        await window.initialize()
+    async with StdioClient(home, MAX_MCP_OUTPUT_TOKENS="200000") as client:
+        await client.initialize()
         prompt = "echo " + "ü" * 150_000
-        assert await window.text(prompt) == prompt
+        assert await client.text(prompt) == prompt
         line = json.dumps({"jsonrpc": "2.0", "id": "split", "method": "ping"}).encode() + b"\n"
-        waiting = window.waiting["split"] = asyncio.get_running_loop().create_future()
+        waiting = client.waiting["split"] = asyncio.get_running_loop().create_future()
         for at in range(len(line)):
-            window.stdin.write(line[at : at + 1])
-            await window.stdin.drain()
+            client.stdin.write(line[at : at + 1])
+            await client.stdin.drain()
         assert (await asyncio.wait_for(waiting, 10))["result"] == {}
 
 
 async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(home: Path) -> None:
-    async with StdioClient(home) as window:
-        await window.initialize("2025-03-26")
-        window.stdin.write(b"{nonsense\n")
-        assert (await window.notes.get())["error"]["code"] == protocol.PARSE_ERROR
+    async with StdioClient(home) as client:
+        await client.initialize("2025-03-26")
+        client.stdin.write(b"{nonsense\n")
+        assert (await client.notes.get())["error"]["code"] == protocol.PARSE_ERROR
         for note in (b'@{"handover": true}', b'@{"hello": {"role": "desk"}}', b'@{"key": "stolen"}'):
-            window.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
-            said = await asyncio.wait_for(window.notes.get(), 30)
+            client.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
+            said = await asyncio.wait_for(client.notes.get(), 30)
             assert said["error"]["code"] == protocol.PARSE_ERROR
-        window.send(
+        client.send(
             [
                 {"jsonrpc": "2.0", "id": 71, "method": "ping"},
                 {"jsonrpc": "2.0", "id": 72, "method": "resources/list"},
             ]
         )
-        assert [part["id"] for part in await window.notes.get()] == [71, 72]
-        window.begin("chat", prompt="hang")
-        await window.ask("resources/list")
-        window.notify("notifications/cancelled", {"requestId": window.number - 1})
+        assert [part["id"] for part in await client.notes.get()] == [71, 72]
+        client.begin("chat", prompt="hang")
+        await client.ask("resources/list")
+        client.notify("notifications/cancelled", {"requestId": client.number - 1})
         async with asyncio.timeout(20):
-            while (await window.call("check_status"))["structuredContent"]["content"]["jobs"][0][
+            while (await client.call("check_status"))["structuredContent"]["content"]["jobs"][0][
                 "status"
             ] != "cancelled":
                 pass
@@ -274,14 +274,14 @@ async def test_when_no_daemon_can_be_had_the_call_says_so(home: Path) -> None:
         "launcher.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(main.main([]))"
     )
     command = [sys.executable, "-c", script]
-    async with StdioClient(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as window:
-        await window.initialize()
-        result = await window.call("chat", prompt="echo")
+    async with StdioClient(home, command=command, COUNSEL_CLIENT_LIMIT_SECONDS="8") as client:
+        await client.initialize()
+        result = await client.call("chat", prompt="echo")
         assert result["isError"]
         assert "it broke" in result["structuredContent"]["error"]
         assert "Nothing was asked" in result["structuredContent"]["hint"]
         assert "job_id" not in result["structuredContent"]
-        assert (await window.ask("ping")) == {}
+        assert (await client.ask("ping")) == {}
 
 
 def test_input_that_ends_at_once_is_still_answered(home: Path) -> None:
@@ -363,15 +363,15 @@ def test_every_setting_travels() -> None:
     assert not set(environment.for_daemon({**own, "COUNSEL_TOKEN": "x"})) & {*own, "COUNSEL_TOKEN"}
 
 
-async def test_a_window_whose_folder_is_gone_still_works(home: Path, tmp_path: Path) -> None:
+async def test_a_client_whose_folder_is_gone_still_works(home: Path, tmp_path: Path) -> None:
     (folder := tmp_path / "gone").mkdir()
     script = (
         f"import os, runpy; os.rmdir({str(folder)!r}); runpy.run_path({str(FRONT)!r}, run_name='__main__')"
     )
     # -P, as an installed counsel: Python 3.13.0 cannot import `socket` with a path that begins at a folder that is gone
-    async with StdioClient(home, command=[sys.executable, "-P", "-c", script], cwd=folder) as window:
-        await window.initialize()
-        assert (await window.text("env HOME")).split("|")[1] == "/nowhere"
+    async with StdioClient(home, command=[sys.executable, "-P", "-c", script], cwd=folder) as client:
+        await client.initialize()
+        assert (await client.text("env HOME")).split("|")[1] == "/nowhere"
 
 
 @pytest.mark.parametrize("says", ["nothing", "tools/list"])
@@ -419,10 +419,10 @@ async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, pl
         else b'{"method":"tools/call",'
     )
     end = b'"}}}' if place == "first" else b'"}},"jsonrpc":"2.0","id":"big"}'
-    async with StdioClient(home) as window:
-        await window.initialize()
-        answered = window.waiting["big"] = asyncio.get_running_loop().create_future()
-        writer = window.stdin
+    async with StdioClient(home) as client:
+        await client.initialize()
+        answered = client.waiting["big"] = asyncio.get_running_loop().create_future()
+        writer = client.stdin
         writer.write(begin + params)
         for _ in range(100):
             writer.write(b"x" * 2**20)
@@ -433,5 +433,5 @@ async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, pl
             "size": 100 * 2**20 + len(begin + params + end),
             "limit": 64 * 2**20,
         }
-        assert (await window.ask("ping")) == {}
-        assert most_memory(window.process.pid) < 180
+        assert (await client.ask("ping")) == {}
+        assert most_memory(client.process.pid) < 180

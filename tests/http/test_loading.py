@@ -1,4 +1,4 @@
-"""`counsel serve` from its first moment on: `/health` at once, the rest when the engine is open."""
+"""`counsel serve` while it starts: `/health` at once, the rest when the engine is open."""
 
 from __future__ import annotations
 

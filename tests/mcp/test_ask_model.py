@@ -1,4 +1,4 @@
-"""askModel through the door: tags, who is calling, chains and levels reach the engine and the agents."""
+"""askModel over MCP: tags, the calling agent, chains and permission levels reach the engine and the agents."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from support.stdio_client import StdioClient
 COUNSEL = [sys.executable, "-P", "-m", "counsel", "stdio"]
 
 
-def window(home: Path, fake: FakeProcess, *args: str, **env: str) -> StdioClient:
+def client(home: Path, fake: FakeProcess, *args: str, **env: str) -> StdioClient:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake.v1}
     return StdioClient(home, command=[*COUNSEL, *args], env={**keys, **env})
 
 
-async def test_two_agents_windows_share_a_thread_by_its_tag(home: Path, fake_process: FakeProcess) -> None:
-    async with window(home, fake_process, "--as", "claude") as claude:
+async def test_two_agents_clients_share_a_thread_by_its_tag(home: Path, fake_process: FakeProcess) -> None:
+    async with client(home, fake_process, "--as", "claude") as claude:
         await claude.initialize(name="claude-code")
         first = await claude.call("askModel", model="gpt-5", prompt="one", sessionTag="design")
-    async with window(home, fake_process, SESSION_ID="design") as codex:
+    async with client(home, fake_process, SESSION_ID="design") as codex:
         await codex.initialize(name="codex-mcp-client")
         second = await codex.call("askModel", model="gpt-5", prompt="two")
     one, two = (answer["structuredContent"]["continuation"] for answer in (first, second))
@@ -48,7 +48,7 @@ async def test_who_is_calling_is_known(
     model: str,
     words: str,
 ) -> None:
-    async with window(home, fake_process, *args, **env) as agent:
+    async with client(home, fake_process, *args, **env) as agent:
         await agent.initialize(name=name)
         for tool in ("askModel", "chat"):
             refused = await agent.call(tool, model=model, prompt="hello")
@@ -69,7 +69,7 @@ async def test_permission_mode_is_the_asked_agents_level(
     program.write_text(f'#!/bin/sh\necho "$COUNSEL_CHAIN $*" > "{seen}"\nexit 3\n')
     program.chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ANTHROPIC_API_KEY": "k", "PERMISSION_MODE": given}
-    async with window(home, fake_process, "--as", "codex", **env) as codex:
+    async with client(home, fake_process, "--as", "codex", **env) as codex:
         await codex.initialize()
         failed = await codex.call("askModel", model="claude", prompt="hello")
     assert failed["structuredContent"]["code"] == "UPSTREAM_ERROR"

@@ -1,4 +1,4 @@
-"""A caller's proxy through every door: windows of one daemon, the shell, `serve`, `--standalone`."""
+"""A caller's proxy over every interface: clients of one daemon, the shell, `serve`, `--standalone`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kept(home: Path) -> bytes:
     return b"".join(file.read_bytes() for file in home.rglob("*") if file.is_file())
 
 
-async def test_windows_of_one_daemon_each_use_their_own_proxy(home: Path, fake_process: FakeProcess) -> None:
+async def test_clients_of_one_daemon_each_use_their_own_proxy(home: Path, fake_process: FakeProcess) -> None:
     async with (
         proxy_to(fake_process, "me:first-password") as first,
         proxy_to(fake_process, "you:second-password") as second,
@@ -66,10 +66,10 @@ async def test_windows_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
             http_proxy="http://me:wr0ng-one@" + first.url.partition("@")[2],
         ) as wrong,
     ):
-        for window in (one, two, none, wrong):
-            await window.initialize()
-        for window in (one, two, one):
-            answer = await window.call("chat", prompt="hello", model="gpt-5")
+        for client in (one, two, none, wrong):
+            await client.initialize()
+        for client in (one, two, one):
+            answer = await client.call("chat", prompt="hello", model="gpt-5")
             assert answer["structuredContent"]["content"] == "gpt-5 says: hello"
         assert (first.requests, second.requests) == ([ASKED, ASKED], [ASKED])
         direct = (await none.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
@@ -110,13 +110,13 @@ async def test_the_shells_proxy_is_used(
         assert proxy.requests == [ASKED]
 
 
-async def test_a_standalone_window_and_serve_use_their_own(home: Path, fake_process: FakeProcess) -> None:
+async def test_a_standalone_client_and_serve_use_their_own(home: Path, fake_process: FakeProcess) -> None:
     async with proxy_to(fake_process) as proxy:
         async with StdioClient(
             home, command=[*COUNSEL, "stdio", "--standalone"], env=KEYS, HTTP_PROXY=proxy.url
-        ) as window:
-            await window.initialize()
-            answer = await window.call("chat", prompt="hello", model="gpt-5")
+        ) as client:
+            await client.initialize()
+            answer = await client.call("chat", prompt="hello", model="gpt-5")
             assert answer["structuredContent"]["content"] == "gpt-5 says: hello"
         process, base, _ = await serve(home, **KEYS, HTTP_PROXY=proxy.url)
         text = await over_http(base, (home / "token").read_text())
@@ -129,17 +129,17 @@ async def test_a_standalone_window_and_serve_use_their_own(home: Path, fake_proc
 async def test_a_job_that_goes_on_takes_the_way_that_it_was_asked_with(
     home: Path, fake_process: FakeProcess
 ) -> None:
-    """The daemon dies; the next one goes on with the job when its window, with the same proxy, is back."""
+    """The daemon dies; the next one goes on with the job when its client, with the same proxy, is back."""
     fake_process.script(gate="go", times=1)
     async with (
         proxy_to(fake_process) as mine,
         proxy_to(fake_process) as other,
         StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=other.url) as stranger,
-        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=mine.url) as window,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=mine.url) as client,
     ):
-        await window.initialize()
+        await client.initialize()
         await stranger.initialize()
-        call = asyncio.ensure_future(window.call("chat", prompt="hello", model="gpt-5"))
+        call = asyncio.ensure_future(client.call("chat", prompt="hello", model="gpt-5"))
         await asyncio.to_thread(fake_process.wait_for, contains="hello")
         pid = daemon_pid(home)
         assert pid is not None

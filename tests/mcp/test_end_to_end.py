@@ -1,4 +1,4 @@
-"""The whole road: client → front → socket → daemon → engine → wire → the fake of the vendors' APIs."""
+"""The whole path: client → front → socket → daemon → engine → wire → the fake of the vendors' APIs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def keys(fake: FakeProcess) -> dict[str, str]:
 async def test_a_question_is_answered_and_continued(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
-    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
-        await window.initialize()
-        first = await window.call("chat", prompt="hello", model="gpt-5-mini")
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as client:
+        await client.initialize()
+        first = await client.call("chat", prompt="hello", model="gpt-5-mini")
         shown = first["structuredContent"]
         assert shown["content"] == "gpt-5-mini says: hello"
-        again = await window.call("chat", prompt="more", continuation_id=shown["continuation"]["id"])
+        again = await client.call("chat", prompt="more", continuation_id=shown["continuation"]["id"])
         assert again["structuredContent"]["continuation"]["messageCount"] == 4
         assert "gpt-5-mini" in again["content"][0]["text"]
 
@@ -43,9 +43,9 @@ async def test_an_answer_that_is_none_is_an_error_result(
     home: Path, fake_process: FakeProcess, text: str, finish: str | None, code: str
 ) -> None:
     fake_process.script(text=text, finish=finish, times=None)
-    async with StdioClient(home, command=[*COUNSEL, "--standalone"], env=keys(fake_process)) as window:
-        await window.initialize()
-        result = await window.call("chat", prompt="hello", model="gpt-5-mini")
+    async with StdioClient(home, command=[*COUNSEL, "--standalone"], env=keys(fake_process)) as client:
+        await client.initialize()
+        result = await client.call("chat", prompt="hello", model="gpt-5-mini")
         assert result["isError"]
         assert result["structuredContent"]["code"] == code
         assert result["content"][0]["text"].startswith(f"{code}: ")
@@ -56,11 +56,11 @@ async def test_four_calls_at_once_and_a_ping_meanwhile(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
     fake_process.script(gate="go", times=None)
-    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
-        await window.initialize()
-        calls = [window.begin("chat", prompt=f"p{at}", model="gpt-5-mini") for at in range(4)]
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as client:
+        await client.initialize()
+        calls = [client.begin("chat", prompt=f"p{at}", model="gpt-5-mini") for at in range(4)]
         await asyncio.to_thread(fake_process.wait_for, count=4)
-        assert await window.ask("ping") == {}
+        assert await client.ask("ping") == {}
         assert not any(call.done() for call in calls)
         fake_process.open_gate("go")
         answers = await asyncio.gather(*calls)
@@ -73,9 +73,9 @@ async def test_cancelling_closes_the_upstream_connection(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
     fake_process.script(gate="never", gate_after=1, times=None)
-    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
-        await window.initialize()
-        window.start(
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as client:
+        await client.initialize()
+        client.start(
             "tools/call",
             {
                 "name": "chat",
@@ -83,10 +83,10 @@ async def test_cancelling_closes_the_upstream_connection(
                 "_meta": {"progressToken": "t"},
             },
         )
-        progress = await asyncio.wait_for(window.notes.get(), 20)
+        progress = await asyncio.wait_for(client.notes.get(), 20)
         assert progress["params"]["progressToken"] == "t"
         assert progress["params"]["message"]
-        window.notify("notifications/cancelled", {"requestId": window.number})
+        client.notify("notifications/cancelled", {"requestId": client.number})
         await asyncio.to_thread(fake_process.wait_for, state="disconnected")
 
 
@@ -98,14 +98,14 @@ async def test_progress_says_which_words_are_void(
         text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
     )
     fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
-    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as window:
-        await window.initialize()
+    async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as client:
+        await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "auto"}}
-        call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
+        call = client.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
         told: list[tuple[float, str]] = []
-        await heard(window, told, "void1 ")
+        await heard(client, told, "void1 ")
         fake_process.open_gate("fail")
-        await heard(window, told, "]\n\ngood1 ")
+        await heard(client, told, "]\n\ngood1 ")
         fake_process.open_gate("answer")
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     first, second = [request["model"] for request in fake_process.calls][:2]
@@ -119,37 +119,37 @@ async def test_progress_says_which_words_are_void(
 async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(text="void1 void2 void3", hang_after=2)
     fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
-    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
-        await window.initialize()
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as client:
+        await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "gpt-5-mini"}}
-        call = window.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
+        call = client.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
         told: list[tuple[float, str]] = []
-        await heard(window, told, "void1 void2 ")
+        await heard(client, told, "void1 void2 ")
         kill_daemon(home)
-        await heard(window, told, "good1 ")
+        await heard(client, told, "good1 ")
         fake_process.open_gate("answer")
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     assert answer["content"] == "good1 good2 good3"
     assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
 
 
-async def heard(window: StdioClient, told: list[tuple[float, str]], words: str) -> None:
+async def heard(client: StdioClient, told: list[tuple[float, str]], words: str) -> None:
     """Progress comes a few times per second: until it says these."""
     while not told or not told[-1][1].endswith(words):
-        note = await asyncio.wait_for(window.notes.get(), 20)
+        note = await asyncio.wait_for(client.notes.get(), 20)
         told.append((note["params"]["progress"], note["params"]["message"]))
 
 
 async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(gate="first", times=1)
-    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
-        await window.initialize()
-        call = window.begin("chat", prompt="survive", model="gpt-5-mini")
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as client:
+        await client.initialize()
+        call = client.begin("chat", prompt="survive", model="gpt-5-mini")
         await asyncio.to_thread(fake_process.wait_for, contains="survive")
         kill_daemon(home)
         answer = await asyncio.wait_for(call, 30)
         assert answer["result"]["structuredContent"]["content"] == "gpt-5-mini says: survive"
-        jobs = (await window.call("check_status"))["structuredContent"]["content"]["jobs"]
+        jobs = (await client.call("check_status"))["structuredContent"]["content"]["jobs"]
         assert [job["status"] for job in jobs] == ["completed"]  # one job, not two
 
 
@@ -160,17 +160,17 @@ async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
     env = {**keys(fake_process), "COUNSEL_CLIENT_LIMIT_SECONDS": "1"}
     async with (
         StdioClient(home, command=COUNSEL, env=keys(fake_process)) as first,
-        StdioClient(home, command=COUNSEL, env=env) as window,
+        StdioClient(home, command=COUNSEL, env=env) as client,
     ):
         await first.initialize()
         await first.call("check_status")  # a daemon that runs: starting one may take longer than this limit
-        await window.initialize()
-        early = (await window.call("chat", prompt="patience", model="gpt-5-mini"))["structuredContent"]
+        await client.initialize()
+        early = (await client.call("chat", prompt="patience", model="gpt-5-mini"))["structuredContent"]
         assert early["continuation"]["status"] == "processing"
         kill_daemon(home)
         async with asyncio.timeout(30):
             while True:
-                content = (await window.call("check_status", continuation_id=early["job_id"]))[
+                content = (await client.call("check_status", continuation_id=early["job_id"]))[
                     "structuredContent"
                 ]
                 if content["content"]["status"] != "processing":
@@ -178,13 +178,13 @@ async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
         assert content["content"]["result"]["content"] == "gpt-5-mini says: patience"
 
 
-async def test_a_background_job_outlives_its_window_and_another_reads_it(
+async def test_a_background_job_outlives_its_client_and_another_reads_it(
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="later", times=None)
-    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
-        await window.initialize()
-        job = await window.call("chat", prompt="slow", model="gpt-5-mini", **{"async": True})
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as client:
+        await client.initialize()
+        job = await client.call("chat", prompt="slow", model="gpt-5-mini", **{"async": True})
         name = job["structuredContent"]["continuation"]["id"]
         await asyncio.to_thread(fake_process.wait_for, contains="slow")
     fake_process.open_gate("later")
@@ -204,9 +204,9 @@ async def test_a_background_job_goes_on_in_the_next_daemon_although_nobody_looks
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="never", times=1)
-    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as window:
-        await window.initialize()
-        await window.call("chat", prompt="alone", model="gpt-5-mini", **{"async": True})
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as client:
+        await client.initialize()
+        await client.call("chat", prompt="alone", model="gpt-5-mini", **{"async": True})
         await asyncio.to_thread(fake_process.wait_for, contains="alone")
         kill_daemon(home)
         await asyncio.to_thread(fake_process.wait_for, contains="alone", state="finished")

@@ -1,4 +1,4 @@
-"""What a client's model reads of a result: every text once."""
+"""The part of a result that a client gives to its model: every text once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP SDK's own client against our doors: the front, standalone and HTTP, in every revision that it speaks."""
+"""The MCP SDK's own client with the front, standalone and HTTP, in every revision that it supports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher by itself: every revision's rules, and calls that do not wait for each other."""
+"""The dispatcher: the rules of every revision, and calls that do not wait for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP's tasks extension, revision 2026-07-28: for who declares it a job is a task; nobody else sees any of it."""
+"""MCP's tasks extension, revision 2026-07-28: a client that declares it gets tasks; others see nothing of it."""
 
 from __future__ import annotations
 

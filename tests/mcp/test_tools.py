@@ -1,4 +1,4 @@
-"""The tools' table: schemas, what is refused, results and their limit."""
+"""The tools: schemas, refused arguments, results and their size limit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The daemon with an engine in memory, for tests of the socket and the front by themselves.
+"""The daemon with an engine in memory, for tests of the socket and the front.
 
-Prompts starting with `later FILE` are answered when FILE appears, in whichever daemon they then are.
+Prompts starting with `later FILE` are answered when FILE appears, by whichever daemon has them then.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def open_engine(_home: Path) -> Any:
 
 
 def fail_at_first(counter: Path) -> None:
-    """COUNSEL_TEST_FAILS names a file with a line for each start that shall fail: with the words in it, or by SIGKILL."""
+    """COUNSEL_TEST_FAILS names a file with a line for each start that fails: with that text, or by SIGKILL."""
     lines = counter.read_text().splitlines()
     if not lines:
         return

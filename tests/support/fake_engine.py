@@ -1,4 +1,4 @@
-"""An engine in memory for the doors' own tests: jobs that end when the test says so."""
+"""An engine in memory for tests of the interfaces: jobs end when the test wants it."""
 
 from __future__ import annotations
 

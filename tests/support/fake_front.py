@@ -1,4 +1,4 @@
-"""The front, starting the daemon of `fake_daemon.py`. Both are of the release that COUNSEL_TEST_VERSION says."""
+"""The front, which starts the daemon of `fake_daemon.py`. COUNSEL_TEST_VERSION sets the release of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real counsel processes for tests that send them what nobody should: started, measured, ended."""
+"""Real counsel processes for tests that send invalid or hostile input: started, measured, ended."""
 
 from __future__ import annotations
 

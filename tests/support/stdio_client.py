@@ -1,4 +1,4 @@
-"""An agent's window: a real `counsel stdio` process and a client's end of its pipes."""
+"""A real `counsel stdio` process and the client's end of its pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, Self
 from counsel.front import run_paths
 
 FRONT = Path(__file__).parent / "fake_front.py"
-# A daemon that a test did not see starting ends by itself soon after it.
+# A daemon whose start a test did not notice exits by itself soon after it.
 SHORT_LIVED = {"COUNSEL_DAEMON_IDLE_SECONDS": "3"}
 
 
@@ -33,9 +33,9 @@ class StdioClient:
         self.home = home
         self.command = command or [sys.executable, str(FRONT), *args]
         self.cwd = cwd or home
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.env = {
-            **kept,
+            **inherited,
             "HOME": str(home),
             "COUNSEL_HOME": str(home),
             **SHORT_LIVED,
@@ -110,7 +110,7 @@ class StdioClient:
 
 
 def daemon_pid(home: Path) -> int | None:
-    """The pid of the daemon that lives, by the lock that proves it."""
+    """The pid of the running daemon, by the lock that proves that it runs."""
     path = Path(run_paths.run_folder(str(home)), "daemon.lock")
     if not path.exists():
         return None
@@ -125,13 +125,13 @@ def daemon_pid(home: Path) -> int | None:
 
 def kill_daemon(home: Path, how: signal.Signals = signal.SIGKILL) -> int:
     pid = daemon_pid(home)
-    assert pid is not None, "no daemon lives"
+    assert pid is not None, "no daemon runs"
     os.kill(pid, how)
     return pid
 
 
 async def gone(home: Path) -> None:
-    """Wait until no daemon lives."""
+    """Wait until no daemon runs."""
     async with asyncio.timeout(30):
         while daemon_pid(home) is not None:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Tool sharing as an agent and a person have it: `askModel` through a window and the daemon, `counsel ask --tool`."""
+"""Shared tools as agents and people use them: `askModel` over stdio and the daemon, `counsel ask --tool`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) 
     fake_process.script(tool_calls=called, text="At 06:40.", times=None)
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude"]
     question = {"model": "gpt-5", "prompt": "When is high water?"}
-    async with StdioClient(home, command=command, env=env(fake_process)) as window:
-        await window.initialize(name="claude-code")
-        answer = await window.call("askModel", **question, tools=["notes"])
-        refused = await window.call("askModel", **question, tools=["other"])
+    async with StdioClient(home, command=command, env=env(fake_process)) as client:
+        await client.initialize(name="claude-code")
+        answer = await client.call("askModel", **question, tools=["notes"])
+        refused = await client.call("askModel", **question, tools=["other"])
     shown = answer["structuredContent"]
     assert shown["content"].endswith("At 06:40.")
     assert [(one["tool"], one["ok"]) for one in shown["metadata"]["tool_calls"]] == [("look_up", True)]
