@@ -36,7 +36,7 @@ def ask(
     stream: bool,
     standalone: bool,
     as_json: bool,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Ask one model or agent.
 
@@ -44,24 +44,24 @@ def ask(
 
         git diff | counsel ask "Is this safe?" -m gpt-5
     """
-    if stream and (as_json or given["background"]):
+    if stream and (as_json or options["background"]):
         raise click.UsageError("--stream cannot be combined with --json or --background.")
     request = ChatRequest(
         prompt=ask_options.full_prompt(prompt),
         model=model,
         media_resolution=f"MEDIA_RESOLUTION_{media_resolution.upper()}" if media_resolution else None,  # type: ignore[arg-type]
-        **ask_options.common(given),
+        **ask_options.common(options),
     )
-    who = connect.caller(given["cwd"], ask_options.export_roots(given))
-    ways = {"standalone": standalone, "background": given["background"], "stream": stream}
-    connect.run(_ask(request, who, **ways, as_json=as_json))
+    caller = connect.caller(options["cwd"], ask_options.export_roots(options))
+    mode = {"standalone": standalone, "background": options["background"], "stream": stream}
+    connect.run(_ask(request, caller, **mode, as_json=as_json))
 
 
 async def _ask(
-    request: ChatRequest, who: Any, *, standalone: bool, background: bool, stream: bool, as_json: bool
+    request: ChatRequest, caller: Any, *, standalone: bool, background: bool, stream: bool, as_json: bool
 ) -> None:
-    async with connect.engine(who, standalone=standalone) as engine:
-        submitted = await engine.submit(request, who, background=background)
+    async with connect.engine(caller, standalone=standalone) as engine:
+        submitted = await engine.submit(request, caller, background=background)
         if background:
             output.accepted(await engine.accepted(submitted), as_json=as_json)
             return

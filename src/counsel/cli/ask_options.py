@@ -67,15 +67,15 @@ _OPTIONS = (
 )
 
 
-def models_like(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
-    """For shell completion: whom one can ask."""
+def models_like(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[str]:
+    """For shell completion: the models and agents that can be asked."""
     from counsel import settings
     from counsel.agents.definitions import ASKABLE
     from counsel.models.catalog import Catalog
 
     rows = Catalog.load(settings.load()).models()
     names = [name for row in rows if row.available for name in (row.model.id, *row.model.aliases)]
-    return [name for name in ("auto", *ASKABLE, *names) if name.startswith(begun)]
+    return [name for name in ("auto", *ASKABLE, *names) if name.startswith(prefix)]
 
 
 def options(command: Decorated) -> Decorated:
@@ -84,26 +84,26 @@ def options(command: Decorated) -> Decorated:
     return command
 
 
-def common(given: dict[str, Any]) -> dict[str, Any]:
+def common(values: dict[str, Any]) -> dict[str, Any]:
     """Fields of a request from the options above."""
     return {
-        "files": tuple(given["files"]),
-        "images": tuple(given["images"]),
-        "continuation_id": given["continuation_id"],
-        "temperature": given["temperature"],
-        "reasoning_effort": given["effort"],
-        "verbosity": given["verbosity"],
-        "use_websearch": given["web"],
-        "tools": tuple(given["tools"]),
-        "export": str(Path(given["export"]).absolute()) if given["export"] else False,
+        "files": tuple(values["files"]),
+        "images": tuple(values["images"]),
+        "continuation_id": values["continuation_id"],
+        "temperature": values["temperature"],
+        "reasoning_effort": values["effort"],
+        "verbosity": values["verbosity"],
+        "use_websearch": values["web"],
+        "tools": tuple(values["tools"]),
+        "export": str(Path(values["export"]).absolute()) if values["export"] else False,
     }
 
 
-def export_roots(given: dict[str, Any]) -> tuple[Path, ...]:
+def export_roots(values: dict[str, Any]) -> tuple[Path, ...]:
     """A folder that a person names on the command line may be written to."""
-    if not given["export"]:
+    if not values["export"]:
         return ()
-    folder = Path(given["export"]).absolute()
+    folder = Path(values["export"]).absolute()
     with contextlib.suppress(OSError):  # what is wrong with it, the export itself says
         folder.mkdir(parents=True, exist_ok=True)
     return (folder,)
@@ -137,16 +137,16 @@ def _piped() -> str | None:
 
 
 def _read() -> str:
-    """All of stdin, but for one that is too large, or has no end."""
+    """All of stdin. Raises an error if it is too large or has no end."""
     from counsel import settings, size_limits  # few questions come with it
     from counsel.engine.context.decoding import decode
 
     most = settings.load().max_prompt_bytes
     data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
-        held = os.fstat(sys.stdin.fileno())
+        about = os.fstat(sys.stdin.fileno())
         raise size_limits.too_large(
-            "Standard input", held.st_size if stat.S_ISREG(held.st_mode) else None, most
+            "Standard input", about.st_size if stat.S_ISREG(about.st_mode) else None, most
         )
     return decode(data, "Standard input")[0]
 

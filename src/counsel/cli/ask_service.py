@@ -38,34 +38,36 @@ def ask_service(*, session: str | None, agent: str | None, until_eof: bool, stan
     Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/use/askmodel.md;
     counsel.askmodel.client speaks it.
     """
-    who = connect.caller()
-    name = session or who.settings.session_id or f"s-{secrets.token_hex(8)}"
-    connect.run(_serve(who, name, agent, until_eof=until_eof, standalone=standalone))
+    caller = connect.caller()
+    name = session or caller.settings.session_id or f"s-{secrets.token_hex(8)}"
+    connect.run(_serve(caller, name, agent, until_eof=until_eof, standalone=standalone))
 
 
-async def _serve(who: Caller, session: str, agent: str | None, *, until_eof: bool, standalone: bool) -> None:
+async def _serve(
+    caller: Caller, session: str, agent: str | None, *, until_eof: bool, standalone: bool
+) -> None:
     from counsel.askmodel.service import AskService
     from counsel.mcp.identity import ClientIdentity
 
     identity = ClientIdentity(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
-    over = asyncio.Event()
+    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, over.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     if until_eof:
-        _end_with_stdin(over)
+        _end_with_stdin(stopped)
     async with (
-        connect.engine(who, standalone=standalone) as engine,
-        AskService(engine, identity, session, who.settings.home) as service,
+        connect.engine(caller, standalone=standalone) as engine,
+        AskService(engine, identity, session, caller.settings.home) as service,
     ):
         about = {"session": service.session, "socket": service.path, "pid": os.getpid()}
         sys.stdout.write(json.dumps(about) + "\n")
         sys.stdout.flush()
-        await over.wait()
+        await stopped.wait()
 
 
-def _end_with_stdin(over: asyncio.Event) -> None:
+def _end_with_stdin(stopped: asyncio.Event) -> None:
     try:
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, over)
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, stopped)
     except (AttributeError, OSError, ValueError):  # closed, or a file: the kernel does not watch those
         raise InvalidArgument(
             "--until-eof needs a pipe or terminal as standard input.",
@@ -73,7 +75,7 @@ def _end_with_stdin(over: asyncio.Event) -> None:
         ) from None
 
 
-def _at_end(over: asyncio.Event) -> None:
+def _at_end(stopped: asyncio.Event) -> None:
     if not os.read(sys.stdin.fileno(), 1 << 12):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        over.set()
+        stopped.set()

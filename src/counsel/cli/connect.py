@@ -22,26 +22,26 @@ def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:
     """The user of this shell. `roots`: folders that the command line names."""
     from dataclasses import replace
 
-    who = here("cli", cwd=Path(cwd) if cwd else None)
-    for problem in who.settings.problems:
+    user = here("cli", cwd=Path(cwd) if cwd else None)
+    for problem in user.settings.problems:
         output.message(f"warning: {problem}")
-    return replace(who, roots=roots)
+    return replace(user, roots=roots)
 
 
 @asynccontextmanager
-async def engine(who: Caller, *, standalone: bool = False) -> AsyncIterator[Engine]:
+async def engine(caller: Caller, *, standalone: bool = False) -> AsyncIterator[Engine]:
     if standalone:
         from counsel import logs
         from counsel.engine.engine import open_engine
 
-        logs.setup(who.settings, stderr=who.settings.log_level == "debug")
-        own = await open_engine(who.settings.home)
+        logs.setup(caller.settings, stderr=caller.settings.log_level == "debug")
+        local = await open_engine(caller.settings.home)
         try:
-            yield own
+            yield local
         finally:
-            await own.close()
+            await local.close()
         return
-    remote = await import_module("counsel.daemon.rpc_client").connect(who)
+    remote = await import_module("counsel.daemon.rpc_client").connect(caller)
     try:
         yield remote
     finally:

@@ -53,7 +53,7 @@ def consensus(
     feedback_prompt: str | None,
     standalone: bool,
     as_json: bool,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Ask several models; each then reads the others' answers and refines its own.
 
@@ -64,19 +64,19 @@ def consensus(
         models=models,
         enable_cross_feedback=not no_feedback,
         cross_feedback_prompt=feedback_prompt,
-        **ask_options.common(given),
+        **ask_options.common(options),
     )
-    who = connect.caller(given["cwd"], ask_options.export_roots(given))
+    caller = connect.caller(options["cwd"], ask_options.export_roots(options))
     connect.run(
-        _consensus(request, who, standalone=standalone, background=given["background"], as_json=as_json)
+        _consensus(request, caller, standalone=standalone, background=options["background"], as_json=as_json)
     )
 
 
 async def _consensus(
-    request: ConsensusRequest, who: Any, *, standalone: bool, background: bool, as_json: bool
+    request: ConsensusRequest, caller: Any, *, standalone: bool, background: bool, as_json: bool
 ) -> None:
-    async with connect.engine(who, standalone=standalone) as engine:
-        submitted = await engine.submit(request, who, background=background)
+    async with connect.engine(caller, standalone=standalone) as engine:
+        submitted = await engine.submit(request, caller, background=background)
         if background:
             output.accepted(await engine.accepted(submitted), as_json=as_json)
             return

@@ -49,34 +49,34 @@ def jobs(
         raise click.UsageError("--follow needs the ID of a job.")
     if stream and (as_json or not follow):
         raise click.UsageError("--stream needs --follow and cannot be combined with --json.")
-    who = connect.caller()
+    caller = connect.caller()
     if job_id is None:
-        connect.run(_newest(who, limit, standalone=standalone, as_json=as_json))
+        connect.run(_newest(caller, limit, standalone=standalone, as_json=as_json))
     elif follow:
-        ways = {"history": history, "stream": stream, "standalone": standalone}
-        connect.run(_to_the_end(job_id, who, **ways, as_json=as_json))
+        mode = {"history": history, "stream": stream, "standalone": standalone}
+        connect.run(_to_the_end(job_id, caller, **mode, as_json=as_json))
     else:
-        connect.run(_so_far(job_id, who, history=history, standalone=standalone, as_json=as_json))
+        connect.run(_so_far(job_id, caller, history=history, standalone=standalone, as_json=as_json))
 
 
-async def _newest(who: Any, limit: int, *, standalone: bool, as_json: bool) -> None:
-    async with connect.engine(who, standalone=standalone) as engine:
+async def _newest(caller: Any, limit: int, *, standalone: bool, as_json: bool) -> None:
+    async with connect.engine(caller, standalone=standalone) as engine:
         _list(await engine.recent(limit), as_json=as_json)
 
 
-async def _so_far(job_id: str, who: Any, *, history: bool, standalone: bool, as_json: bool) -> None:
-    async with connect.engine(who, standalone=standalone) as engine:
-        found = await engine.status(job_id, full_history=history)
+async def _so_far(job_id: str, caller: Any, *, history: bool, standalone: bool, as_json: bool) -> None:
+    async with connect.engine(caller, standalone=standalone) as engine:
+        status = await engine.status(job_id, full_history=history)
     if as_json:
-        output.document(found.to_json())
+        output.document(status.to_json())
     else:
-        _show(found)
+        _show(status)
 
 
 async def _to_the_end(
-    job_id: str, who: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
+    job_id: str, caller: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
 ) -> None:
-    async with connect.engine(who, standalone=standalone) as engine:
+    async with connect.engine(caller, standalone=standalone) as engine:
         await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
         if as_json:
             output.document((await engine.status(job_id, full_history=history)).to_json())
@@ -166,8 +166,8 @@ def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
     connect.run(_cancel(job_id, connect.caller(), standalone=standalone, as_json=as_json))
 
 
-async def _cancel(job_id: str, who: Any, *, standalone: bool, as_json: bool) -> None:
-    async with connect.engine(who, standalone=standalone) as engine:
+async def _cancel(job_id: str, caller: Any, *, standalone: bool, as_json: bool) -> None:
+    async with connect.engine(caller, standalone=standalone) as engine:
         outcome = await engine.cancel(job_id)
     if as_json:
         output.document(outcome.to_json())
