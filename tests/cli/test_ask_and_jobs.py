@@ -338,5 +338,5 @@ def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(
         )
         assert done.returncode != 0
         assert ("5,000" if "<" in command else "more than 2,000") in done.stderr
-        assert "at most 2,000" in done.stderr
+        assert "the limit is 2,000" in done.stderr
     assert not (tmp_path / "home" / "counsel.db").exists()

@@ -268,7 +268,7 @@ def _switch(*, enabled: bool) -> Callable[..., None]:
 
 for _name, _on, _help in (
     ("enable", True, "Enable a server, by each client's own mechanism."),
-    ("disable", False, "Disable a server and keep its entry, by each client's own mechanism."),
+    ("disable", False, "Disable a server, by each client's own mechanism."),
 ):
     _body = json_option(option.dry_run(option.any_places(click.argument("name")(_switch(enabled=_on)))))
     servers.add_command(click.command(_name, help=_help)(_body))
