@@ -16,6 +16,7 @@ from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus
 from counsel.types import Effort, MediaResolution, Verbosity
 
 Status: TypeAlias = JobState
+MAX_MODELS = 20  # of one consensus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,6 @@ from counsel.results import (
 from counsel.types import Call, Json, Turn
 
 log = logging.getLogger("counsel.consensus")
-MAX_MODELS = 20
 _SHOWN = frozenset({"provider", "usage", "cost_usd", "response_time_ms", "finish_reason"})  # of each member
 GRACE = 120.0  # seconds that the last one gets once all others are done
 

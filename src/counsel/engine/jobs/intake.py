@@ -11,7 +11,6 @@ from counsel import size_limits
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.consult import panel, recursion
-from counsel.engine.consult.consensus import MAX_MODELS
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
 from counsel.engine.history.export_files import where
@@ -21,7 +20,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.requests import MAX_MODELS, ChatRequest, ConsensusRequest, Request
 from counsel.text import is_sound, sound
 from counsel.types import Image
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import get_args
+
 from counsel.mcp import render
 from counsel.mcp.tools import base
 from counsel.requests import ChatRequest
-from counsel.types import Json
+from counsel.types import Json, MediaResolution
 
-RESOLUTIONS = tuple(f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH", "UNSPECIFIED"))
+RESOLUTIONS: tuple[str, ...] = get_args(MediaResolution)
 
 
 def request(arguments: Json) -> ChatRequest:

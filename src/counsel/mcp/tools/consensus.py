@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from counsel.mcp import render
 from counsel.mcp.tools import base
-from counsel.requests import ConsensusRequest
+from counsel.requests import MAX_MODELS, ConsensusRequest
 from counsel.types import Json
-
-MOST_MODELS = 20
 
 
 def _name(entry: object) -> str:
@@ -45,7 +43,7 @@ TOOL = base.Tool(
             "type": "array",
             "items": _MODEL,
             "minItems": 1,
-            "maxItems": MOST_MODELS,
+            "maxItems": MAX_MODELS,
             "description": 'Models to consult: "o3" or {"model": "o3"}; ["auto"]: three of different vendors.',
         },
         "files": base.FILES,
