@@ -43,7 +43,6 @@ ALLOWED = {
 
 # Being removed (issue 12): package → package.
 BEING_REMOVED = {
-    ("engine.store", "engine"),
     ("mcp", "daemon"),
     (ROOT, "front"),
 }

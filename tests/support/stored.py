@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from counsel.engine.jobs.model import Origin, Reply, Task
+from counsel.engine.store.model import Origin, Reply, Task
 from counsel.engine.store.records import (
     Fence,
     JobCompleted,

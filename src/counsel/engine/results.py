@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from counsel.engine.jobs.events import Live
-from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Reply
 from counsel.engine.store.records import JobDetail, JobRecord, Message
 from counsel.errors import CounselError
 from counsel.job_events import Wait

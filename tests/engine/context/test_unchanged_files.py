@@ -12,7 +12,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.jobs.model import Task
+from counsel.engine.store.model import Task
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI

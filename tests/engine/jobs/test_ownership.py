@@ -18,8 +18,8 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs import process_identity
-from counsel.engine.jobs.model import Reply
 from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.store.model import Reply
 from counsel.engine.store.records import Fence, StoreError, UsageRecord
 from counsel.requests import ChatRequest
 from fake import FakeAPI

@@ -13,7 +13,7 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.history.archive import Archive
-from counsel.engine.jobs.model import Origin, Reply, Task
+from counsel.engine.store.model import Origin, Reply, Task
 from counsel.errors import Cancelled
 from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine.jobs.model import Origin, Part, Reply, Task
+from counsel.engine.store.model import Origin, Part, Reply, Task
 from counsel.job_events import ToolRun
 from counsel.results import AnswerNotice
 from counsel.settings import Settings

@@ -9,7 +9,7 @@ import time
 
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route
-from counsel.engine.jobs.model import Reply
+from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.types import Call
 

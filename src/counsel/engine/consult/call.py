@@ -17,7 +17,8 @@ from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
 from counsel.engine.history import call_log, usage
 from counsel.engine.jobs.events import Live
-from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, UsageRecord
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut

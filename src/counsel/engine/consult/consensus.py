@@ -20,8 +20,9 @@ from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route, Router
 from counsel.engine.context import conversation, tokens, unchanged_files
 from counsel.engine.context.conversation import History
-from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
 from counsel.lazy_dataclass import dataclass

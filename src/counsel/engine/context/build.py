@@ -16,7 +16,7 @@ from counsel.caller import Caller
 from counsel.engine.context import files, images
 from counsel.engine.context.allowed_folders import Folders
 from counsel.engine.context.files import Source, TextFile
-from counsel.engine.jobs.model import Part
+from counsel.engine.store.model import Part
 from counsel.errors import CounselError, FileTooLarge, InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Question

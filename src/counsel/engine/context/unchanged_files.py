@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from counsel.engine.context import files
-from counsel.engine.jobs.model import Part, Task
+from counsel.engine.store.model import Part, Task
 from counsel.engine.store.records import Message
 
 SENT = "files_sent"  # of a question in the conversation: what stands in it, by name and range, with its hash

@@ -6,7 +6,8 @@ import logging
 
 from counsel import logs
 from counsel.engine.consult.routes import Route
-from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Reply
 from counsel.errors import CounselError
 from counsel.types import Call, Notice
 

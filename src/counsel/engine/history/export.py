@@ -8,7 +8,7 @@ from pathlib import Path
 from counsel.engine import results
 from counsel.engine.consult import prompts
 from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, export
-from counsel.engine.jobs.model import SETTINGS
+from counsel.engine.store.model import SETTINGS
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Message
 from counsel.errors import NotFound

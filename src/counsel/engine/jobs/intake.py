@@ -15,7 +15,8 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
 from counsel.engine.history.export_files import where
 from counsel.engine.jobs import arguments, ids, tags
-from counsel.engine.jobs.model import Job, Task
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
 from counsel.errors import InvalidArgument, NotFound

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from counsel.engine import results
 from counsel.engine.consult import chat, consensus
-from counsel.engine.jobs.model import Job, Reply
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Reply
 from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
 from counsel.errors import Cancelled, CounselError, UpstreamError
 from counsel.results import ModelState

@@ -21,12 +21,13 @@ from counsel.engine.jobs.callers import Keyring, Secret
 from counsel.engine.jobs.ending import Endings
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.intake import Arrival
-from counsel.engine.jobs.model import Job, Origin
+from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.jobs.periodic import Periodic
 from counsel.engine.jobs.recovery import Recovery
 from counsel.engine.jobs.running import Running
 from counsel.engine.jobs.turns import Turns
+from counsel.engine.store.model import Origin
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobStanding, LostJob, NewJob, StoreError
 from counsel.errors import Cancelled, CounselError, Internal

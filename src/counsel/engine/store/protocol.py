@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from counsel.engine.jobs.model import Reply
+from counsel.engine.store.model import Reply
 from counsel.engine.store.records import (
     AdoptedJob,
     AgentSession,

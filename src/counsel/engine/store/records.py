@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from counsel.engine.jobs.model import Origin, Reply, Task
+from counsel.engine.store.model import Origin, Reply, Task
 from counsel.errors import CounselError, Internal
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status

@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from counsel import strict_json
-from counsel.engine.jobs.model import Origin, Task
+from counsel.engine.store.model import Origin, Task
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
     AdoptedJob,

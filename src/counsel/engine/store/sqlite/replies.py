@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from counsel import strict_json
-from counsel.engine.jobs.model import Reply
+from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import Blob, Fence, UsageRecord
 from counsel.engine.store.sqlite import fencing

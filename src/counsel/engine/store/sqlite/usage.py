@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from operator import attrgetter
 
-from counsel.engine.jobs.model import Reply
+from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import UsageRecord, UsageTotal
 from counsel.engine.store.sqlite.database import Database

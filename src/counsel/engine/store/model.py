@@ -1,0 +1,178 @@
+"""What is stored of a job as a whole: its question, complete, so that it can run again after a crash; who asked; each reply."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counsel import strict_json
+from counsel.caller import Caller
+from counsel.job_events import ToolRun
+from counsel.lazy_dataclass import dataclass
+from counsel.results import AnswerNotice
+from counsel.settings import Settings
+from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
+
+_DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
+
+
+class Part(NamedTuple):
+    """A file's block inside of a question's text."""
+
+    key: str  # path and range
+    sha: str  # of its lines
+    start: int
+    end: int
+
+
+SETTINGS = (
+    "temperature",
+    "reasoning_effort",
+    "verbosity",
+    "use_websearch",
+    "media_resolution",
+    "tools",
+    "cross_feedback",
+    "feedback_prompt",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    tool: str
+    prompt: str  # as the caller wrote it
+    text: str  # with the files' contents
+    models: tuple[str, ...]
+    images: tuple[str, ...] = ()  # blobs
+    files: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()  # of `files`, one each
+    sources: tuple[Json, ...] = ()
+    parts: tuple[Part, ...] = ()  # where in `text` each file stands; the first of `sources`, one each
+    temperature: float | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    use_websearch: bool = False
+    media_resolution: MediaResolution | None = None
+    export: tuple[str, ...] = ()  # the folder to export to, and the one that it must not leave
+    tools: tuple[str, ...] = ()
+    cross_feedback: bool = False
+    feedback_prompt: str | None = None
+    tag: str | None = None
+    project: str = ""  # where tags are looked for
+
+    @property
+    def knobs(self) -> Knobs:
+        temperature = _DEFAULT_TEMPERATURE.get(self.tool) if self.temperature is None else self.temperature
+        return Knobs(
+            temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
+        )
+
+    def settings(self) -> Json:
+        """What the caller set, for who reads the conversation later; what was left to us is not there."""
+        held = {name: getattr(self, name) for name in SETTINGS}
+        given = {name: value for name, value in held.items() if value or (value == 0 and value is not False)}
+        given["models"] = list(self.models)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+    def asked_for(self, setting: str) -> bool:
+        """False for a setting that the caller left to us: nobody needs to hear that a model does not take it."""
+        return getattr(self, setting, True) is not None
+
+    def dump(self) -> str:
+        held = {name: getattr(self, name) for name in _TASK_FIELDS}
+        if self.text == self.prompt:
+            del held["text"]
+        return strict_json.dumps(held)
+
+    @classmethod
+    def load(cls, text: str) -> Task:
+        held = json.loads(text)
+        held.setdefault("text", held["prompt"])
+        held["parts"] = [Part(*part) for part in held.get("parts", ())]
+        return cls(**{name: _frozen(value) for name, value in held.items() if name in _TASK_FIELDS})
+
+
+def _frozen(value: object) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+_TASK_FIELDS = tuple(field.name for field in fields(Task))
+_NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One finished call, as it is memoised."""
+
+    text: str
+    provider: str
+    model: str
+    usage: Usage = _NO_USAGE
+    finish_reason: str = "stop"
+    ms: int = 0
+    vendor_model: str | None = None
+    left_out: tuple[str, ...] = ()
+    notices: tuple[AnswerNotice, ...] = ()
+    session: str | None = None
+    cached: bool = False
+    tools: tuple[ToolRun, ...] = ()  # calls of shared tools
+
+    def dump(self) -> str:
+        held = {name: getattr(self, name) for name in _REPLY_FIELDS}
+        held["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
+        held["notices"] = [notice.to_json() for notice in self.notices]
+        held["tools"] = [run.to_json() for run in self.tools]
+        return strict_json.dumps(held)
+
+    @classmethod
+    def load(cls, text: str) -> Reply:
+        """A newer release may have written fields that this one does not know, an older one fewer."""
+        held = json.loads(text)
+        used = {name: value for name, value in held.pop("usage", {}).items() if name in _USAGE_FIELDS}
+        known = {name: _frozen(value) for name, value in held.items() if name in _REPLY_FIELDS}
+        known["notices"] = tuple(map(AnswerNotice.from_json, held.get("notices", ())))
+        known["tools"] = tuple(map(ToolRun.from_json, held.get("tools", ())))
+        return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
+
+
+_REPLY_FIELDS = tuple(field.name for field in fields(Reply))
+_USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who asked, without keys or environment: those stay in memory."""
+
+    client: str = ""
+    agent: str | None = None
+    cwd: str = ""
+    roots: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, caller: Caller) -> Origin:
+        roots = tuple(str(root) for root in caller.roots)
+        return cls(caller.client, caller.agent, str(caller.cwd), roots, tuple(caller.chain))
+
+    def caller(self, settings: Settings) -> Caller:
+        return Caller(
+            client=self.client,
+            agent=self.agent,
+            cwd=Path(self.cwd),
+            roots=tuple(Path(root) for root in self.roots),
+            chain=self.chain,
+            settings=settings,
+        )
+
+    def dump(self) -> str:
+        return strict_json.dumps({name: getattr(self, name) for name in _ORIGIN_FIELDS})
+
+    @classmethod
+    def load(cls, text: str) -> Origin:
+        held = json.loads(text)
+        return cls(**{name: _frozen(held[name]) for name in _ORIGIN_FIELDS if name in held})
+
+
+_ORIGIN_FIELDS = tuple(field.name for field in fields(Origin))
