@@ -28,16 +28,24 @@ def raw(data: bytes) -> bytes:
         ("identity", TEXT),
         ("", TEXT),
     ],
+    ids=[
+        "gzip",
+        "x-gzip",
+        "deflate",
+        "raw deflate",
+        "identity",
+        "none",
+    ],  # gzip's time stamp is no part of an id
 )
 def test_an_answer_is_unpacked_whatever_its_pieces(name: str, packed: bytes, size: int) -> None:
-    opener = compression.decoder(name)
+    decoder = compression.decoder(name)
     pieces = [packed[start : start + size] for start in range(0, len(packed), size)]
-    assert b"".join(part for piece in pieces for part in opener.feed(piece)) == TEXT
+    assert b"".join(part for piece in pieces for part in decoder.feed(piece)) == TEXT
 
 
 def test_several_gzip_streams_are_one_answer() -> None:
-    opener = compression.decoder("gzip")
-    assert b"".join(opener.feed(gzip.compress(b"one ") + gzip.compress(b"two"))) == b"one two"
+    decoder = compression.decoder("gzip")
+    assert b"".join(decoder.feed(gzip.compress(b"one ") + gzip.compress(b"two"))) == b"one two"
 
 
 def test_another_encoding_is_refused() -> None:
