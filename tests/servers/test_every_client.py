@@ -85,7 +85,7 @@ def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -
 def test_everywhere_where_nobody_is_here_says_so(user: User) -> None:
     user.install()
     shown = user.json("add", "x", "--everywhere", "--", "c", code=1)
-    assert "No client was found here" in shown["error"]
+    assert "No client was found" in shown["error"]
     assert "opencode" in shown["hint"]
 
 
@@ -130,7 +130,7 @@ FORMAT = ServerFormat(
     tables=lambda workspace: [ServerTable("fictional", "user", Target(workspace.home / ".fictional" / "mcp.json", "jsonc"), ("tools",))],
     syntax=references.CLAUDE,
     names=re.compile(".+"),
-    names_words="any letters",
+    names_text="any letters",
     precedence=("user",),
     no_switch="Fictional has no switches",
 )

@@ -74,7 +74,7 @@ def test_codex_forms_become_references_elsewhere(user: User) -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (("-e", "A=${B}", "--", "c"), "own name only"),
+        (("-e", "A=${B}", "--", "c"), "only under their own name"),
         (("--", "c", "--key=${KEY}"), "expands no variables"),
         (("--url", "http://127.0.0.1:9/${PATH_PART}"), "expands no variables"),
         (("--url", "http://127.0.0.1:9/", "-H", "X: a ${B} c"), "expands no variables"),

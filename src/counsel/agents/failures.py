@@ -34,14 +34,14 @@ class LostSession(Exception):
     """The agent no longer has the session that it was told to continue."""
 
 
-def clean(words: str, env: Mapping[str, str]) -> str:
+def clean(message: str, env: Mapping[str, str]) -> str:
     """An agent's message for display: no colours, no value of a secret variable, not too long."""
-    words = _VENDORS.sub(_message, _ANSI.sub("", words))
+    message = _VENDORS.sub(_message, _ANSI.sub("", message))
     for name, value in env.items():
         if len(value) >= 4 and _SECRET_NAMES(name):
-            words = words.replace(value, "***")
-    words = words.strip()
-    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} …"
+            message = message.replace(value, "***")
+    message = message.strip()
+    return message if len(message) <= _LONGEST else f"{message[:_LONGEST]} …"
 
 
 def _message(match: re.Match[str]) -> str:
@@ -67,17 +67,17 @@ def not_installed(agent: Agent) -> CounselError:
     )
 
 
-def not_startable(agent: Agent, words: str) -> CounselError:
+def not_startable(agent: Agent, message: str) -> CounselError:
     return AgentUnavailable(
-        f"{agent.label} could not be started: {words}",
+        f"{agent.label} could not be started: {message}",
         hint=f"Reinstall it: {agent.install}",
         agent=agent.name,
         provider=agent.name,
     )
 
 
-def not_logged_in(agent: Agent, words: str = "") -> CounselError:
-    detail = f" ({words})" if words else ""
+def not_logged_in(agent: Agent, message: str = "") -> CounselError:
+    detail = f" ({message})" if message else ""
     return AuthenticationFailed(
         f"{agent.label} is not logged in, or its login was refused{detail}.",
         hint=f"Run `{agent.login}` and try again.",
@@ -86,9 +86,9 @@ def not_logged_in(agent: Agent, words: str = "") -> CounselError:
     )
 
 
-def limited(agent: Agent, words: str, retry_after: float | None = None) -> CounselError:
+def limited(agent: Agent, message: str, retry_after: float | None = None) -> CounselError:
     return RateLimited(
-        f"{agent.label} is rate limited: {words}",
+        f"{agent.label} is rate limited: {message}",
         hint="Wait, or ask another model.",
         provider=agent.name,
         agent=agent.name,
@@ -105,9 +105,9 @@ def late(agent: Agent, seconds: float) -> CounselError:
     )
 
 
-def upstream(agent: Agent, words: str, status: int | None = None) -> CounselError:
+def upstream(agent: Agent, message: str, status: int | None = None) -> CounselError:
     return UpstreamError(
-        f"{agent.label} failed: {words or 'it gave no reason'}",
+        f"{agent.label} failed: {message or 'it gave no reason'}",
         hint="Try again; `counsel agents` shows whether it is set up.",
         provider=agent.name,
         agent=agent.name,
@@ -115,24 +115,26 @@ def upstream(agent: Agent, words: str, status: int | None = None) -> CounselErro
     )
 
 
-def by_status(agent: Agent, status: int | None, words: str, retry_after: float | None = None) -> CounselError:
+def by_status(
+    agent: Agent, status: int | None, message: str, retry_after: float | None = None
+) -> CounselError:
     """The error for an HTTP status of the agent's vendor."""
     if status in {401, 403}:
-        return not_logged_in(agent, words)
+        return not_logged_in(agent, message)
     if status == 429:
-        return limited(agent, words, retry_after)
+        return limited(agent, message, retry_after)
     if status == 404:
         return ModelNotFound(
-            f"{agent.label} cannot use this model: {words}",
+            f"{agent.label} cannot use this model: {message}",
             hint=f"Use the agent's own choice of model: `{agent.name}`.",
             provider=agent.name,
             agent=agent.name,
         )
-    if status == 413 or _TOO_LONG(words):
+    if status == 413 or _TOO_LONG(message):
         return ContextLengthExceeded(
-            f"{agent.label}: the request is too long for its model: {words}",
+            f"{agent.label}: the request is too long for its model: {message}",
             hint="Send fewer files, or start a new conversation.",
             provider=agent.name,
             agent=agent.name,
         )
-    return upstream(agent, words, status)
+    return upstream(agent, message, status)

@@ -9,7 +9,7 @@ NAME = "counsel"
 BY_AGENT = frozenset({"args", "env"})
 
 
-def is_ours(held: Server) -> bool:
+def is_ours(server: Server) -> bool:
     """Whether an entry starts this program, whoever wrote it."""
-    starts = Path(held.command).name == NAME or NAME in held.args
-    return held.transport == "stdio" and starts and "stdio" in held.args
+    starts = Path(server.command).name == NAME or NAME in server.args
+    return server.transport == "stdio" and starts and "stdio" in server.args

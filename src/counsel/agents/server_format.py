@@ -40,12 +40,12 @@ class Server(Record):
 
     def means(self) -> dict[str, Any]:
         """The fields that are compared between agents: what runs, not how an agent switches or filters it."""
-        kept = (
+        fields = (
             ("transport", "command", "args", "env", "cwd")
             if self.transport == "stdio"
             else ("transport", "url", "headers", "token_env")
         )
-        return {name: getattr(self, name) for name in kept}
+        return {name: getattr(self, name) for name in fields}
 
     def without(self, *names: str) -> Self:
         """The server with defaults in these fields."""
@@ -188,15 +188,15 @@ def read_references(server: Server, syntax: Syntax) -> Server:
     return translated(server, syntax.read)
 
 
-def with_values(value: object, words: Mapping[str, str]) -> Any:
-    """Every text in an entry with `${word}` replaced: what a client fills in itself, before any variable."""
+def with_values(value: object, values: Mapping[str, str]) -> Any:
+    """Every string in an entry with `${name}` replaced: what a client itself fills in before any variable."""
     if isinstance(value, Mapping):
-        return {key: with_values(item, words) for key, item in value.items()}
+        return {key: with_values(item, values) for key, item in value.items()}
     if isinstance(value, list):
-        return [with_values(item, words) for item in value]
+        return [with_values(item, values) for item in value]
     if isinstance(value, str):
-        for word, meant in words.items():
-            value = value.replace(f"${{{word}}}", meant)
+        for name, replacement in values.items():
+            value = value.replace(f"${{{name}}}", replacement)
     return value
 
 

@@ -69,8 +69,8 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
         return
     print_diffs(done.plan, dry_run=done.dry_run)
     for result in done.plan.results:
-        words = f"would be {result.action}" if done.dry_run else result.action
-        output.line(f"{AGENTS[result.agent].label}: {result.name} {words} ({result.scope}, {result.path})")
+        outcome = f"would be {result.action}" if done.dry_run else result.action
+        output.line(f"{AGENTS[result.agent].label}: {result.name} {outcome} ({result.scope}, {result.path})")
         for warning in result.warnings:
             output.message(f"  note: {warning}")
     if done.left_out:

@@ -268,11 +268,13 @@ def _renewal(wanted: Server) -> Callable[[Server], Server]:
     """Changes only what must change in an existing entry: the user's own variables and fields stay."""
 
     def change(old: Server) -> Server:
-        kept = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
+        variables = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
         own = {
-            name: value for name, value in kept.items() if name in _NETWORK and not is_unexpanded(name, value)
+            name: value
+            for name, value in variables.items()
+            if name in _NETWORK and not is_unexpanded(name, value)
         }
-        return old.replaced(command=wanted.command, args=wanted.args, env={**kept, **wanted.env, **own})
+        return old.replaced(command=wanted.command, args=wanted.args, env={**variables, **wanted.env, **own})
 
     return change
 

@@ -319,5 +319,5 @@ def _report(done: Sharing, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _fate(step: Step, *, dry_run: bool) -> str:
-    words = FATES[step.fate].format(kind=step.kind)
-    return f"would be {words}" if dry_run and step.fate == "removed" else words
+    text = FATES[step.fate].format(kind=step.kind)
+    return f"would be {text}" if dry_run and step.fate == "removed" else text

@@ -191,14 +191,14 @@ def _spelled(new_values: Mapping[str, str | None], old: Mapping[str, str]) -> di
 def _merged(
     old: Mapping[str, str], new_values: Mapping[str, str | None], read: Callable[[str], str]
 ) -> dict[str, str]:
-    kept = {name: value for name, value in old.items() if new_values.get(name, "") is not None}
+    remaining = {name: value for name, value in old.items() if new_values.get(name, "") is not None}
     shown = secrets.masked_map(old)
     new = {
         name: read(value)
         for name, value in new_values.items()
         if value is not None and (name not in old or value not in (shown[name], plain(old[name])))
     }
-    return {**kept, **new}
+    return {**remaining, **new}
 
 
 def _refuse_wrong(values: Mapping[str, object]) -> None:

@@ -107,8 +107,8 @@ def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str
 def _form(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return None
-    by_words = "cursor" if re.search(references.EDITOR_PLACEHOLDERS, _text(entry)) else None
-    return next((agent for agent, fmt in FORMATS.items() if fmt.tells(entry)), by_words)
+    by_placeholder = "cursor" if re.search(references.EDITOR_PLACEHOLDERS, _text(entry)) else None
+    return next((agent for agent, fmt in FORMATS.items() if fmt.tells(entry)), by_placeholder)
 
 
 def _text(entry: Mapping[str, Any]) -> str:

@@ -56,10 +56,10 @@ def start(row: ListedServer, workspace: Workspace, *, trust_folder: bool = False
         )
     empty = untrusted.empty_folder(workspace.env)
     env = untrusted.elsewhere(workspace.env, empty)
-    server_there = row.server
+    listed = row.server
     if row.scope == "plugin":  # the listing filled in ${CLAUDE_PROJECT_DIR}
-        server_there = translated(server_there, lambda text: text.replace(str(workspace.project), empty))
-    server, unset = expanded(server_there, env)
+        listed = translated(listed, lambda text: text.replace(str(workspace.project), empty))
+    server, unset = expanded(listed, env)
     _refuse_relative(server, row, workspace)
     return Start(server, unset, row.agent, Path(empty) / _folder(server, workspace), env, trusted=False)
 

@@ -39,10 +39,10 @@ def tables(
     for plugin in enabled_plugins(workspace, scanner, settings):
         manifest = manifest_of(plugin, scanner)
         if manifest is not None:
-            words = {**_folders(plugin, workspace), "CLAUDE_PROJECT_DIR": str(project)}
-            theirs = (plugin.identity, plugin.folder) not in own
-            for table in _of(plugin, manifest, words, reader):
-                yield table.replaced(by_project=True) if theirs else table
+            values = {**_folders(plugin, workspace), "CLAUDE_PROJECT_DIR": str(project)}
+            from_project = (plugin.identity, plugin.folder) not in own
+            for table in _of(plugin, manifest, values, reader):
+                yield table.replaced(by_project=True) if from_project else table
 
 
 def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:

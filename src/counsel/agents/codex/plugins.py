@@ -56,8 +56,8 @@ def manifest_file(folder: Path) -> Path | None:
 
 
 def _manifest(folder: Path, scanner: SkillScanner) -> dict[str, Any] | None:
-    found = manifest_file(folder)
-    return scanner.json(found) if found else None
+    path = manifest_file(folder)
+    return scanner.json(path) if path else None
 
 
 def _paths(value: object) -> list[str]:

@@ -221,11 +221,11 @@ def by_lines(block: str) -> tuple[str, str] | None:
         if match := _NAME.fullmatch(line):
             name = match[1].strip()
         elif match := _DESCRIPTION.fullmatch(line):
-            words = [match[1].strip()]
+            parts = [match[1].strip()]
             while number < len(lines) and re.match(r"[ \t]+\S", lines[number]):
-                words.append(lines[number].strip())
+                parts.append(lines[number].strip())
                 number += 1
-            description = " ".join(filter(None, words))
+            description = " ".join(filter(None, parts))
     return None if name is None or description is None else (name, description)
 
 

@@ -136,12 +136,12 @@ def whole(plain: Plain, known: Known | None = None) -> Container | None:
     if text[start] != "{":
         raise malformed("The file must hold a JSON object", text, start)
     try:
-        found = container(plain, start, known, sparse=len(text) > _LARGE)
+        document = container(plain, start, known, sparse=len(text) > _LARGE)
     except JSONDecodeError as error:
         raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
-    if (end := skip(text, found.close + 1)) != len(text):
+    if (end := skip(text, document.close + 1)) != len(text):
         raise malformed("This is not valid JSON: unexpected text after the end", text, end)
-    return found
+    return document
 
 
 def value_of(text: str) -> Any:

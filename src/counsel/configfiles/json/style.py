@@ -49,8 +49,8 @@ def line_indent(text: str, offset: int) -> str:
 
 def first_indent(text: str) -> str:
     """One step of indentation: the first line that starts with a key is one level deep."""
-    found = _INDENTED.search(text, 0, 20_000)
-    return found[1] if found else "  "
+    match = _INDENTED.search(text, 0, 20_000)
+    return match[1] if match else "  "
 
 
 class Style(Record):
@@ -142,4 +142,4 @@ def _string(value: str) -> str:
     shown = json.dumps(value, ensure_ascii=False)
     if value.isascii():
         return shown
-    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", shown)
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", shown)

@@ -163,7 +163,7 @@ def _filled(text: str, array: Value, shown: list[str]) -> str:
         return text[:end] + ", ".join(shown) + text[start:]
     newline = "\r\n" if text[line_end - 1] == "\r" else "\n"
     indent = indent_of(text, line_end + 1) + "  "
-    lines = "".join(f"{indent}{one},{newline}" for one in shown)
+    lines = "".join(f"{indent}{item_text},{newline}" for item_text in shown)
     return text[: line_end + 1] + lines + text[line_end + 1 :]
 
 

@@ -40,31 +40,31 @@ def deepest_table(value: Value, rest: Path) -> tuple[Value, Path] | None:
 
 
 def cuts(text: str, value: Value, rest: TablePath) -> list[tuple[int, int, str]]:
-    gone = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
-    if gone:
-        return _member_cuts(text, value, gone)
+    removed = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
+    if removed:
+        return _member_cuts(text, value, removed)
     for member in value.members:
         if rest[: len(member.keys)] == member.keys:
             return cuts(text, member.value, rest[len(member.keys) :])
     return []
 
 
-def _member_cuts(text: str, value: Value, gone: list[int]) -> list[tuple[int, int, str]]:
+def _member_cuts(text: str, value: Value, removed: list[int]) -> list[tuple[int, int, str]]:
     members = value.members
     if _over_lines(text, value):
-        return dropped(text, as_array(value), gone)
-    if len(gone) == len(members):
+        return dropped(text, as_array(value), removed)
+    if len(removed) == len(members):
         before = text[value.start + 1 : members[0].start]
         after = text[members[-1].value.end : value.end - 1]
         return [(value.start + 1, value.end - 1, before if before == after else "")]
-    found = []
-    for index in gone:
-        if any(later not in gone for later in range(index, len(members))):
-            found.append((members[index].start, members[index + 1].start, ""))
+    spans = []
+    for index in removed:
+        if any(later not in removed for later in range(index, len(members))):
+            spans.append((members[index].start, members[index + 1].start, ""))
         else:
             previous = members[index - 1]
-            found.append((previous.value.end, members[index].value.end, ""))
-    return found
+            spans.append((previous.value.end, members[index].value.end, ""))
+    return spans
 
 
 def with_member(text: str, table: Value, keys: Path, value: object) -> str:

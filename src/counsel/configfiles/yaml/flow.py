@@ -23,8 +23,8 @@ class Flow:
     row: int
     dialect: Dialect
 
-    def error(self, words: str) -> YamlError:
-        return YamlError(f"{words} at line {min(self.row, len(self.lines) - 1) + 1}")
+    def error(self, message: str) -> YamlError:
+        return YamlError(f"{message} at line {min(self.row, len(self.lines) - 1) + 1}")
 
     # ── quotes and brackets ───────────────────────────────────────────────────────────
 
