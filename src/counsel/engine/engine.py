@@ -17,7 +17,7 @@ from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.consult.cache import AnswerCache
-from counsel.engine.consult.limiter import Gate
+from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
@@ -61,7 +61,7 @@ class Engine:
             self.store,
             home,
             self.router,
-            gate=Gate(),
+            limiter=Limiter(),
             cache=AnswerCache(self.store),
             summariser=self.summariser,
             ownership=Ownership(home / "run" / "owners"),
@@ -212,7 +212,7 @@ class Engine:
 
     async def metrics_text(self) -> str:
         """For Prometheus."""
-        return await usage_records.prometheus(self.store, self.runner.gate.calls)
+        return await usage_records.prometheus(self.store, self.runner.limiter.calls)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

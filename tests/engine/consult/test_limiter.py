@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.engine.consult.limiter import Gate
+from counsel.engine.consult.limiter import Limiter
 from counsel.settings import Settings
 
 
@@ -18,7 +18,7 @@ def caller(name: str, *, total: int = 10, share: int = 2) -> Caller:
 
 class Room:
     def __init__(self) -> None:
-        self.gate = Gate()
+        self.gate = Limiter()
         self.order: list[str] = []
         self.most = 0
         self.leave = asyncio.Event()
@@ -147,7 +147,7 @@ async def test_why_a_call_would_wait() -> None:
 
 
 async def test_calls_are_counted_by_provider_and_model_while_they_run() -> None:
-    gate = Gate()
+    gate = Limiter()
     async with gate.place(caller("a"), "p", "m"):
         assert gate.calls == {("p", "m"): 1}
         assert gate.running == {"p": 1}

@@ -12,7 +12,7 @@ from typing import Any
 from counsel import resource_errors
 from counsel.engine import results
 from counsel.engine.consult import empty_answers
-from counsel.engine.consult.limiter import Gate
+from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
 from counsel.engine.history import call_log, usage
@@ -105,12 +105,12 @@ class Fold:
 class Consultation:
     """Bound to one job and its fence; `ask` is the only way from the engine to a model."""
 
-    def __init__(self, job: Job, fence: Fence, store: Store, live: Live, gate: Gate) -> None:
+    def __init__(self, job: Job, fence: Fence, store: Store, live: Live, limiter: Limiter) -> None:
         self.job = job
         self.fence = fence
         self.live = live
         self._store = store
-        self._gate = gate
+        self._limiter = limiter
         self._marked = False
         # by slot: what its last failure used, also of one that was cancelled from outside
         self.spent: dict[str, Usage] = {}
@@ -125,9 +125,9 @@ class Consultation:
         fold = Fold(self.live.begin(slot, step.phase))
         call_log.asked(self.job, route, call)
         try:
-            if full := self._gate.full(self.job.caller, route.provider):
+            if full := self._limiter.full(self.job.caller, route.provider):
                 self.live.wait(slot, Wait("slot", full))
-            async with self._gate.place(self.job.caller, route.provider, route.name):
+            async with self._limiter.place(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
                 listening = self._listen(slot, route, self._events(route, call), fold)

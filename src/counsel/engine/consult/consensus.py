@@ -44,7 +44,7 @@ GRACE = 120.0  # seconds that the last one gets once all others are done
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Participant:
     """One model of the round; `label` tells two of the same model apart."""
 
     slot: str
@@ -55,12 +55,12 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    voice: Voice
+    participant: Participant
     phase: Phase
     error: CounselError
 
 
-Ask = Callable[[Voice], Awaitable[Reply]]
+Ask = Callable[[Participant], Awaitable[Reply]]
 
 
 def labels(models: tuple[str, ...]) -> list[str]:
@@ -78,33 +78,35 @@ async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCac
     history = await conversation.load(store, job)
     job.task = unchanged_files.without_known(job.task, history.messages)
     round_ = Round(talk, cache, store, history)
-    voices = [_voice(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))]
-    for voice in voices:
-        talk.live.slots[voice.slot].model = voice.label
+    participants = [
+        _participant(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))
+    ]
+    for participant in participants:
+        talk.live.slots[participant.slot].model = participant.label
     talk.live.phase("initial")
-    initial, failures = await round_.hold(voices, "initial", round_.first)
+    initial, failures = await round_.hold(participants, "initial", round_.first)
     if not initial:
         raise _nobody(failures)
     refined: Mapping[str, Reply] = {}
     if job.task.cross_feedback and len(initial) > 1:
         talk.live.phase("refined")
-        heard = [voice for voice in voices if voice.slot in initial]
+        heard = [participant for participant in participants if participant.slot in initial]
         refined, lost = await round_.hold(
-            heard, "refined", lambda voice: round_.second(voice, heard, initial)
+            heard, "refined", lambda participant: round_.second(participant, heard, initial)
         )
         failures = [*failures, *lost]
-    return _outcome(job, voices, initial, refined, failures)
+    return _outcome(job, participants, initial, refined, failures)
 
 
 def _named(job: Job) -> list[tuple[str, str]]:
     return list(zip(labels(job.task.models), job.task.models, strict=True))
 
 
-def _voice(slot: int, label: str, model: str, router: Router, job: Job) -> Voice:
+def _participant(slot: int, label: str, model: str, router: Router, job: Job) -> Participant:
     try:
-        return Voice(str(slot), label, router.route(model, job.caller))
+        return Participant(str(slot), label, router.route(model, job.caller))
     except CounselError as error:
-        return Voice(str(slot), label, None, error)
+        return Participant(str(slot), label, None, error)
 
 
 class Round:
@@ -117,12 +119,15 @@ class Round:
         self._limit = float(talk.job.caller.settings.model_limit_seconds)
 
     async def hold(
-        self, voices: list[Voice], phase: Phase, ask: Ask
+        self, participants: list[Participant], phase: Phase, ask: Ask
     ) -> tuple[dict[str, Reply], list[Failure]]:
         """Ask all at once; the round closes when all are done, or the last have had their grace."""
         self._done = 0
         self._talk.progress(0)
-        tasks = {asyncio.create_task(self._counted(voice, phase, ask)): voice for voice in voices}
+        tasks = {
+            asyncio.create_task(self._counted(participant, phase, ask)): participant
+            for participant in participants
+        }
         try:
             await self._close(set(tasks))
         finally:
@@ -131,16 +136,16 @@ class Round:
             await asyncio.gather(*tasks, return_exceptions=True)
         replies: dict[str, Reply] = {}
         failures: list[Failure] = []
-        for task, voice in tasks.items():
+        for task, participant in tasks.items():
             if task.cancelled():
-                late = _too_slow(voice, self._talk.live.slots[voice.slot].text())
-                if used := self._talk.spent.get(voice.slot):
+                late = _too_slow(participant, self._talk.live.slots[participant.slot].text())
+                if used := self._talk.spent.get(participant.slot):
                     results.charge(late, used)
-                failures.append(Failure(voice, phase, late))
+                failures.append(Failure(participant, phase, late))
             elif isinstance(outcome := task.result(), CounselError):
-                failures.append(Failure(voice, phase, outcome))
+                failures.append(Failure(participant, phase, outcome))
             else:
-                replies[voice.slot] = outcome
+                replies[participant.slot] = outcome
         return replies, failures
 
     async def _close(self, pending: set[asyncio.Task[Reply | CounselError]]) -> None:
@@ -154,68 +159,74 @@ class Round:
             if everyone > 1 and len(pending) == 1 and grace is None:
                 grace = time.monotonic() + GRACE
 
-    async def _counted(self, voice: Voice, phase: Phase, ask: Ask) -> Reply | CounselError:
-        outcome = await _answered(voice, ask)
+    async def _counted(self, participant: Participant, phase: Phase, ask: Ask) -> Reply | CounselError:
+        outcome = await _answered(participant, ask)
         if isinstance(outcome, CounselError):
-            self._talk.live.refuse(voice.slot, phase, outcome)
+            self._talk.live.refuse(participant.slot, phase, outcome)
         self._done += 1
         self._talk.progress(self._done)
         return outcome
 
-    async def first(self, voice: Voice) -> Reply:
-        return await self._ask(voice, "initial", await self._compose(voice))
+    async def first(self, participant: Participant) -> Reply:
+        return await self._ask(participant, "initial", await self._compose(participant))
 
-    async def second(self, voice: Voice, heard: list[Voice], initial: Mapping[str, Reply]) -> Reply:
+    async def second(
+        self, participant: Participant, heard: list[Participant], initial: Mapping[str, Reply]
+    ) -> Reply:
         """The question, the model's own answer, then the others' and the wish to refine."""
-        others = [(other.label, initial[other.slot].text) for other in heard if other is not voice]
+        others = [(other.label, initial[other.slot].text) for other in heard if other is not participant]
         size_limits.check_answers((text for _, text in others), self._talk.job.caller.settings)
         wish = prompts.refine(others, self._talk.job.task.feedback_prompt)
-        own = initial[voice.slot]
-        call = await self._compose(voice)
+        own = initial[participant.slot]
+        call = await self._compose(participant)
         call = replace(call, turns=(*call.turns, Turn("assistant", own.text), Turn("user", wish)))
         if own.session:
             call = replace(call, session=own.session)
-        if model := _route(voice).model:
+        if model := _route(participant).model:
             call = replace(call, tokens=tokens.check_window(call, model))
-        return await self._ask(voice, "refined", call)
+        return await self._ask(participant, "refined", call)
 
-    async def _compose(self, voice: Voice) -> Call:
-        return await conversation.compose_async(self._talk.job, self._history, _route(voice), self._store)
+    async def _compose(self, participant: Participant) -> Call:
+        return await conversation.compose_async(
+            self._talk.job, self._history, _route(participant), self._store
+        )
 
-    async def _ask(self, voice: Voice, phase: str, call: Call) -> Reply:
-        step = Step(f"{phase}:{voice.slot}", voice.slot, phase, self._limit)
-        return await self._cache.through(self._talk, step, _route(voice), call)
+    async def _ask(self, participant: Participant, phase: str, call: Call) -> Reply:
+        step = Step(f"{phase}:{participant.slot}", participant.slot, phase, self._limit)
+        return await self._cache.through(self._talk, step, _route(participant), call)
 
 
-async def _answered(voice: Voice, ask: Ask) -> Reply | CounselError:
-    if voice.refused:
-        return voice.refused
+async def _answered(participant: Participant, ask: Ask) -> Reply | CounselError:
+    if participant.refused:
+        return participant.refused
     try:
-        return await ask(voice)
+        return await ask(participant)
     except CounselError as error:
         return error
     except Exception as error:  # a defect met by one model is that model's failure
-        log.exception("asking %s failed", voice.label)
-        return Internal(f"Asking {voice.label} failed inside counsel ({type(error).__name__}).")
+        log.exception("asking %s failed", participant.label)
+        return Internal(f"Asking {participant.label} failed inside counsel ({type(error).__name__}).")
 
 
-def _route(voice: Voice) -> Route:
-    if voice.route is None:
-        raise voice.refused or Internal(f"{voice.label} has no route.")
-    return voice.route
+def _route(participant: Participant) -> Route:
+    if participant.route is None:
+        raise participant.refused or Internal(f"{participant.label} has no route.")
+    return participant.route
 
 
-def _too_slow(voice: Voice, partial: str) -> TimedOut:
+def _too_slow(participant: Participant, partial: str) -> TimedOut:
     return TimedOut(
-        f"{voice.label} was still answering {GRACE:.0f} s after all others were done.",
+        f"{participant.label} was still answering {GRACE:.0f} s after all others were done.",
         hint="Ask it alone, or lower its effort.",
-        model=voice.label,
+        model=participant.label,
         partial=partial or None,
     )
 
 
 def _nobody(failures: list[Failure]) -> CounselError:
-    told = "; ".join(f"{failure.voice.label}: {failure.error.message.rstrip('.')}" for failure in failures)
+    told = "; ".join(
+        f"{failure.participant.label}: {failure.error.message.rstrip('.')}" for failure in failures
+    )
     shown = [_failed(failure).to_json() for failure in failures]
     if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
         return failures[0].error
@@ -231,16 +242,20 @@ def _nobody(failures: list[Failure]) -> CounselError:
 
 def _outcome(
     job: Job,
-    voices: list[Voice],
+    participants: list[Participant],
     initial: Mapping[str, Reply],
     refined: Mapping[str, Reply],
     failures: list[Failure],
 ) -> Outcome:
-    first = {voice.slot: _initial(voice, initial[voice.slot]) for voice in voices if voice.slot in initial}
+    first = {
+        participant.slot: _initial(participant, initial[participant.slot])
+        for participant in participants
+        if participant.slot in initial
+    }
     errors = [failure.error for failure in failures]
     result = ConsensusResult(
-        status=_verdict(voices, initial, failures),
-        models_consulted=len(voices),
+        status=_verdict(participants, initial, failures),
+        models_consulted=len(participants),
         initial=tuple(first.values()),
         refined=tuple(_refined(first, refined, failures)),
         failed=tuple(map(_failed, failures)),
@@ -254,46 +269,48 @@ def _outcome(
         job_id=job.id,
     )
     answers = {slot: refined.get(slot) or initial[slot] for slot in first}
-    about = {**result.metadata.to_json(), "models": _members(voices, answers)}
+    about = {**result.metadata.to_json(), "models": _members(participants, answers)}
     return Outcome(
         status="completed_with_errors" if failures else "completed",
         result=result,
         messages=chat.turn(job, result.content, about),
-        completed=len(voices),
+        completed=len(participants),
         text=result.content,
     )
 
 
-def _members(voices: list[Voice], answers: Mapping[str, Reply]) -> list[Json]:
+def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> list[Json]:
     """Who answered, for the conversation: a chat that continues it stays with one of them."""
     return [
         {
-            "model": voice.route.name if voice.route else voice.label,
+            "model": participant.route.name if participant.route else participant.label,
             **{
                 name: value
-                for name, value in results.metadata(answers[voice.slot]).to_json().items()
+                for name, value in results.metadata(answers[participant.slot]).to_json().items()
                 if name in _SHOWN
             },
         }
-        for voice in voices
-        if voice.slot in answers
+        for participant in participants
+        if participant.slot in answers
     ]
 
 
-def _verdict(voices: list[Voice], initial: Mapping[str, Reply], failures: list[Failure]) -> Verdict:
-    if len(initial) == 1 and len(voices) > 1:
+def _verdict(
+    participants: list[Participant], initial: Mapping[str, Reply], failures: list[Failure]
+) -> Verdict:
+    if len(initial) == 1 and len(participants) > 1:
         return "no_consensus"
     return "consensus_partial" if failures else "consensus_complete"
 
 
-def _initial(voice: Voice, reply: Reply) -> InitialAnswer:
-    return InitialAnswer(voice.label, reply.text, results.metadata(reply))
+def _initial(participant: Participant, reply: Reply) -> InitialAnswer:
+    return InitialAnswer(participant.label, reply.text, results.metadata(reply))
 
 
 def _refined(
     first: Mapping[str, InitialAnswer], refined: Mapping[str, Reply], failures: list[Failure]
 ) -> Iterator[RefinedAnswer]:
-    lost = {failure.voice.slot: failure.error for failure in failures if failure.phase == "refined"}
+    lost = {failure.participant.slot: failure.error for failure in failures if failure.phase == "refined"}
     for slot, before in first.items():
         if reply := refined.get(slot):
             yield RefinedAnswer(before, reply.text, results.metadata(reply))
@@ -302,4 +319,4 @@ def _refined(
 
 
 def _failed(failure: Failure) -> ModelFailure:
-    return ModelFailure(failure.voice.label, failure.phase, failure.error)
+    return ModelFailure(failure.participant.label, failure.phase, failure.error)

@@ -22,7 +22,7 @@ class _Waiter:
     admitted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Gate:
+class Limiter:
     def __init__(self) -> None:
         self.running: Counter[str] = Counter()  # by provider
         self.calls: Counter[tuple[str, str]] = Counter()  # by provider and model
@@ -101,13 +101,13 @@ class Gate:
 class _Place:
     """One call's place. A class: the library's `asynccontextmanager` costs a generator and four calls more."""
 
-    __slots__ = ("_caller", "_gate", "_model", "_provider")
+    __slots__ = ("_caller", "_limiter", "_model", "_provider")
 
-    def __init__(self, gate: Gate, caller: Caller, provider: str, model: str) -> None:
-        self._gate, self._caller, self._provider, self._model = gate, caller, provider, model
+    def __init__(self, limiter: Limiter, caller: Caller, provider: str, model: str) -> None:
+        self._limiter, self._caller, self._provider, self._model = limiter, caller, provider, model
 
     async def __aenter__(self) -> None:
-        await self._gate.enter(self._caller, self._provider, self._model)
+        await self._limiter.enter(self._caller, self._provider, self._model)
 
     async def __aexit__(self, *_: object) -> None:
-        self._gate.leave(self._provider, self._model)
+        self._limiter.leave(self._provider, self._model)

@@ -13,7 +13,7 @@ from counsel.caller import Caller
 from counsel.engine.consult import chat, consensus
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation
-from counsel.engine.consult.limiter import Gate
+from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
@@ -46,7 +46,7 @@ class Runner:
         home: Path,
         router: Router,
         *,
-        gate: Gate,
+        limiter: Limiter,
         cache: AnswerCache,
         summariser: Summariser,
         ownership: Ownership,
@@ -55,7 +55,7 @@ class Runner:
         self.running: dict[str, Running] = {}
         self.ended: dict[str, Running] = {}  # the last ones of which the disk does not hold everything
         self.keys: dict[str, str] = {}  # of running jobs: the call's key → the job
-        self.gate = gate
+        self.limiter = limiter
         self._store = store
         self._router = router
         self._cache = cache
@@ -197,7 +197,7 @@ class Runner:
         if job.attempt > 1:
             running.live.resume(await self._store.slots_with_text(job.id))
         running.titling = self.describer.entitle(running)
-        talk = Consultation(job, running.fence, self._store, running.live, self.gate)
+        talk = Consultation(job, running.fence, self._store, running.live, self.limiter)
         outcome = await _KINDS[job.tool](talk, self._router, self._store, self._cache)
         alone = len(self.running) == 1 and not job.background
         await self.endings.complete(running, talk, outcome, expires=_expires(job), alone=alone)

@@ -207,10 +207,10 @@ class Ran:
 
 
 async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[Ran]:
-    gate = asyncio.Semaphore(AT_ONCE)
+    limiter = asyncio.Semaphore(AT_ONCE)
 
     async def one(call: ToolCall) -> Ran:
-        async with gate:
+        async with limiter:
             return await offer.run(call)
 
     async with asyncio.TaskGroup() as group:
