@@ -11,7 +11,7 @@ import pytest
 from counsel import settings
 from counsel.caller import Caller
 from counsel.engine.jobs import callers
-from counsel.engine.jobs.callers import Keyring, Secret
+from counsel.engine.jobs.callers import CallerRegistry, Secret
 
 
 def test_a_secret_is_written_once_and_found_again(tmp_path: Path) -> None:
@@ -60,15 +60,15 @@ def test_a_secret_that_somebody_else_wrote_meanwhile_is_not_ours(tmp_path: Path)
 
 
 @pytest.fixture
-def keyring(tmp_path: Path) -> Keyring:
-    return Keyring(tmp_path, b"s" * 32)
+def keyring(tmp_path: Path) -> CallerRegistry:
+    return CallerRegistry(tmp_path, b"s" * 32)
 
 
 def caller(home: Path, key: str) -> Caller:
     return Caller("test", settings=settings.load({"COUNSEL_HOME": str(home), "OPENAI_API_KEY": key}))
 
 
-def test_a_caller_is_met_once_and_found_by_its_fingerprint(keyring: Keyring, tmp_path: Path) -> None:
+def test_a_caller_is_met_once_and_found_by_its_fingerprint(keyring: CallerRegistry, tmp_path: Path) -> None:
     first, second = caller(tmp_path, "sk-one"), caller(tmp_path, "sk-two")
     fingerprint, new = keyring.meet(first)
     assert new
@@ -83,14 +83,14 @@ def test_a_caller_is_met_once_and_found_by_its_fingerprint(keyring: Keyring, tmp
 def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-home\n")
     (tmp_path / ".env").chmod(0o600)
-    keyring = Keyring(tmp_path, b"s" * 32)
+    keyring = CallerRegistry(tmp_path, b"s" * 32)
     alone = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
     found = keyring.find(alone.fingerprint(b"s" * 32))
     assert found is not None
 
 
 def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(
-    keyring: Keyring, tmp_path: Path, monkeypatch: Any
+    keyring: CallerRegistry, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(callers, "_MOST", 2)
     met = [caller(tmp_path, key) for key in ("sk-one", "sk-two", "sk-one", "sk-three")]
@@ -101,7 +101,7 @@ def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(
     assert keyring.find(three) is met[3].settings
 
 
-def test_the_variables_that_hold_a_jobs_keys_are_named_once_each(keyring: Keyring) -> None:
+def test_the_variables_that_hold_a_jobs_keys_are_named_once_each(keyring: CallerRegistry) -> None:
     assert keyring.names(["gpt-5", "gpt-5-mini", "sonnet", "no-such-model"]) == [
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",

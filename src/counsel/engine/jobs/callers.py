@@ -1,4 +1,4 @@
-"""Whose keys are at hand. They live here, in memory; the database knows only fingerprints."""
+"""Callers and their keys, in memory only; the database has fingerprints."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LENGTH = 32  # bytes of the secret
 
 
 class Secret:
-    """Keys the fingerprints of callers, so that the database says nothing about anybody's keys.
+    """Keys the fingerprints of callers, so that the database reveals nothing about their keys.
 
-    A job goes on after a restart only where the next process finds the same secret.
+    A job continues after a restart only if the next process reads the same secret.
     """
 
     def __init__(self, home: Path) -> None:
@@ -37,7 +37,7 @@ class Secret:
         self.keep()
 
     def keep(self) -> None:
-        """Read it, or write it down: where that failed before (a full disk), it is tried again."""
+        """Read it, or write it; tried again where that failed before (a full disk)."""
         try:
             paths.private_folder(self._home)
             with _locked(self._home):
@@ -46,7 +46,7 @@ class Secret:
             if not self.value:
                 self.value = secrets.token_bytes(_LENGTH)
                 log.warning(
-                    "%s cannot be written (%s): jobs do not go on after this process ends",
+                    "%s cannot be written (%s): jobs do not continue after this process ends",
                     self._path,
                     error.strerror,
                 )
@@ -74,7 +74,7 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-class Keyring:
+class CallerRegistry:
     def __init__(self, home: Path, secret: bytes) -> None:
         self._home = home
         self._secret = secret
@@ -84,9 +84,9 @@ class Keyring:
     def meet(self, caller: Caller) -> tuple[str, bool]:
         """A caller's fingerprint, and whether its settings are new here."""
         settings = caller.settings
-        held = self._met.get(id(settings))
-        if held is not None and held[0] is settings:
-            return held[1], False
+        known = self._met.get(id(settings))
+        if known is not None and known[0] is settings:
+            return known[1], False
         fingerprint = caller.fingerprint(self._secret)
         self._met[id(settings)] = (settings, fingerprint)
         self._known[fingerprint] = settings
@@ -97,7 +97,7 @@ class Keyring:
         return fingerprint, True
 
     def find(self, fingerprint: str) -> Settings | None:
-        """Settings with this fingerprint: a caller's that is here, or what COUNSEL_HOME's own files give."""
+        """Settings with this fingerprint: a known caller's, or those of COUNSEL_HOME's own files."""
         if known := self._known.get(fingerprint):
             return known
         alone = load_settings({"COUNSEL_HOME": str(self._home)})
@@ -107,11 +107,11 @@ class Keyring:
         """The variables in which people keep the keys of these models, as far as the catalog knows."""
         catalog = Catalog.load(load_settings({"COUNSEL_HOME": str(self._home)}))
         providers = {row.provider.name: row.provider for row in catalog.providers()}
-        found: list[str] = []
+        names: list[str] = []
         for model in models:
             with contextlib.suppress(ModelNotFound, KeyError):
-                found += providers[catalog.lookup(model).provider].key_envs[:1]
-        return list(dict.fromkeys(found))
+                names += providers[catalog.lookup(model).provider].key_envs[:1]
+        return list(dict.fromkeys(names))
 
     def _forget_oldest(self) -> None:
         _, (_, forgotten) = self._met.popitem(last=False)

@@ -19,7 +19,7 @@ from counsel import locks, paths
 from counsel.engine.jobs import process_identity
 
 Life: TypeAlias = Literal["alive", "dead", "unknown"]
-NOBODY = ""  # owns the jobs that an engine has let go of in good order
+NOBODY = ""  # owns the jobs that an engine released
 _HERE: set[str] = set()  # owners in this process
 AGAIN = 5  # looks, a second: a file that is made again in the middle of `rm -r` makes that fail
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW

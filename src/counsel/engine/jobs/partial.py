@@ -1,4 +1,4 @@
-"""What a job leaves that was cancelled, failed or given up: its finished answers were paid for.
+"""What a job that was cancelled, failed or given up leaves: its finished answers were paid for.
 
 They become a turn of the conversation, marked as partial, so that the next question is asked with them. Text of models
 that had not finished is no answer: the job shows it, the conversation does not.

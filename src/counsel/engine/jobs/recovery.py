@@ -12,7 +12,7 @@ from pathlib import Path
 
 from counsel import pending_calls
 from counsel.engine.jobs import partial
-from counsel.engine.jobs.callers import Keyring
+from counsel.engine.jobs.callers import CallerRegistry
 from counsel.engine.jobs.model import TOOLS, Job
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.store.protocol import Store
@@ -33,7 +33,7 @@ class Recovery:
         store: Store,
         home: Path,
         ownership: Ownership,
-        keyring: Keyring,
+        keyring: CallerRegistry,
         *,
         running: Container[str],
         start: Callable[[Job, int], object],
@@ -42,7 +42,7 @@ class Recovery:
         self._store = store
         self._home = home
         self._ownership = ownership
-        self._keyring = keyring
+        self._callers = keyring
         self._running = running
         self._start = start
         self._wanted = wanted
@@ -90,12 +90,12 @@ class Recovery:
 
     def _settings(self, job: JobRecord) -> Settings | None:
         """The keys that the job was asked with, if they are here. A newer release's kind of job is left to it."""
-        return self._keyring.find(job.fingerprint) if job.tool in TOOLS else None
+        return self._callers.find(job.fingerprint) if job.tool in TOOLS else None
 
     def _waits_for_client(self, job: JobRecord) -> bool:
         if job.background:
             return False
-        settings = self._keyring.find(job.fingerprint)
+        settings = self._callers.find(job.fingerprint)
         return not (settings and settings.keep_abandoned)
 
     async def _decide(self, job: JobRecord) -> None:
@@ -124,7 +124,7 @@ class Recovery:
             await self._store.detach(job.id)
         adopted = await self._store.adopt(job.id, job.owner, self._ownership.name)
         if adopted:
-            log.info("going on with %s (attempt %s)", job.id, adopted.record.attempt)
+            log.info("continuing %s (attempt %s)", job.id, adopted.record.attempt)
             self._start(job_of(adopted, settings), await self._store.last_seq(job.id))
 
     async def give_up(self, job: JobRecord, status: Status, error: CounselError) -> None:
@@ -156,7 +156,7 @@ class Recovery:
         return lacks if lacks and lacks.reason == "keys" else None
 
     def _keys(self, job: JobRecord) -> Wait:
-        names = self._keyring.names(job.models)
+        names = self._callers.names(job.models)
         return Wait("keys", _needed_keys(names), names=tuple(names))
 
 
@@ -187,9 +187,9 @@ def _too_old(job: JobRecord) -> bool:
     return time.time() - job.created > job.keep_days * 86400
 
 
-# ── what is said about it ────────────────────────────────────────────────────────────────────────────
+# ── messages ────────────────────────────────────────────────────────────────────────────
 
-_CLIENT = "its client, which was interrupted, to come back; it is given up after a minute"
+_CLIENT = "its interrupted client to reconnect; it is given up after a minute"
 
 
 def _needed_keys(names: Sequence[str]) -> str:
@@ -197,14 +197,14 @@ def _needed_keys(names: Sequence[str]) -> str:
     where = (
         f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} set" if names else "it came from"
     )
-    return f"a window with the same keys: run counsel in the shell {where} as it was"
+    return f"a client with the same keys: run counsel in the shell {where}"
 
 
 def waits(job: JobRecord, lacks: Wait | None = None) -> ProviderUnavailable:
     waits_for = lacks.text if lacks else "the keys that it was asked with"
     return ProviderUnavailable(
         f"Job {job.id} was interrupted and waits for {waits_for}.",
-        hint="It goes on when a window with the same environment is here, or when COUNSEL_HOME/.env has the keys.",
+        hint="It continues when a client with the same environment connects, or when COUNSEL_HOME/.env has the keys.",
         job_id=job.id,
     )
 
@@ -212,27 +212,27 @@ def waits(job: JobRecord, lacks: Wait | None = None) -> ProviderUnavailable:
 def blocked(job: JobRecord, lacks: Wait | None) -> Conflict:
     return Conflict(
         f"Job {job.id} of this conversation comes first. It was interrupted and waits for {lacks.text if lacks else 'its keys'}.",
-        hint=f"`counsel cancel {job.id}` (or cancel_job) lets the conversation go on without it. Nothing was sent.",
+        hint=f"`counsel cancel {job.id}` (or cancel_job) lets the conversation continue without it. Nothing was sent.",
         waits_for=job.id,
     )
 
 
 def _keyless(job: JobRecord) -> ProviderUnavailable:
     return ProviderUnavailable(
-        f"Job {job.id} was interrupted, and for {job.keep_days} days nobody came back with its keys.",
-        hint="Ask again; keys in COUNSEL_HOME/.env let interrupted jobs go on by themselves.",
+        f"Job {job.id} was interrupted, and no client with its keys connected for {job.keep_days} days.",
+        hint="Ask again. With keys in COUNSEL_HOME/.env, interrupted jobs continue by themselves.",
     )
 
 
 def _stuck(job: JobRecord) -> Internal:
     return Internal(
         f"Job {job.id} was interrupted {job.stuck} times without getting further.",
-        hint="Ask again; `counsel doctor` and the logs may say why the process ended.",
+        hint="Ask again; `counsel doctor` and the logs may show why the process ended.",
     )
 
 
 def _abandoned(job: JobRecord) -> Cancelled:
     return Cancelled(
-        f"Job {job.id} was interrupted and its client has gone.",
-        hint="Ask again, or set COUNSEL_KEEP_ABANDONED to let such calls go on.",
+        f"Job {job.id} was interrupted and its client did not reconnect.",
+        hint="Ask again, or set COUNSEL_KEEP_ABANDONED to let such calls continue.",
     )

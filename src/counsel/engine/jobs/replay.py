@@ -1,6 +1,6 @@
-"""A job's events as the database tells them: of a job that another process runs, or that is over.
+"""A job's events, read from the store: of a job that another process runs, or that is over.
 
-The database drops the text of what has ended, and all events of a job that ended before the first flush: the result
+The store drops the text of what has ended, and all events of a job that ended before the first flush: the result
 says it all. A follower who comes late is told the same from there, so that every stream carries the whole answer and
 ends with the job's end.
 """
@@ -51,7 +51,7 @@ async def follow(
             break
         await store.wait_for_change(job_id, mark, _POLL)
     end = last or max(seen + 1, 2)
-    if after < end - 1:  # else whoever asks has heard them
+    if after < end - 1:  # else the follower has seen them
         for event in _untold(now, await _answers(store, now), told, end - 1):
             yield event
     yield _ending(now, end)

@@ -17,7 +17,7 @@ from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
-from counsel.engine.jobs.callers import Keyring, Secret
+from counsel.engine.jobs.callers import CallerRegistry, Secret
 from counsel.engine.jobs.ending import Endings
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.intake import Arrival
@@ -62,13 +62,13 @@ class Runner:
         self.describer = Describer(store, summariser)
         self.endings = Endings(store)
         self.ownership = ownership
-        self._keyring = Keyring(home, secret.value)
+        self._callers = CallerRegistry(home, secret.value)
         self.wanted = asyncio.Event()  # a job of a dead process may be waiting
         self.recovery = Recovery(
             store,
             home,
             ownership,
-            self._keyring,
+            self._callers,
             running=self.running,
             start=self._resume,
             wanted=self.wanted,
@@ -85,7 +85,7 @@ class Runner:
 
     def meet(self, caller: Caller) -> str:
         """The caller's fingerprint; someone new may hold the keys that an interrupted job waits for."""
-        fingerprint, new = self._keyring.meet(caller)
+        fingerprint, new = self._callers.meet(caller)
         if new:
             self.wanted.set()
         return fingerprint
@@ -127,7 +127,7 @@ class Runner:
     def _new_jobs(self) -> list[NewJob]:
         """The jobs that run here, for a database that is made anew. Called on the writer's thread."""
         return [
-            self._new_job(running.job, self._keyring.meet(running.job.caller)[0])
+            self._new_job(running.job, self._callers.meet(running.job.caller)[0])
             for running in list(self.running.values())
         ]
 
