@@ -55,7 +55,7 @@ class Document(Meaning, abc.ABC):
         """The text's bytes. `before` are those of the document that was edited."""
         return self.text.encode()
 
-    def set_member(self, path: Path, value: Any) -> Self:
+    def set_member(self, path: Path, value: object) -> Self:
         return self.edited([Put(path, value)])
 
     def remove_member(self, path: Path) -> Self:
@@ -77,7 +77,7 @@ class Document(Meaning, abc.ABC):
         self._guard(after.value, wanted, edits)
         return after
 
-    def _smallest(self, edit: Edit, value: Any) -> list[Edit]:
+    def _smallest(self, edit: Edit, value: object) -> list[Edit]:
         """A `Put` of an object over an object touches only the members that differ."""
         if not isinstance(edit, Put):
             return [edit]
@@ -87,7 +87,7 @@ class Document(Meaning, abc.ABC):
             small += [Put(path, {}) for path in emptied(edit.path, old, edit.value)]
         return small
 
-    def _guard(self, after: Any, wanted: Any, edits: Sequence[Edit]) -> None:
+    def _guard(self, after: object, wanted: object, edits: Sequence[Edit]) -> None:
         same = after == wanted and all(
             _exactly(lookup(after, edit.path), lookup(wanted, edit.path)) for edit in edits
         )
@@ -109,7 +109,7 @@ class Document(Meaning, abc.ABC):
         """The document with the edits made in its text, all other bytes unchanged, and its value read again."""
 
 
-def _exactly(first: Any, second: Any) -> bool:
+def _exactly(first: object, second: object) -> bool:
     return first is second or (first is not MISSING and second is not MISSING and alike(first, second))
 
 

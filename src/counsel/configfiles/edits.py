@@ -48,7 +48,7 @@ class Rename(Record):
 Edit: TypeAlias = Put | Drop | AddItem | DropItem | Rename
 
 
-def lookup(value: Any, path: Path) -> Any:
+def lookup(value: object, path: Path) -> Any:
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
             return MISSING
@@ -56,7 +56,7 @@ def lookup(value: Any, path: Path) -> Any:
     return value
 
 
-def patch(path: Path, old: Any, new: Any) -> list[Edit]:
+def patch(path: Path, old: object, new: object) -> list[Edit]:
     """The fewest edits that turn `old` at `path` into `new`: equal parts are neither touched nor reordered.
 
     No edit has an empty path: a document becomes another one member by member.
@@ -73,7 +73,7 @@ def patch(path: Path, old: Any, new: Any) -> list[Edit]:
     return [Put(path, new)]
 
 
-def emptied(path: Path, old: Any, new: Any) -> list[Path]:
+def emptied(path: Path, old: object, new: object) -> list[Path]:
     """Where `new` has an empty object instead of another object."""
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         return []
@@ -82,14 +82,14 @@ def emptied(path: Path, old: Any, new: Any) -> list[Path]:
     return [inner for key in new if key in old for inner in emptied((*path, key), old[key], new[key])]
 
 
-def intended(value: Any, edits: Iterable[Edit]) -> Any:
+def intended(value: object, edits: Iterable[Edit]) -> Any:
     """The document's value after the edits; `value` itself is not changed."""
     for edit in edits:
         value = _changed(value, edit.path, edit)
     return value
 
 
-def _changed(value: Any, rest: Path, edit: Edit) -> Any:
+def _changed(value: object, rest: Path, edit: Edit) -> Any:
     if not rest:
         return _leaf(value, edit)
     members = value if isinstance(value, Mapping) else {}
@@ -102,17 +102,17 @@ def _changed(value: Any, rest: Path, edit: Edit) -> Any:
     return _without(members, rest[0]) if new is MISSING else _with(members, rest[0], new)
 
 
-def _with(members: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
+def _with(members: Mapping[str, object], key: str, value: object) -> Mapping[str, Any]:
     return members.having(key, value) if isinstance(members, Sparse) else {**members, key: value}
 
 
-def _without(members: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _without(members: Mapping[str, object], key: str) -> Mapping[str, Any]:
     if isinstance(members, Sparse):
         return members.lacking(key)
     return {name: value for name, value in members.items() if name != key}
 
 
-def _leaf(value: Any, edit: Edit) -> Any:
+def _leaf(value: object, edit: Edit) -> Any:
     match edit:
         case Put():
             return edit.value
@@ -130,7 +130,7 @@ def _leaf(value: Any, edit: Edit) -> Any:
             raise ValueError("a document has no name")
 
 
-def _items(value: Any, path: Path) -> list[Any]:
+def _items(value: object, path: Path) -> list[Any]:
     """A list's own items. `null` counts as an empty list; any other value is the user's and is not replaced."""
     if value is MISSING or value is None:
         return []
@@ -141,7 +141,7 @@ def _items(value: Any, path: Path) -> list[Any]:
     return value
 
 
-def alike(first: Any, second: Any) -> bool:
+def alike(first: object, second: object) -> bool:
     """Equal in JSON's sense: `1`, `1.0` and `true` are three values."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(
@@ -156,14 +156,14 @@ def alike(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterable[str]:
+def unlike(first: Mapping[str, object], second: Mapping[str, object]) -> Iterable[str]:
     """The members that may differ: of two large objects, only those written differently."""
     if isinstance(first, Sparse) and isinstance(second, Sparse):
         return first.unlike(second)
     return {**first, **second}
 
 
-def without_empty_parents(value: Any, path: Path) -> Any:
+def without_empty_parents(value: object, path: Path) -> Any:
     """`value` without the tables on the way to `path` that hold nothing: TOML does not write them."""
     if len(path) < 2 or not isinstance(value, Mapping) or path[0] not in value:
         return value

@@ -32,12 +32,12 @@ class Checker:
         self._tool, self._schema = tool, schema
         self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
 
-    def check(self, arguments: Any) -> Json:
+    def check(self, arguments: object) -> Json:
         present = {} if arguments is None else _without_blanks(self._optional, arguments)
         return _checked(self._tool, self._schema, present)
 
 
-def check(tool: str, schema: Json, arguments: Any) -> Json:
+def check(tool: str, schema: Json, arguments: object) -> Json:
     """The arguments, or `InvalidArgument` with all problems."""
     return Checker(tool, schema).check(arguments)
 
@@ -52,7 +52,7 @@ def _checked(tool: str, schema: Json, arguments: Any) -> Json:
     return checked
 
 
-def _without_blanks(optional: frozenset[str], arguments: Any) -> Any:
+def _without_blanks(optional: frozenset[str], arguments: object) -> Any:
     """Treat `null` and `""` for an optional argument as absent: many clients fill in every field."""
     if not isinstance(arguments, dict):
         return arguments
@@ -70,7 +70,7 @@ def _usage(schema: Json) -> str:
     return "Arguments: " + "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) + "."
 
 
-def _problems(where: str, schema: Json, value: Any) -> _Problems:
+def _problems(where: str, schema: Json, value: object) -> _Problems:
     if "anyOf" in schema:
         yield from _any_of(where, schema["anyOf"], value)
         return
@@ -83,7 +83,7 @@ def _problems(where: str, schema: Json, value: Any) -> _Problems:
             yield from _KEYWORDS[keyword](where, wanted, value, schema)
 
 
-def _any_of(where: str, schemas: Sequence[Json], value: Any) -> _Problems:
+def _any_of(where: str, schemas: Sequence[Json], value: object) -> _Problems:
     """The alternatives of our schemas differ in type, so at most one can match."""
     matching = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
     if matching:
@@ -93,18 +93,18 @@ def _any_of(where: str, schemas: Sequence[Json], value: Any) -> _Problems:
         yield f"{where} must be {expected}, not {_kind(value)}"
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if value is None:
         return "null"
     return next(description for description, fits in _TYPES.values() if fits(value))
 
 
-def _enum(where: str, allowed: Sequence[str], value: Any, _: Json) -> _Problems:
+def _enum(where: str, allowed: Sequence[str], value: object, _: Json) -> _Problems:
     if value not in allowed:
         yield f"{where} must be one of {', '.join(allowed)}, not {_shown(value)}"
 
 
-def _range(where: str, _: Any, value: Any, schema: Json) -> _Problems:
+def _range(where: str, _: object, value: object, schema: Json) -> _Problems:
     low, high = schema["minimum"], schema["maximum"]
     if not low <= value <= high:  # in this form NaN is refused
         yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
@@ -156,7 +156,7 @@ def _inside(where: str, name: str) -> str:
     return f"{where}.{_shown(name, 60)}" if where else _shown(name, 60)
 
 
-def _shown(value: Any, most: int = 80) -> str:
+def _shown(value: object, most: int = 80) -> str:
     text = str(value)
     return text if len(text) <= most else text[:most] + "…"
 

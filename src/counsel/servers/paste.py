@@ -104,18 +104,18 @@ def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str
     raise InvalidArgument(f"The pasted text has no server {name!r}.", hint=f"It has: {', '.join(table)}.")
 
 
-def _form(entry: Any) -> str | None:
+def _form(entry: object) -> str | None:
     if not isinstance(entry, Mapping):
         return None
     by_placeholder = "cursor" if re.search(references.EDITOR_PLACEHOLDERS, _text(entry)) else None
     return next((agent for agent, fmt in FORMATS.items() if fmt.tells(entry)), by_placeholder)
 
 
-def _text(entry: Mapping[str, Any]) -> str:
+def _text(entry: Mapping[str, object]) -> str:
     return json.dumps(entry, ensure_ascii=False, default=str)
 
 
-def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
+def _read(name: str, entry: Mapping[str, object], agent: str) -> Server:
     if agent == "claude" and isinstance(entry, Mapping) and "url" in entry and "type" not in entry:
         entry = {"type": entry.get("transport", "http"), **entry}
     fmt = FORMATS[agent]
@@ -129,7 +129,7 @@ def _read(name: str, entry: Mapping[str, Any], agent: str) -> Server:
     return _switched(server)
 
 
-def _with_strings(entry: Any) -> Any:
+def _with_strings(entry: object) -> Any:
     """Numbers and booleans in `env` and `headers` as strings."""
     if not isinstance(entry, Mapping):
         return entry
@@ -144,7 +144,7 @@ def _switched(server: Server) -> Server:
     return server.replaced(enabled=server.enabled and not off, extras=extras)
 
 
-def _refuse_doubtful(entry: Any) -> None:
+def _refuse_doubtful(entry: object) -> None:
     if not isinstance(entry, Mapping):
         return
     urls = [entry[key] for key in ("httpUrl", "url", "serverUrl") if entry.get(key)]

@@ -101,7 +101,7 @@ def _folders(plugin: Plugin, workspace: Workspace) -> dict[str, str]:
     return dict(zip(_HANDED, (str(plugin.folder), str(data)), strict=True))
 
 
-def _with_env(entry: Any, values: Mapping[str, str]) -> Any:
+def _with_env(entry: object, values: Mapping[str, str]) -> Any:
     """The client passes its folders to a server that it starts."""
     if not isinstance(entry, Mapping) or "command" not in entry:
         return entry

@@ -192,7 +192,7 @@ def _off_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Calla
     return disabled.__contains__
 
 
-def _names(value: Any) -> set[str]:
+def _names(value: object) -> set[str]:
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
 
 

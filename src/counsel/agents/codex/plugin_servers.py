@@ -38,12 +38,12 @@ def tables(workspace: Workspace, reader: Reader, config: dict[str, Any]) -> Iter
             yield ServerTable("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(inner, plugin))
 
 
-def _placed(entries: Mapping[str, Any], plugin: Plugin) -> dict[str, Any]:
+def _placed(entries: Mapping[str, object], plugin: Plugin) -> dict[str, Any]:
     """A relative working folder is one inside the plugin."""
     return {name: _at(entry, plugin) for name, entry in entries.items()}
 
 
-def _at(entry: Any, plugin: Plugin) -> Any:
+def _at(entry: object, plugin: Plugin) -> Any:
     if not isinstance(entry, Mapping) or not isinstance(folder := entry.get("cwd"), str):
         return entry
     return {**entry, "cwd": os.path.normpath(plugin.folder / folder)}

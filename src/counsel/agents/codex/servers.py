@@ -112,7 +112,7 @@ def _table(entry: Entry, key: str) -> Mapping[str, Any]:
     return value
 
 
-def _forwarded(value: Any) -> dict[str, str]:
+def _forwarded(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, list):

@@ -55,7 +55,7 @@ def _words(folder: Path, workspace: Workspace) -> dict[str, str]:
     }
 
 
-def _active(switch: Any, workspace: Workspace) -> bool:
+def _active(switch: object, workspace: Workspace) -> bool:
     """The last rule that is about this folder counts: `!` switches off, a final `*` is for all folders below."""
     rules = switch.get("overrides") if isinstance(switch, Mapping) else None
     here = f"{workspace.project}/"

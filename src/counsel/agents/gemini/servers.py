@@ -119,7 +119,7 @@ def _off(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[
     return lambda name: _plain(name) in off or any(_plain(name) not in names for names in allowed)
 
 
-def _names(value: Any) -> set[str]:
+def _names(value: object) -> set[str]:
     return {_plain(name) for name in value if isinstance(name, str)} if isinstance(value, list) else set()
 
 
@@ -128,7 +128,7 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-def _is_off(state: Any) -> bool:
+def _is_off(state: object) -> bool:
     return isinstance(state, dict) and state.get("enabled") is False
 
 

@@ -93,7 +93,7 @@ class _Text:
             case Rename():
                 return self._renamed(edit.path, key_text(edit.to))
 
-    def _put(self, path: Path, value: Any) -> str:
+    def _put(self, path: Path, value: object) -> str:
         old = lookup(self.value, path)
         if old is MISSING:
             return self._added(path, value)
@@ -250,7 +250,7 @@ class _Text:
         blocks = [block(put.path, put.value, self.newline) for put in puts]
         return self._with_text(self.newline.join(blocks), self._block_offset(puts[0].path[:-1]))
 
-    def _added(self, path: Path, value: Any) -> str:
+    def _added(self, path: Path, value: object) -> str:
         depth = len(path) - 1
         while lookup(self.value, path[:depth]) is MISSING:
             depth -= 1
@@ -287,7 +287,7 @@ class _Text:
             for statement in self.statements
         )
 
-    def _with_pair(self, parent: Path, key: str, value: Any) -> str:
+    def _with_pair(self, parent: Path, key: str, value: object) -> str:
         section = self._section_of(parent) if parent else -1
         if section is None:
             return self._with_block(parent, {key: value})
@@ -310,7 +310,7 @@ class _Text:
             return self.text[: after.end] + new + self.text[after.end :]
         return self.text + "".join(f"{self.newline}{indent}{line}" for line in lines)
 
-    def _with_block(self, path: Path, value: Mapping[str, Any]) -> str:
+    def _with_block(self, path: Path, value: Mapping[str, object]) -> str:
         return self._with_text(block(path, value, self.newline), self._block_offset(path[:-1]))
 
     def _with_text(self, new: str, at: int) -> str:

@@ -19,7 +19,7 @@ Splice = tuple[int, int, str]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def block(path: Path, value: Mapping[str, Any], newline: str) -> str:
+def block(path: Path, value: Mapping[str, object], newline: str) -> str:
     """A table with its scalars first, then its tables, as Codex writes them."""
     plain = {key: item for key, item in value.items() if not isinstance(item, Mapping)}
     tables = {key: item for key, item in value.items() if isinstance(item, Mapping)}
@@ -31,7 +31,7 @@ def block(path: Path, value: Mapping[str, Any], newline: str) -> str:
     return newline.join(parts)
 
 
-def element(path: Path, value: Mapping[str, Any], newline: str) -> str:
+def element(path: Path, value: Mapping[str, object], newline: str) -> str:
     """One more element of an array of tables."""
     name = ".".join(map(key_text, path))
     plain = [pair((key,), item) for key, item in value.items() if not isinstance(item, Mapping)]
@@ -40,7 +40,7 @@ def element(path: Path, value: Mapping[str, Any], newline: str) -> str:
     return newline.join(parts + [block((*path, key), item, newline) for key, item in tables.items()])
 
 
-def dotted(keys: Path, value: Any) -> list[str]:
+def dotted(keys: Path, value: object) -> list[str]:
     if not isinstance(value, Mapping) or not value:
         return [pair(keys, value)]
     return [line for key, item in value.items() for line in dotted((*keys, key), item)]
@@ -62,7 +62,7 @@ def indent_of(text: str, start: int) -> str:
     return text[start:end]
 
 
-def pair(keys: Path, value: Any) -> str:
+def pair(keys: Path, value: object) -> str:
     return f"{'.'.join(map(key_text, keys))} = {render(value)}"
 
 
@@ -70,7 +70,7 @@ def key_text(key: str) -> str:
     return key if _BARE.fullmatch(key) else _string(key)
 
 
-def render(value: Any) -> str:
+def render(value: object) -> str:
     """A value on one line."""
     if isinstance(value, Mapping):
         inner = ", ".join(pair((key,), item) for key, item in value.items())

@@ -108,7 +108,7 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
     )
 
 
-def _only_adds(before: Any, after: Any) -> bool:
+def _only_adds(before: object, after: object) -> bool:
     """Whether the change only added members: if all of it is gone, so are they."""
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
         return False
@@ -116,7 +116,7 @@ def _only_adds(before: Any, after: Any) -> bool:
     return all(_same(old, new) or _only_adds(old, new) for old, new in both)
 
 
-def _same(first: Any, second: Any) -> bool:
+def _same(first: object, second: object) -> bool:
     if first is MISSING or second is MISSING:
         return first is second
     return alike(first, second)

@@ -75,7 +75,7 @@ def _query(request: Request) -> Mapping[str, Any]:
     return arguments
 
 
-def _servers(arguments: Mapping[str, Any], settings: Settings) -> Servers:
+def _servers(arguments: Mapping[str, object], settings: Settings) -> Servers:
     project = arguments.get("project")
     if project is not None and (not isinstance(project, str) or not Path(project).is_dir()):
         raise InvalidArgument("project must be a folder on this machine.")
@@ -83,7 +83,7 @@ def _servers(arguments: Mapping[str, Any], settings: Settings) -> Servers:
     return Servers(workspace_of(settings.env, folder), settings.home)
 
 
-def _only(arguments: Mapping[str, Any], *allowed: str) -> None:
+def _only(arguments: Mapping[str, object], *allowed: str) -> None:
     for name in arguments:
         if name not in _COMMON_FIELDS and name not in allowed:
             raise InvalidArgument(
@@ -92,7 +92,7 @@ def _only(arguments: Mapping[str, Any], *allowed: str) -> None:
             )
 
 
-def _agents(arguments: Mapping[str, Any]) -> list[str] | None:
+def _agents(arguments: Mapping[str, object]) -> list[str] | None:
     agents = arguments.get("agents")
     if agents is None:
         return None
@@ -101,38 +101,38 @@ def _agents(arguments: Mapping[str, Any]) -> list[str] | None:
     return agents
 
 
-def _text(arguments: Mapping[str, Any], name: str) -> str | None:
+def _text(arguments: Mapping[str, object], name: str) -> str | None:
     value = arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise InvalidArgument(f"{name} must be a string.")
     return value
 
 
-def _scope(arguments: Mapping[str, Any]) -> str | None:
+def _scope(arguments: Mapping[str, object]) -> str | None:
     return _text(arguments, "scope")
 
 
-def _flag(arguments: Mapping[str, Any], name: str) -> bool:
+def _flag(arguments: Mapping[str, object], name: str) -> bool:
     value = arguments.get(name, False)
     if not isinstance(value, bool):
         raise InvalidArgument(f"{name} must be true or false.")
     return value
 
 
-def _fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(arguments: Mapping[str, object]) -> dict[str, Any]:
     server = arguments.get("server", {})
     if not isinstance(server, dict):
         raise InvalidArgument("server must be an object.")
     return server
 
 
-async def _list(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _list(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     _only(arguments)
     listing = await asyncio.to_thread(servers.listing, _agents(arguments) or WITH_SERVERS, _scope(arguments))
     return listing.as_dict()
 
 
-async def _show(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _show(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     _only(arguments)
     name = request.path_params["name"]
     entries = await asyncio.to_thread(
@@ -141,7 +141,7 @@ async def _show(request: Request, servers: Servers, arguments: Mapping[str, Any]
     return {"servers": [entry.as_dict() for entry in entries]}
 
 
-async def _add(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _add(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     """`{"name", "server": {…}, "literal"?}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
     _only(arguments, "name", "server", "paste", "replace", "literal")
     literal = _flag(arguments, "literal")
@@ -167,7 +167,7 @@ async def _add(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> An
     return done.as_dict()
 
 
-async def _update(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _update(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     """`{"server": {field: value}, "literal"?}`; null removes a field, or a name in env and headers."""
     _only(arguments, "server", "literal")
     changes, literal = _fields(arguments), _flag(arguments, "literal")
@@ -183,7 +183,7 @@ async def _update(request: Request, servers: Servers, arguments: Mapping[str, An
     return done.as_dict()
 
 
-async def _remove(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _remove(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     _only(arguments)
     name = request.path_params["name"]
     done = await asyncio.to_thread(
@@ -192,7 +192,7 @@ async def _remove(request: Request, servers: Servers, arguments: Mapping[str, An
     return done.as_dict()
 
 
-async def _rename(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _rename(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     """`{"to": "new name"}`."""
     _only(arguments, "to")
     to = _text(arguments, "to")
@@ -205,7 +205,7 @@ async def _rename(request: Request, servers: Servers, arguments: Mapping[str, An
     return done.as_dict()
 
 
-async def _copy(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _copy(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     """`{"from": {"agent", "scope"?}, "to": [{"agent", "scope"?}]}`."""
     _only(arguments, "from", "to", "replace")
     destinations = arguments.get("to")
@@ -224,7 +224,7 @@ async def _copy(request: Request, servers: Servers, arguments: Mapping[str, Any]
     return done.as_dict()
 
 
-def _location(value: Any) -> tuple[str, str | None]:
+def _location(value: object) -> tuple[str, str | None]:
     if (
         not isinstance(value, dict)
         or not isinstance(value.get("agent"), str)
@@ -234,15 +234,17 @@ def _location(value: Any) -> tuple[str, str | None]:
     return value["agent"], _scope(value)
 
 
-async def _enable(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _enable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     return await _switch(request, servers, arguments, enabled=True)
 
 
-async def _disable(request: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _disable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     return await _switch(request, servers, arguments, enabled=False)
 
 
-async def _switch(request: Request, servers: Servers, arguments: Mapping[str, Any], *, enabled: bool) -> Any:
+async def _switch(
+    request: Request, servers: Servers, arguments: Mapping[str, object], *, enabled: bool
+) -> Any:
     _only(arguments)
     name = request.path_params["name"]
     done = await asyncio.to_thread(
@@ -256,7 +258,7 @@ async def _switch(request: Request, servers: Servers, arguments: Mapping[str, An
     return done.as_dict()
 
 
-async def _check(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _check(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     _only(arguments, "name", "timeout", "trust_folder")
     agents, scope, name = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
     trusted = _flag(arguments, "trust_folder")
@@ -268,13 +270,13 @@ async def _check(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> 
     return {"checks": [result.as_dict() for result in results]}
 
 
-async def _history(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _history(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     _only(arguments)
     operations = await asyncio.to_thread(servers.history)
     return {"operations": [operation.as_dict() for operation in operations]}
 
 
-async def _undo(_: Request, servers: Servers, arguments: Mapping[str, Any]) -> Any:
+async def _undo(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
     _only(arguments, "id")
     wanted = _text(arguments, "id")
     dry_run = _flag(arguments, "dry_run")

@@ -88,7 +88,7 @@ def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) 
             done.set_exception(failed)
 
 
-def _attempt(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
+def _attempt(connection: sqlite3.Connection, work: Work[object]) -> tuple[Any, Exception | None]:
     connection.execute("SAVEPOINT write")
     try:
         value = work(connection)
