@@ -1,4 +1,4 @@
-"""Every relative link in the documentation leads to a file, and its anchor to a heading."""
+"""Links in the documentation lead somewhere, the files that it names exist, and its prose is wrapped."""
 
 from __future__ import annotations
 
@@ -41,3 +41,47 @@ def test_every_page_is_reached_from_the_index() -> None:
     for page in (ROOT / "docs").glob("*/*.md"):
         if page.parent.name in {"use", "internals"}:
             assert f"({page.parent.name}/{page.name})" in index, page.name
+
+
+PROSE = [page for page in PAGES if page.name != "CHANGELOG.md"]
+WIDTH = 120
+
+
+def too_wide(page: Path) -> list[int]:
+    """The numbers of the lines that could be wrapped: tables, code and lines without a space are left alone."""
+    in_code = False
+    numbers = []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        text = re.sub(r"^\s*([-*+>]|\d+\.)?\s*", "", line)
+        if text.startswith("```"):
+            in_code = not in_code
+        elif len(line) > WIDTH and " " in text and not in_code and not text.startswith(("|", "#")):
+            numbers.append(number)
+    return numbers
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_wraps_at_120_columns(page: Path) -> None:
+    assert too_wide(page) == []
+
+
+def test_a_long_line_of_prose_is_found_and_one_of_a_table_or_of_code_is_not(tmp_path: Path) -> None:
+    long = "word " * 30
+    page = tmp_path / "page.md"
+    page.write_text(
+        f"{long}\n\n| {long} |\n\n```\n{long}\n```\n\n- {long}\n- {'x' * 150}\n", encoding="utf-8"
+    )
+    assert too_wide(page) == [1, 9]
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "internals/interfaces.md", "internals/extending.md"])
+def test_the_modules_that_a_page_names_exist(page: str) -> None:
+    """`mcp/session.py` means that path below src/counsel; `session.py` after a package's name, a module of it."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = re.sub(r"^ *```python\n.*?```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    modules = [str(path.relative_to(ROOT)) for path in (ROOT / "src" / "counsel").rglob("*.py")]
+    names = {name for name in re.findall(r"(?<![\w./-])[\w*/]+\.py\b", text) if "NAME" not in name}
+    assert len(names) > 5
+    for name in names - {"src/counsel/mcp/tools/detach_job.py"}:  # an example
+        pattern = re.compile(r"(.*/)?" + re.escape(name).replace(r"\*", r"[^/]+") + "$")
+        assert (ROOT / name).exists() or any(pattern.fullmatch(module) for module in modules), name

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 generated: dict[str, str] = {
     "docs/use/agents.md": "pages.agents:agents",
     "docs/use/cli.md": "pages.cli:commands",
-    "docs/internals/interfaces.md": "pages.mcp:doors",
+    "docs/internals/interfaces.md": "pages.mcp:interfaces",
     "docs/use/errors.md": "pages.shared:errors",
     "docs/use/files.md": "pages.shared:files",
     "docs/use/models.md": "pages.models:models",

@@ -1,4 +1,4 @@
-"""What is generated from the doors: the front's manifest and the page about the tools."""
+"""The generated parts of docs/use/tools.md and docs/internals/interfaces.md, and the front's manifest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tools() -> str:
     return within("docs/use/tools.md", tools="\n\n".join(_tool(tool) for tool in listing()))
 
 
-def doors() -> str:
+def interfaces() -> str:
     rows = [
         f"| {name} | {row.stdio} | {row.http} | {row.source} |"
         for name, row in client_timeouts.CLIENTS.items()
