@@ -34,17 +34,10 @@ ENTRIES = {"counsel.api", "counsel.__main__", "counsel.overview"}
 ALLOWED = {
     (
         "counsel.front.main",
-        "counsel.mcp.standalone",
+        "counsel.daemon.standalone",
     ): "`stdio --standalone` runs the engine in the same process",
     ("counsel.front.relay", "counsel.mcp.client_timeouts"): "imported once a call waits, never at the start",
     ("counsel.front.launcher", "counsel.daemon.main"): "the command that it starts, as text",
-}
-
-
-# Being removed (issue 12): package → package.
-BEING_REMOVED = {
-    ("mcp", "daemon"),
-    (ROOT, "front"),
 }
 
 
@@ -98,16 +91,12 @@ def test_every_package_has_its_layer() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    against = {
-        pair for pair in wrong() - ALLOWED.keys() if (package(pair[0]), package(pair[1])) not in BEING_REMOVED
-    }
+    against = wrong() - ALLOWED.keys()
     assert not against, "\n".join(f"{module} imports {target}" for module, target in sorted(against))
 
 
 def test_every_exception_is_still_needed() -> None:
-    against = wrong()
-    assert ALLOWED.keys() <= against
-    assert {(package(module), package(target)) for module, target in against} >= BEING_REMOVED
+    assert ALLOWED.keys() <= wrong()
 
 
 def test_the_front_imports_the_standard_library_alone() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from counsel import settings
+from counsel import run_paths, settings
 from counsel.caller import Caller, here
-from counsel.front import run_paths
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from counsel import run_paths
 from counsel.askmodel.client import AskClient, AskError
 from counsel.askmodel.json_objects import NewlineInserter
 from counsel.askmodel.service import AskService, sweep
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Conflict, InvalidArgument
-from counsel.front import run_paths
 from counsel.front.json_messages import encode
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import Splitter

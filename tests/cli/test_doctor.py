@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from counsel import settings
+from counsel import run_paths, settings
 from counsel.agents.definitions import ASKABLE
 from counsel.caller import Caller
 from counsel.cli import doctor_checks
 from counsel.cli.doctor_checks import Finding
 from counsel.engine.store.sqlite import backups, files, recovery
-from counsel.front import run_paths
 from counsel.types import Limits
 from fake import FakeAPI, FakeProcess
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from counsel import locks
+from counsel import locks, run_paths
 from counsel.daemon import files as daemon_files
-from counsel.front import run_paths
 from support.stdio_client import StdioClient, daemon_pid, ended, kill_daemon
 
 pytestmark = pytest.mark.slow  # left out of `make check`

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from counsel import locks
+from counsel import locks, run_paths
 from counsel.daemon.files import DaemonFiles
 from counsel.daemon.rpc_client import connect, find
 from counsel.errors import Internal
-from counsel.front import launcher, run_paths
+from counsel.front import launcher
 from counsel.mcp import client_timeouts
 from support.stdio_client import FRONT, StdioClient, daemon_pid, kill_daemon
 

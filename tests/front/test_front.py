@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from counsel import run_paths as place
 from counsel import settings
 from counsel.daemon.rpc_client import find
 from counsel.errors import Internal
 from counsel.front import environment, protocol
-from counsel.front import run_paths as place
 from counsel.mcp.session import listing
 from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_pid, gone, kill_daemon
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from counsel.front import run_paths
+from counsel import run_paths
 from support.stdio_client import daemon_pid
 
 TOKEN = "a-token-for-these-tests"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from counsel.front import run_paths
+from counsel import run_paths
 
 FRONT = Path(__file__).parent / "fake_front.py"
 # A daemon whose start a test did not notice exits by itself soon after it.

@@ -24,14 +24,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import Self
 
-from counsel import locks
+from counsel import locks, run_paths
 from counsel.askmodel.json_objects import NewlineInserter
 from counsel.daemon.connection import peer_uid
 from counsel.daemon.connection_limit import PendingConnections, limit_accept_warnings
 from counsel.daemon.files import bind
 from counsel.daemon.process_limits import most_connections
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument, RateLimited
-from counsel.front import run_paths
 from counsel.front.bounded_lines import TooLong
 from counsel.front.json_messages import Unreadable, encode, parse
 from counsel.job_events import Restarted, TextAdded

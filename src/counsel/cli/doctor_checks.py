@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from counsel import __version__, logs
+from counsel import __version__, logs, run_paths
 from counsel import settings as settings_
 from counsel.agents import registry
 from counsel.agents.definitions import AGENTS
@@ -29,7 +29,6 @@ from counsel.caller import Caller
 from counsel.engine.store import DATABASE
 from counsel.engine.store.sqlite import backups, maintenance
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
-from counsel.front import run_paths
 from counsel.lazy_dataclass import dataclass
 from counsel.paths import exists, isdir
 from counsel.types import Endpoint, Json, Limits

@@ -27,7 +27,7 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
     for problem in settings.problems:
         output.message(f"warning: {problem}")
     if (transport or settings.transport) == "stdio":
-        from counsel.mcp.standalone import serve as standalone  # noqa: PLC0415
+        from counsel.daemon.standalone import serve as standalone  # noqa: PLC0415
 
         sys.exit(standalone(None))
     asyncio.run(_serve(settings, host or settings.host, settings.port if port is None else port))

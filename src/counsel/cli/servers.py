@@ -17,7 +17,7 @@ from counsel.cli import json_option, output
 from counsel.cli import servers_options as option
 from counsel.cli import servers_output as printing
 from counsel.configfiles.write.safewrite import Reader
-from counsel.front.run_paths import home
+from counsel.run_paths import home
 from counsel.servers import fields, paste
 from counsel.servers.service import Servers
 

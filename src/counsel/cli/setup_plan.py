@@ -14,6 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from counsel import run_paths as places
 from counsel.agents.definitions import WITH_SETUP, Agent, HandsOn, locate
 from counsel.agents.self_entry import NAME, is_ours
 from counsel.agents.server_format import Server, ServerTable
@@ -21,7 +22,6 @@ from counsel.configfiles.write.safewrite import Planned
 from counsel.configfiles.write.undo_log import Operation
 from counsel.envvars import is_unexpanded
 from counsel.errors import Conflict, CounselError, NotFound, from_dict
-from counsel.front import run_paths as places
 from counsel.lazy_dataclass import dataclass
 from counsel.models.catalog import Catalog
 from counsel.servers.diff import unified

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from counsel import __version__, locks
-from counsel.front import run_paths
+from counsel import __version__, locks, run_paths
 
 log = logging.getLogger("counsel.daemon")
 

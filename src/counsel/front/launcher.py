@@ -10,8 +10,8 @@ import os
 import sys
 import time
 
-from counsel import __version__, locks
-from counsel.front import environment, run_paths
+from counsel import __version__, locks, run_paths
+from counsel.front import environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

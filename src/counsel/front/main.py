@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write(USAGE)
         return 0
     if standalone:
-        from counsel.mcp.standalone import serve  # noqa: PLC0415
+        from counsel.daemon.standalone import serve  # noqa: PLC0415
 
         return serve(agent)
     try:
