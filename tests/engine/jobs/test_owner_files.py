@@ -133,7 +133,7 @@ def test_a_file_that_could_not_be_made_is_made_as_soon_as_it_can_be(tmp_path: Pa
     folder.parent.mkdir()
     folder.write_text("in the way")
     us = Ownership(folder)
-    assert us._held is None
+    assert us._lock is None
     folder.unlink()
     us.hold()
     assert us._free(us.name) is False

@@ -54,12 +54,12 @@ def _turns(messages: list[Message]) -> list[ExportedTurn]:
 def _asked(message: Message) -> Json:
     """Every setting by name: null where the caller left it to the model."""
     about = dict(message.about)
-    given = about.pop("settings", {})
+    settings = about.pop("settings", {})
     return {
         "asked_at": results.iso(message.at),
         "job_id": message.job,
-        "models_requested": given.get("models", []),
-        "settings": {name: given.get(name) for name in SETTINGS},
+        "models_requested": settings.get("models", []),
+        "settings": {name: settings.get(name) for name in SETTINGS},
         "images": len(message.images),
         **about,
     }
@@ -67,9 +67,9 @@ def _asked(message: Message) -> Json:
 
 def _totals(turns: list[ExportedTurn]) -> Json:
     """What the whole conversation used and cost, as far as it is known."""
-    told = [turn.metadata for turn in turns]
-    used = [about["usage"] for about in told if isinstance(about.get("usage"), dict)]
-    costs = [about["cost_usd"] for about in told if about.get("cost_usd") is not None]
+    metadata = [turn.metadata for turn in turns]
+    used = [about["usage"] for about in metadata if isinstance(about.get("usage"), dict)]
+    costs = [about["cost_usd"] for about in metadata if about.get("cost_usd") is not None]
     names = ("input_tokens", "output_tokens", "total_tokens")
     return {
         "usage": {name: sum(each.get(name, 0) for each in used) for name in names},

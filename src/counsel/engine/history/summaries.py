@@ -37,9 +37,9 @@ class Describer:
             return
 
         async def summarise() -> str:
-            said = await self._summariser.summary(text, job)
-            self._store.describe(job.id, summary=said)
-            return said
+            summary = await self._summariser.summary(text, job)
+            self._store.describe(job.id, summary=summary)
+            return summary
 
         running.summary = asyncio.create_task(summarise())
 

@@ -40,8 +40,8 @@ class Summariser:
         self._store = store
 
     async def title(self, prompt: str, job: Job) -> str:
-        said = await self._say(prompts.TITLE, prompt, job)
-        return snippet(said.strip("\"'` \n"), TITLE_LENGTH) if said else title_of(prompt)
+        title = await self._say(prompts.TITLE, prompt, job)
+        return snippet(title.strip("\"'` \n"), TITLE_LENGTH) if title else title_of(prompt)
 
     async def summary(self, text: str, job: Job) -> str:
         return await self._say(prompts.SUMMARY, text, job) or snippet(text, SUMMARY_LENGTH)

@@ -53,14 +53,14 @@ class Secret:
 
     def _read_or_write(self) -> None:
         try:
-            found = self._path.read_bytes()
+            stored = self._path.read_bytes()
         except FileNotFoundError:
-            found = b""
-        if len(found) != _LENGTH:  # none yet, or one that a full disk left empty
-            found = self.value or secrets.token_bytes(_LENGTH)
-            paths.write_private(str(self._path), found, replace=True)
-        self.value = self.value or found
-        self.kept = self.value == found
+            stored = b""
+        if len(stored) != _LENGTH:  # none yet, or one that a full disk left empty
+            stored = self.value or secrets.token_bytes(_LENGTH)
+            paths.write_private(str(self._path), stored, replace=True)
+        self.value = self.value or stored
+        self.kept = self.value == stored
 
 
 @contextlib.contextmanager

@@ -48,17 +48,17 @@ class Slot:
     model: str
     status: SlotStatus = "waiting"
     phase: str = ""
-    said: TextBuffer = field(default_factory=TextBuffer)
+    buffer: TextBuffer = field(default_factory=TextBuffer)
     flushed: int = 0
     error: CounselError | None = None
     waits: Wait | None = None  # what for, while nothing else happens
 
     @property
     def length(self) -> int:
-        return self.said.length
+        return self.buffer.length
 
     def text(self) -> str:
-        return self.said.text()
+        return self.buffer.text()
 
 
 class Live:
@@ -141,15 +141,15 @@ class Live:
         state = self.slots[slot]
         state.waits = None
         state.status, state.phase, state.error = "processing", phase, None
-        state.said, state.flushed = TextBuffer(), 0
+        state.buffer, state.flushed = TextBuffer(), 0
         self._emit(ModelStarted(*self._stamp(slot), state.model, phase))
-        return state.said
+        return state.buffer
 
     def text(self, slot: str, delta: str) -> None:
         state = self.slots[slot]
         offset = state.length
         state.waits = None
-        state.said.append(delta)
+        state.buffer.append(delta)
         if self._listeners:
             self._tell(TextAdded(self.seq, time.time(), slot, delta, offset, state.phase))
 
@@ -167,7 +167,7 @@ class Live:
         """What `model` said behind `keep` is discarded, and `after` says it anew. No event where nothing is discarded."""
         state = self.slots[slot]
         if state.length > keep:
-            state.said.cut(keep)
+            state.buffer.cut(keep)
             state.flushed = min(state.flushed, keep)
             self._emit(Restarted(*self._stamp(slot), model, state.phase, reason, error, after, keep, code))
 
@@ -220,7 +220,7 @@ class Live:
 
     def _write_text(self, name: str, state: Slot) -> None:
         if state.length > state.flushed:
-            piece = state.said.since(state.flushed)
+            piece = state.buffer.since(state.flushed)
             self._unwritten.append(TextAdded(*self._stamp(name), piece, state.flushed, state.phase))
             state.flushed = state.length
 
@@ -232,37 +232,37 @@ class Live:
     # ── listening ────────────────────────────────────────────────────────────────────────────────────
 
     async def follow(self) -> AsyncIterator[JobEvent]:
-        """All that was, in short, then what comes, to the end; without an end when the job was lost."""
+        """Past events, with texts joined, then new ones to the end; without an end when the job was lost."""
         listener = EventQueue()
         for past in self._so_far():
             listener.put(past)
         self._listeners.add(listener)
         try:
             while True:
-                told: JobEvent | None = await listener.get()
-                if told is None:
+                event: JobEvent | None = await listener.get()
+                if event is None:
                     return
-                yield told
-                if isinstance(told, LAST_EVENTS):
+                yield event
+                if isinstance(event, LAST_EVENTS):
                     return
         finally:
             self._listeners.discard(listener)
 
     def _so_far(self) -> list[JobEvent]:
-        """What was emitted, and in its place what each model has said in its present phase."""
+        """What was emitted, and in between the text of each model in its present phase."""
         ends = {event.slot: event for event in self.events if isinstance(event, ModelFinished | ModelFailed)}
         speaking = [name for name, state in self.slots.items() if state.status == "processing"]
-        said: list[JobEvent] = []
+        past: list[JobEvent] = []
         last: list[JobEvent] = []
         for event in self.events:
             if ends.get(event.slot) is event and event.slot not in speaking:
-                said += self._said(event.slot)
-            (last if isinstance(event, LAST_EVENTS) else said).append(event)
+                past += self._text_so_far(event.slot)
+            (last if isinstance(event, LAST_EVENTS) else past).append(event)
         for slot in speaking:
-            said += self._said(slot)
-        return said + last
+            past += self._text_so_far(slot)
+        return past + last
 
-    def _said(self, slot: str) -> list[JobEvent]:
+    def _text_so_far(self, slot: str) -> list[JobEvent]:
         state = self.slots[slot]
         if not state.length:
             return []

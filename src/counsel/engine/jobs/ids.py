@@ -29,8 +29,8 @@ def is_ours(name: str) -> bool:
 
     Other servers' names are not ours: `conv_` and 10 letters (converse), `consensus_1703123456789_xyz789`.
     """
-    found = _OWN_KIND.fullmatch(name)
-    return found is not None and _is_uuid(found[1])
+    match = _OWN_KIND.fullmatch(name)
+    return match is not None and _is_uuid(match[1])
 
 
 def _is_uuid(text: str) -> bool:

@@ -107,10 +107,10 @@ async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller
 
 async def _conversation(request: Request, store: Store, caller: Caller) -> tuple[str, bool]:
     """The conversation's name, and whether it may exist already."""
-    given = request.continuation_id
-    if given is None:
+    wanted = request.continuation_id
+    if wanted is None:
         return ids.new(_KINDS[_tool(request)]), False
-    name = ids.check_name(given)
+    name = ids.check_name(wanted)
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(
             f"There is no conversation {name}.",

@@ -29,7 +29,7 @@ class Ownership:
     def __init__(self, folder: Path) -> None:
         self.name = f"{process_identity.this().words()}-{secrets.token_hex(6)}"
         self._folder = folder
-        self._held: int | None = None
+        self._lock: int | None = None
         self._missed = 0  # looks in a row that did not find our file
         _HERE.add(self.name)
         self.hold()
@@ -39,21 +39,21 @@ class Ownership:
 
         Where it cannot be made (a read-only home, no descriptor left), our process itself is the proof for others.
         """
-        if self._held is not None and self._in_place(self._held):
+        if self._lock is not None and self._in_place(self._lock):
             self._missed = 0
             return
         self._missed += 1
-        if self._held is not None and self._missed < AGAIN:
+        if self._lock is not None and self._missed < AGAIN:
             return
         with contextlib.suppress(OSError):
             fresh = self._make()
-            if self._held is not None:
-                os.close(self._held)
-            self._held = fresh
+            if self._lock is not None:
+                os.close(self._lock)
+            self._lock = fresh
 
-    def _in_place(self, held: int) -> bool:
+    def _in_place(self, lock: int) -> bool:
         try:
-            return locks.is_at(held, self._folder / self.name)
+            return locks.is_at(lock, self._folder / self.name)
         except OSError:  # it cannot be looked at now: nor could it be made
             return True
 
@@ -61,16 +61,16 @@ class Ownership:
         """Locked before it has its name: nobody ever finds it free while we live."""
         paths.private_folder(self._folder)
         fresh = self._folder / f".{self.name}"
-        held = os.open(fresh, _OPEN | os.O_CREAT, 0o600)
+        lock = os.open(fresh, _OPEN | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fresh.replace(self._folder / self.name)
         except BaseException:
-            os.close(held)
+            os.close(lock)
             with contextlib.suppress(OSError):
                 fresh.unlink()
             raise
-        return held
+        return lock
 
     # ── others ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,9 +121,9 @@ class Ownership:
     def release(self) -> None:
         """We own nothing any more. The file goes, unless it is no longer ours."""
         _HERE.discard(self.name)
-        if self._held is not None:
-            if self._in_place(self._held):
+        if self._lock is not None:
+            if self._in_place(self._lock):
                 with contextlib.suppress(OSError):
                     (self._folder / self.name).unlink()
-            os.close(self._held)
-            self._held = None
+            os.close(self._lock)
+            self._lock = None

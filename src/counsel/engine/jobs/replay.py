@@ -35,7 +35,7 @@ _POLL = 0.5  # seconds between looks at a job that another process runs, if no c
 async def follow(
     store: Store, look: Callable[[], Awaitable[JobDetail]], job_id: str, after: int
 ) -> AsyncIterator[JobEvent]:
-    told = TextFold()
+    folded = TextFold()
     seen, last = after, None
     while True:
         mark = store.mark(job_id)
@@ -45,23 +45,23 @@ async def follow(
             if isinstance(event, LAST_EVENTS):
                 last = event.seq
             else:
-                told.add(event)
+                folded.add(event)
                 yield event
         if not now.is_open:
             break
         await store.wait_for_change(job_id, mark, _POLL)
     end = last or max(seen + 1, 2)
     if after < end - 1:  # else the follower has seen them
-        for event in _untold(now, await _answers(store, now), told, end - 1):
+        for event in _untold(now, await _answers(store, now), folded, end - 1):
             yield event
     yield _ending(now, end)
 
 
 def _untold(
-    job: JobDetail, answers: Mapping[str, tuple[str, str]], told: TextFold, seq: int
+    job: JobDetail, answers: Mapping[str, tuple[str, str]], folded: TextFold, seq: int
 ) -> Iterator[JobEvent]:
     for slot, (phase, text) in answers.items():
-        known = told.of(slot).text()
+        known = folded.of(slot).text()
         offset = len(known) if text.startswith(known) else 0
         if len(text) > offset:
             yield TextAdded(seq, _ended(job), slot, text[offset:], offset, phase)

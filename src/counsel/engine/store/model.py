@@ -70,28 +70,30 @@ class Task:
         )
 
     def settings(self) -> Json:
-        """What the caller set, for who reads the conversation later; what was left to us is not there."""
-        held = {name: getattr(self, name) for name in SETTINGS}
-        given = {name: value for name, value in held.items() if value or (value == 0 and value is not False)}
-        given["models"] = list(self.models)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+        """What the caller set, for readers of the conversation; without what was left to us."""
+        values = {name: getattr(self, name) for name in SETTINGS}
+        chosen = {
+            name: value for name, value in values.items() if value or (value == 0 and value is not False)
+        }
+        chosen["models"] = list(self.models)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
 
     def asked_for(self, setting: str) -> bool:
-        """False for a setting that the caller left to us: nobody needs to hear that a model does not take it."""
+        """False for a setting that the caller left to us: no notice is needed when a model does not take it."""
         return getattr(self, setting, True) is not None
 
     def dump(self) -> str:
-        held = {name: getattr(self, name) for name in _TASK_FIELDS}
+        data = {name: getattr(self, name) for name in _TASK_FIELDS}
         if self.text == self.prompt:
-            del held["text"]
-        return strict_json.dumps(held)
+            del data["text"]
+        return strict_json.dumps(data)
 
     @classmethod
     def load(cls, text: str) -> Task:
-        held = json.loads(text)
-        held.setdefault("text", held["prompt"])
-        held["parts"] = [Part(*part) for part in held.get("parts", ())]
-        return cls(**{name: _frozen(value) for name, value in held.items() if name in _TASK_FIELDS})
+        data = json.loads(text)
+        data.setdefault("text", data["prompt"])
+        data["parts"] = [Part(*part) for part in data.get("parts", ())]
+        return cls(**{name: _frozen(value) for name, value in data.items() if name in _TASK_FIELDS})
 
 
 def _frozen(value: object) -> Any:
@@ -120,20 +122,20 @@ class Reply:
     tools: tuple[ToolRun, ...] = ()  # calls of shared tools
 
     def dump(self) -> str:
-        held = {name: getattr(self, name) for name in _REPLY_FIELDS}
-        held["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
-        held["notices"] = [notice.to_json() for notice in self.notices]
-        held["tools"] = [run.to_json() for run in self.tools]
-        return strict_json.dumps(held)
+        data = {name: getattr(self, name) for name in _REPLY_FIELDS}
+        data["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
+        data["notices"] = [notice.to_json() for notice in self.notices]
+        data["tools"] = [run.to_json() for run in self.tools]
+        return strict_json.dumps(data)
 
     @classmethod
     def load(cls, text: str) -> Reply:
         """A newer release may have written fields that this one does not know, an older one fewer."""
-        held = json.loads(text)
-        used = {name: value for name, value in held.pop("usage", {}).items() if name in _USAGE_FIELDS}
-        known = {name: _frozen(value) for name, value in held.items() if name in _REPLY_FIELDS}
-        known["notices"] = tuple(map(AnswerNotice.from_json, held.get("notices", ())))
-        known["tools"] = tuple(map(ToolRun.from_json, held.get("tools", ())))
+        data = json.loads(text)
+        used = {name: value for name, value in data.pop("usage", {}).items() if name in _USAGE_FIELDS}
+        known = {name: _frozen(value) for name, value in data.items() if name in _REPLY_FIELDS}
+        known["notices"] = tuple(map(AnswerNotice.from_json, data.get("notices", ())))
+        known["tools"] = tuple(map(ToolRun.from_json, data.get("tools", ())))
         return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
 
 
@@ -171,8 +173,8 @@ class Origin:
 
     @classmethod
     def load(cls, text: str) -> Origin:
-        held = json.loads(text)
-        return cls(**{name: _frozen(held[name]) for name in _ORIGIN_FIELDS if name in held})
+        data = json.loads(text)
+        return cls(**{name: _frozen(data[name]) for name in _ORIGIN_FIELDS if name in data})
 
 
 _ORIGIN_FIELDS = tuple(field.name for field in fields(Origin))
