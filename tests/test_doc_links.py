@@ -85,3 +85,10 @@ def test_the_modules_that_a_page_names_exist(page: str) -> None:
     for name in names - {"src/counsel/mcp/tools/detach_job.py"}:  # an example
         pattern = re.compile(r"(.*/)?" + re.escape(name).replace(r"\*", r"[^/]+") + "$")
         assert (ROOT / name).exists() or any(pattern.fullmatch(module) for module in modules), name
+
+
+def test_the_architecture_names_every_package_and_module_at_the_top() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    top = (ROOT / "src" / "counsel").iterdir()
+    names = [f"{path.name}/" if path.is_dir() else path.name for path in top if not path.name.startswith("_")]
+    assert [name for name in names if f"`{name}" not in text and name != "py.typed"] == []
