@@ -15,13 +15,13 @@ def _forget_current_folder() -> None:
     `python -m` puts it first on the module path (unless with -P), and so does a relative or empty entry of PYTHONPATH.
     """
     try:
-        here = os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet
+        here = os.getcwd()  # pathlib is not loaded yet
     except OSError:
         return  # it was deleted
     if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [here]:
         del sys.path[0]
     if entries := os.environ.get("PYTHONPATH"):
-        relative = {os.path.abspath(path) for path in entries.split(os.pathsep) if not path.startswith("/")}  # noqa: PTH100
+        relative = {os.path.abspath(path) for path in entries.split(os.pathsep) if not path.startswith("/")}
         sys.path[:] = [path for path in sys.path if path not in relative]
 
 
@@ -46,7 +46,7 @@ def _repair_streams() -> None:
     shows other characters as \\u2026, instead of losing an answer."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
         reconfigure(errors="backslashreplace")
 

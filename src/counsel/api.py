@@ -182,7 +182,7 @@ def _chat(prompt: str, model: str, options: Options) -> ChatRequest:
 
 
 def _answer(result: Result) -> Answer:
-    assert isinstance(result, ChatResult)  # noqa: S101 - what a chat request gives
+    assert isinstance(result, ChatResult)  # what a chat request gives
     about = result.metadata
     return Answer(
         text=result.content,
@@ -196,7 +196,7 @@ def _answer(result: Result) -> Answer:
 
 
 def _consensus(result: Result) -> Consensus:
-    assert isinstance(result, ConsensusResult)  # noqa: S101 - what a consensus request gives
+    assert isinstance(result, ConsensusResult)  # what a consensus request gives
     return Consensus(
         status=result.status,
         text=result.content,

@@ -182,7 +182,7 @@ class _RedactingFormatter(logging.Formatter):
         text = redact(super().format(record) if self.whole or _is_ours(record) else self._brief(record))
         return text if text.isprintable() else text.translate(_CONTROLS).replace("\n", "\n    ")
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
         """Like the library's, but computed once per second."""
         second = int(record.created)
         if second != self._second[0]:
@@ -199,7 +199,7 @@ class _RedactingFormatter(logging.Formatter):
 
 
 class _Quiet:
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+    def handleError(self, record: logging.LogRecord) -> None:
         """Ignore a full disk or a closed stream: the default would print the record, unredacted."""
 
 
@@ -234,11 +234,11 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
                     self._reopen()
         super().emit(record)
 
-    def doRollover(self) -> None:  # noqa: N802
+    def doRollover(self) -> None:
         super().doRollover()
         self._size = 0
 
-    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002, N802
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002
         """The library's version formats the record twice to get its length, which costs more than the rest of a line."""
         return self._size >= self.maxBytes
 

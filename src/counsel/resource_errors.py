@@ -66,7 +66,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 def _open_files() -> str:
     try:
-        import resource  # noqa: PLC0415 - not on every platform, and rarely needed
+        import resource  # not on every platform, and rarely needed
 
         return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     except (ImportError, OSError, ValueError):

@@ -23,9 +23,9 @@ LONGEST = 100
 def home(env: Mapping[str, str]) -> str:
     setting = env.get("COUNSEL_HOME")
     if setting and not is_unexpanded("COUNSEL_HOME", setting):
-        path = os.path.expanduser(setting)  # noqa: PTH111 - pathlib costs milliseconds
-        return path if path.startswith("/") else f"{os.getcwd()}/{path}"  # noqa: PTH109
-    user = env.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
+        path = os.path.expanduser(setting)  # pathlib costs milliseconds
+        return path if path.startswith("/") else f"{os.getcwd()}/{path}"
+    user = env.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         return f"{user}/Library/Application Support/counsel"
     data = env.get("XDG_DATA_HOME", "")
@@ -53,7 +53,7 @@ def socket(home: str, name: str = "daemon.sock") -> str:
 
 def ask_socket(home: str, session: str) -> str:
     """A session's askModel socket. A name that is too long even for /tmp is replaced by its hash."""
-    from hashlib import sha256  # noqa: PLC0415
+    from hashlib import sha256
 
     path = socket(home, f"ask-{session}.sock")
     short = f"ask-{sha256(session.encode()).hexdigest()[:24]}.sock"
@@ -61,7 +61,7 @@ def ask_socket(home: str, session: str) -> str:
 
 
 def _folder_in_tmp(home: str) -> str:
-    from hashlib import sha256  # noqa: PLC0415 - rarely needed
+    from hashlib import sha256  # rarely needed
 
     parent = f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked; TMPDIR differs between clients
     own_folder(parent)
@@ -73,13 +73,13 @@ def _folder_in_tmp(home: str) -> str:
 def own_folder(folder: str) -> None:
     """Make a folder that only this user can enter. Raises PermissionError for one that another user has made."""
     try:
-        os.mkdir(folder, 0o700)  # noqa: PTH102
+        os.mkdir(folder, 0o700)
     except FileExistsError:
         status = os.lstat(folder)
         if status.st_uid != os.getuid() or not _is_folder(status.st_mode):
             raise PermissionError(f"{folder} belongs to another user") from None
         if status.st_mode & 0o077:
-            os.chmod(folder, 0o700)  # noqa: PTH101
+            os.chmod(folder, 0o700)
 
 
 def _is_folder(mode: int) -> bool:

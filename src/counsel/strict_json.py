@@ -39,7 +39,7 @@ _quick_encode: Callable[[Any], bytes] | None = None
 def accelerate() -> None:
     """Use msgspec from now on. It takes 20 ms to import: call this in a thread of a long-running process."""
     global _quick_decode, _quick_encode
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     _quick_decode, _quick_encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 

@@ -47,7 +47,7 @@ def elsewhere(env: Mapping[str, str], folder: str) -> dict[str, str]:
 
 def run_folder(env: Mapping[str, str]) -> str:
     """The caller's COUNSEL_HOME/run."""
-    from counsel import run_paths  # noqa: PLC0415 - the front imports this module and needs no folder
+    from counsel import run_paths  # the front imports this module and needs no folder
 
     return run_paths.run_folder(run_paths.home(env))
 

@@ -16,7 +16,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / 
 
 
 async def open_engine(_home: Path) -> Any:
-    from support.fake_engine import FakeEngine, Job  # noqa: PLC0415 - after the fork, as the real one
+    from support.fake_engine import FakeEngine, Job  # after the fork, as the real one
 
     class Engine(FakeEngine):
         def _run(self, job: Job) -> None:

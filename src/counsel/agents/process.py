@@ -139,14 +139,14 @@ class Process:
 
     async def send(self, message: Json) -> None:
         """Write one line to the agent's open stdin; if the agent has exited, its output ends."""
-        assert self._process.stdin is not None  # noqa: S101 - it is always a pipe
+        assert self._process.stdin is not None  # it is always a pipe
         with contextlib.suppress(ConnectionError):
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             await self._process.stdin.drain()
 
     async def ended(self) -> Exit:
         """Its exit, after giving it time to exit by itself."""
-        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdin is not None
         self._process.stdin.close()
         seconds = min(EXIT_GRACE, max(0.0, self._deadline - asyncio.get_running_loop().time()))
         with contextlib.suppress(TimeoutError):
@@ -162,7 +162,7 @@ class Process:
         )
 
     async def _read(self) -> bytes:
-        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stdout is not None
         if asyncio.get_running_loop().time() >= self._first_by:  # a timer fires only while a task waits
             raise TimeoutError
         async with asyncio.timeout_at(self._first_by):
@@ -181,7 +181,7 @@ class Process:
         return None
 
     async def _feed(self) -> None:
-        assert self._process.stdin is not None  # noqa: S101
+        assert self._process.stdin is not None
         with contextlib.suppress(ConnectionError):
             if self.command.stdin:
                 self._process.stdin.write(self.command.stdin)
@@ -190,7 +190,7 @@ class Process:
             self._process.stdin.close()
 
     async def _keep_tail(self) -> None:
-        assert self._process.stderr is not None  # noqa: S101
+        assert self._process.stderr is not None
         size, rest = 0, ""
         while chunk := await self._process.stderr.read(_CHUNK):
             self._tail.append(chunk)
@@ -204,7 +204,7 @@ class Process:
 
     async def _drain(self) -> None:
         """Discard the rest of stdout: an agent that is blocked on its pipe cannot exit."""
-        assert self._process.stdout is not None  # noqa: S101
+        assert self._process.stdout is not None
         while await self._process.stdout.read(_CHUNK):
             pass
 

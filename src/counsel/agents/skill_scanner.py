@@ -163,10 +163,10 @@ def _entry(entry: os.DirEntry[str]) -> FolderEntry:
 def _read(real: str) -> SkillFile:
     """The bytes of a regular file. A pipe or device is not opened: reading it could block forever."""
     try:
-        info = os.stat(real)  # noqa: PTH116 - a thousand of them
+        info = os.stat(real)  # a thousand of them
         if not stat.S_ISREG(info.st_mode):
             return SkillFile(failure="it is not a regular file", regular=False)
-        with open(real, "rb") as file:  # noqa: PTH123
+        with open(real, "rb") as file:
             return SkillFile(file.read(LONGEST), info.st_size)
     except (OSError, ValueError) as error:
         return SkillFile(failure=_why(error))

@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
 
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - only on Linux
+        import ctypes  # only on Linux
 
         ctypes.CDLL(None).prctl(option, value)
 

@@ -38,12 +38,12 @@ def by(agent: str, workspace: Workspace) -> bool | None:
 def moved_inside(agent: str, workspace: Workspace) -> bool:
     """Whether a relative variable makes files of the folder the user's own configuration of this agent."""
     value = workspace.env.get(MOVED.get(agent, ""))
-    return bool(value) and not os.path.isabs(str(value))  # noqa: PTH117
+    return bool(value) and not os.path.isabs(str(value))
 
 
 def by_claude(workspace: Workspace, real: Path) -> bool | None:
     """`hasTrustDialogAccepted` of the folder, of one above, or of the repository that a worktree belongs to."""
-    from counsel.agents.claude.servers import project_key  # noqa: PLC0415 - it imports what edits files
+    from counsel.agents.claude.servers import project_key  # it imports what edits files
 
     projects = read_json(workspace.claude_json()).get("projects")
     folders = (real, *real.parents, project_key(real))
@@ -52,7 +52,7 @@ def by_claude(workspace: Workspace, real: Path) -> bool | None:
 
 def by_codex(workspace: Workspace, real: Path) -> bool | None:
     """`trust_level` of the folder, else of its repository. Codex ignores other folders above."""
-    from counsel.agents.claude.servers import project_key  # noqa: PLC0415 - git's rules are the same
+    from counsel.agents.claude.servers import project_key  # git's rules are the same
 
     projects = _toml(workspace.codex_dir() / "config.toml").get("projects")
     levels = [inside(projects, str(path), "trust_level") for path in (real, project_key(real))]
@@ -66,8 +66,8 @@ def by_gemini(workspace: Workspace, real: Path) -> bool | None:
     rules = read_json(workspace.project / moved if moved else workspace.gemini_dir() / "trustedFolders.json")
     best = ""
     for path, level in rules.items():
-        folder = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
-        if os.path.isabs(path) and real.is_relative_to(os.path.realpath(folder)) and len(path) > len(best):  # noqa: PTH117
+        folder = os.path.dirname(path) if level == "TRUST_PARENT" else path
+        if os.path.isabs(path) and real.is_relative_to(os.path.realpath(folder)) and len(path) > len(best):
             best = path
     return None if not best else rules[best] in {"TRUST_FOLDER", "TRUST_PARENT"}
 
@@ -87,8 +87,8 @@ _JUDGES = {"claude": by_claude, "codex": by_codex, "gemini": by_gemini}
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    from counsel.configfiles.document import parse  # noqa: PLC0415 - rarely needed
-    from counsel.errors import ConfigInvalid  # noqa: PLC0415
+    from counsel.configfiles.document import parse  # rarely needed
+    from counsel.errors import ConfigInvalid
 
     try:
         return dict(parse(path.read_text(encoding="utf-8"), "toml").value)

@@ -110,7 +110,7 @@ class AskService:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - asyncio runs this in a task
+        assert task is not None  # asyncio runs this in a task
         self._connections.add(task)
         try:
             if peer_uid(writer.get_extra_info("socket")) == os.getuid() and self._admit(writer):

@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self.rows[cmd_name].target.partition(":")
         command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)  # noqa: S101
+        assert isinstance(command, click.Command)
         return command
 
     def resolve_command(

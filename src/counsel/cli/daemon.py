@@ -44,7 +44,7 @@ def stop(*, as_json: bool) -> None:
 
 
 async def _status() -> Json:
-    from counsel.daemon.rpc_client import find  # noqa: PLC0415 - `--help` does not need it
+    from counsel.daemon.rpc_client import find  # `--help` does not need it
 
     engine = await find()
     if engine is None:
@@ -56,7 +56,7 @@ async def _status() -> Json:
 
 
 async def _stop() -> bool:
-    from counsel.daemon.rpc_client import find  # noqa: PLC0415
+    from counsel.daemon.rpc_client import find
 
     engine = await find()
     if engine is None:

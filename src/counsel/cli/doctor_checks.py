@@ -176,7 +176,7 @@ def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def database(caller: Caller) -> Iterator[Finding]:
-    from counsel.cli.doctor_repair import size_and_copies  # noqa: PLC0415 — which uses this module
+    from counsel.cli.doctor_repair import size_and_copies  # which uses this module
 
     path = caller.settings.home / DATABASE
     if not exists(path):
@@ -243,7 +243,7 @@ def daemon_runs(caller: Caller) -> bool:
 
 
 def _catalog(caller: Caller) -> Catalog:
-    from counsel.models.catalog import Catalog  # noqa: PLC0415 — the other checks work without it
+    from counsel.models.catalog import Catalog  # the other checks work without it
 
     return Catalog.load(caller.settings)
 
@@ -263,7 +263,7 @@ def models(caller: Caller) -> Iterator[Finding]:
 
 def _order(catalog: Catalog, caller: Caller) -> Iterator[Finding]:
     """Entries of the user's order for `auto` that match no model."""
-    from counsel.models import auto  # noqa: PLC0415 — see above
+    from counsel.models import auto  # see above
 
     order = caller.settings.auto_order
     for entry in auto.explain(catalog, auto.Needs(), order) if order else ():
@@ -321,9 +321,9 @@ def agents(caller: Caller) -> Iterator[Finding]:
 
 def registered(caller: Caller) -> Iterator[Finding]:
     """counsel's entries in the agents' files, and files that cannot be read."""
-    from counsel.agents.self_entry import is_ours  # noqa: PLC0415
-    from counsel.servers import Servers  # noqa: PLC0415 — the other checks work without it
-    from counsel.servers.listing import problem_text  # noqa: PLC0415
+    from counsel.agents.self_entry import is_ours
+    from counsel.servers import Servers  # the other checks work without it
+    from counsel.servers.listing import problem_text
 
     seen = Servers.here(caller.cwd, caller.env).listing()
     ours = [entry for entry in seen.servers if is_ours(entry.server) and entry.shadowed_by is None]
@@ -366,7 +366,7 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
 
 async def reach(caller: Caller) -> list[Finding]:
     """Request the models of every provider that is set up, concurrently: can it be reached, does it accept the key?"""
-    from counsel.models.transport import Transport  # noqa: PLC0415 — aiohttp is for --online only
+    from counsel.models.transport import Transport  # aiohttp is for --online only
 
     catalog = _catalog(caller)
     ready = [catalog.endpoint(row.provider.name) for row in catalog.providers() if row.available]
@@ -404,6 +404,6 @@ async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
 
 
 def _path(endpoint: Endpoint) -> str:
-    from counsel.models.wires import WIRES  # noqa: PLC0415 — for --online only
+    from counsel.models.wires import WIRES  # for --online only
 
     return KEY_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path

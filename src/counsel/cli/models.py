@@ -68,7 +68,7 @@ def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> 
 
 
 async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model], list[str]]:
-    from counsel.models.transport import Transport  # noqa: PLC0415 - aiohttp is only needed here
+    from counsel.models.transport import Transport  # aiohttp is only needed here
 
     transport = Transport()
     try:

@@ -81,7 +81,7 @@ def accepted(job: Accepted, *, as_json: bool) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
 

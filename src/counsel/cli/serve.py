@@ -27,16 +27,16 @@ def serve(host: str | None, port: int | None, transport: str | None) -> None:
     for problem in settings.problems:
         output.message(f"warning: {problem}")
     if (transport or settings.transport) == "stdio":
-        from counsel.daemon.standalone import serve as standalone  # noqa: PLC0415
+        from counsel.daemon.standalone import serve as standalone
 
         sys.exit(standalone(None))
     asyncio.run(_serve(settings, host or settings.host, settings.port if port is None else port))
 
 
 async def _serve(settings: Settings, host: str, port: int) -> None:
-    from counsel import logs  # noqa: PLC0415
-    from counsel.daemon.process_limits import prepare_process  # noqa: PLC0415
-    from counsel.http import serve as http  # noqa: PLC0415
+    from counsel import logs
+    from counsel.daemon.process_limits import prepare_process
+    from counsel.http import serve as http
 
     prepare_process()
     logs.setup(settings, stderr=True)
@@ -48,7 +48,7 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         )
 
     async def open_engine(home: Path) -> LocalEngine:
-        from counsel.daemon.server import GARBAGE, default_engine  # noqa: PLC0415 - when it listens
+        from counsel.daemon.server import GARBAGE, default_engine  # when it listens
 
         gc.set_threshold(GARBAGE)
         return await default_engine(home)

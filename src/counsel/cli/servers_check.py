@@ -53,7 +53,7 @@ def _fine(results: Sequence[CheckResult]) -> bool:
 async def _ending_cleanly(checks: Coroutine[Any, Any, list[CheckResult]]) -> list[CheckResult]:
     """On SIGTERM or SIGHUP, end the servers that were started first."""
     task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - a coroutine runs in one
+    assert task is not None  # a coroutine runs in one
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await checks

@@ -124,8 +124,8 @@ async def _listed(step: Step, env: Mapping[str, str]) -> str:
 
 async def _codex_status(step: Step, env: Mapping[str, str]) -> Json:
     process = await _start(step, env, "app-server", stderr=asyncio.subprocess.DEVNULL)
-    assert process.stdin is not None  # noqa: S101 - asked for below
-    assert process.stdout is not None  # noqa: S101
+    assert process.stdin is not None  # asked for below
+    assert process.stdout is not None
     requests = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": NAME, "version": "1"}}},
         {"method": "initialized"},

@@ -71,7 +71,7 @@ def list_(
     as_json: bool,
 ) -> None:
     """List the skills that each agent would load here; with TEXT, only those that contain all its words."""
-    from counsel.skills.discover import list_skills  # noqa: PLC0415
+    from counsel.skills.discover import list_skills
 
     listing = list_skills(agents=agents, scopes=scopes, text=" ".join(text), project=project)
     if as_json:
@@ -130,8 +130,8 @@ def _remarks(listing: Listing) -> None:
 @json_option
 def matrix(*, agents: tuple[str, ...], project: str | None, as_json: bool) -> None:
     """Show skills by agent: which have it, which read it from a shared folder, which lack it, which copies differ."""
-    from counsel.skills.discover import list_skills  # noqa: PLC0415
-    from counsel.skills.matrix import skill_matrix  # noqa: PLC0415
+    from counsel.skills.discover import list_skills
+    from counsel.skills.matrix import skill_matrix
 
     listing = list_skills(project=project)
     names = list(agents or WITH_SKILLS)
@@ -164,7 +164,7 @@ def show(
 
     NAME is a skill's name, command, folder or path.
     """
-    from counsel.skills.show import show_skill  # noqa: PLC0415
+    from counsel.skills.show import show_skill
 
     shown = show_skill(name, agents=agents, scopes=scopes, project=project)
     if as_json:
@@ -176,9 +176,9 @@ def show(
 
 
 def _render(shown: Shown) -> None:
-    from rich.markdown import Markdown  # noqa: PLC0415
-    from rich.rule import Rule  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.markdown import Markdown
+    from rich.rule import Rule
+    from rich.text import Text
 
     console = output.console()
     console.print(Text(_page(shown)))
@@ -247,8 +247,8 @@ def share(
     as_json: bool,
 ) -> None:
     """Share a skill with other agents: put a link (or copy) where each of them looks."""
-    from counsel.skills.share import share_skill  # noqa: PLC0415
-    from counsel.skills.unshare import unshare_skill  # noqa: PLC0415
+    from counsel.skills.share import share_skill
+    from counsel.skills.unshare import unshare_skill
 
     if remove:
         done = unshare_skill(name, to=() if everywhere else to, scope=scope, dry_run=dry_run, project=project)
@@ -283,7 +283,7 @@ def _confirmed(steps: Sequence[Step], *, ask: bool) -> bool:
 @json_option
 def undo(*, identity: str | None, dry_run: bool, as_json: bool) -> None:
     """Undo the last `share`, or the one with this ID."""
-    from counsel.skills.unshare import undo_sharing  # noqa: PLC0415
+    from counsel.skills.unshare import undo_sharing
 
     _report(undo_sharing(identity, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 

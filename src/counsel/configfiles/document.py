@@ -122,10 +122,10 @@ def malformed(what: str, text: str, offset: int) -> ConfigInvalid:
 def parse(text: str, kind: Kind) -> Document:
     """Read a text; `ConfigInvalid` with line and column when it is malformed."""
     if kind == "toml":
-        from counsel.configfiles.toml.edit import TomlDocument  # noqa: PLC0415 - only Codex needs it
+        from counsel.configfiles.toml.edit import TomlDocument  # only Codex needs it
 
         return TomlDocument(text)
-    from counsel.configfiles.json.edit import JsonDocument  # noqa: PLC0415
+    from counsel.configfiles.json.edit import JsonDocument
 
     return JsonDocument.read(text, comments=kind == "jsonc")
 

@@ -71,7 +71,7 @@ class Connection:
 
     def _connected(self) -> None:
         """Before a line is read: check the user, and the number of connections."""
-        assert self.pipe.transport is not None  # noqa: S101 - it has just been set
+        assert self.pipe.transport is not None  # it has just been set
         if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
             self._refuse("this daemon belongs to another user")
         elif not self.server.admit(self):

@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(ready: Callable[[], None]) -> int:
-    from counsel.daemon.server import run  # noqa: PLC0415 - after the fork: everything heavy is imported here
+    from counsel.daemon.server import run  # after the fork: everything heavy is imported here
 
     return run(ready)
 

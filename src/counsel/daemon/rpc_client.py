@@ -191,7 +191,7 @@ class RemoteEngine:
 
     async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | Json]:
         await self.open()
-        assert self._pipe is not None  # noqa: S101 - `open` set it
+        assert self._pipe is not None  # `open` set it
         self._number += 1
         number, pipe = self._number, self._pipe
         line = encode({"id": number, "method": method, "params": params})

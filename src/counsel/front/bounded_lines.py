@@ -41,7 +41,7 @@ class TooLong:
 
     def response(self) -> Json:
         """The JSON-RPC error for this request; its id is null when it cannot be found in the ends."""
-        import json  # noqa: PLC0415 - rarely needed
+        import json  # rarely needed
 
         match = _FIRST(self.head) or _LAST(self.tail)
         error = {"code": -32600, "message": self.message, "data": {"size": self.size, "limit": LONGEST}}

@@ -119,7 +119,7 @@ class Launcher:
 
     def _connect(self) -> Any:
         """A connection; None if no daemon listens; `FULL` if one does and its queue is full."""
-        import socket  # noqa: PLC0415 - after the first answer: it costs milliseconds
+        import socket  # after the first answer: it costs milliseconds
 
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # With a full queue a blocking connect would wait for as long as the daemon is suspended.
@@ -235,7 +235,7 @@ class Launcher:
     def _reason(self, number: int) -> str:
         """The last line of its output; if the disk took none, the error of its exit status; "" when it was killed."""
         try:
-            with open(self.error_file, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            with open(self.error_file, encoding="utf-8", errors="replace") as file:
                 lines = [line.strip() for line in file if line.strip()]
         except OSError as error:
             lines = [] if number > 1 else [f"{self.error_file} cannot be read: {error.strerror}"]

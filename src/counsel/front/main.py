@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write(USAGE)
         return 0
     if standalone:
-        from counsel.daemon.standalone import serve  # noqa: PLC0415
+        from counsel.daemon.standalone import serve
 
         return serve(agent)
     try:
@@ -88,7 +88,7 @@ def _options(argv: list[str]) -> tuple[str | None, bool]:
 
 
 def _manifest() -> list[Json]:
-    with open(os.path.join(os.path.dirname(__file__), "manifest.json"), "rb") as file:  # noqa: PTH118, PTH120, PTH123
+    with open(os.path.join(os.path.dirname(__file__), "manifest.json"), "rb") as file:
         tools: list[Json] = json.load(file)["tools"]
     return tools
 

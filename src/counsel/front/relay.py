@@ -55,14 +55,14 @@ def _relevant(initialize: Json | None) -> Json | None:
 
 
 def _is_timeout(cancellation: bytes) -> bool:
-    from counsel.mcp import client_timeouts  # noqa: PLC0415 - few calls are cancelled
+    from counsel.mcp import client_timeouts  # few calls are cancelled
 
     return client_timeouts.is_timeout(json.loads(cancellation)["params"].get("reason"))
 
 
 def _cwd() -> str:
     try:
-        return os.getcwd()  # noqa: PTH109
+        return os.getcwd()
     except OSError:  # the folder was deleted
         return "/nowhere"
 
@@ -187,7 +187,7 @@ class Relay:
 
     def _limit(self) -> float:
         """Seconds that this client waits for a call, as far as is known without a daemon."""
-        from counsel.mcp import client_timeouts  # noqa: PLC0415 - only where no daemon can be reached
+        from counsel.mcp import client_timeouts  # only where no daemon can be reached
 
         return client_timeouts.patience_of(self.state.client, "stdio", os.environ)
 

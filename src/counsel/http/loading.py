@@ -66,7 +66,7 @@ class LoadingApp:
     async def _load(self, host: str, port: int) -> None:
         await imported(MODULES)
         strict_json.accelerate()
-        from counsel.http import app as http_app  # noqa: PLC0415 - imported by now
+        from counsel.http import app as http_app  # imported by now
         from counsel.http.api import routes
 
         await imported(routes.MODULES)

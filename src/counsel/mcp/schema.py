@@ -146,7 +146,7 @@ def _additional(where: str, _: bool, value: Any, schema: Json) -> _Problems:
 
 
 def _nearest(name: str, known: Mapping[str, Json]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - needed only after a mistake
+    from difflib import get_close_matches  # needed only after a mistake
 
     near = get_close_matches(name[:60], known, 1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -123,7 +123,7 @@ class Session:
         if len(self.active_requests) >= MOST_AT_ONCE:
             raise busy()
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - every transport runs a request in a task
+        assert task is not None  # every transport runs a request in a task
         active = self.active_requests[name] = ActiveRequest(task, began=time.monotonic() - waited)
         try:
             result = await self._answer(request, notify, key, on_job)
@@ -277,7 +277,7 @@ class Session:
             waiting.set_result(message.get("result") or {})
 
     async def _ask_roots(self) -> None:
-        assert self.ask is not None  # noqa: S101 - `_initialized` has checked
+        assert self.ask is not None  # `_initialized` has checked
         self._roots_asked += 1
         name = f"counsel-roots-{self._roots_asked}"
         waiting = self._asked[name] = asyncio.get_running_loop().create_future()
@@ -318,16 +318,16 @@ class Session:
 
 
 _NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
-    "notifications/cancelled": Session._cancelled,  # noqa: SLF001 - a table of this module's own
-    "notifications/initialized": Session._initialized,  # noqa: SLF001
-    "notifications/roots/list_changed": Session._initialized,  # noqa: SLF001
+    "notifications/cancelled": Session._cancelled,  # a table of this module's own
+    "notifications/initialized": Session._initialized,
+    "notifications/roots/list_changed": Session._initialized,
 }
 
 
 def _configured(
     agent: str, env: Mapping[str, str], project: Path, transport: Transport, front: int | None
 ) -> client_timeouts.Configured:
-    from counsel.mcp import client_config  # noqa: PLC0415 - 40 ms for the formats of all agents' files
+    from counsel.mcp import client_config  # 40 ms for the formats of all agents' files
 
     return client_config.configured(agent, env, project, transport, front)
 

@@ -167,7 +167,7 @@ class Exchange:
 
     async def _chunk(self) -> bytes | None:
         """Bytes, empty at the end of the stream; None when it failed (`_failed` has the reason)."""
-        assert self._response is not None  # noqa: S101 (open came first)
+        assert self._response is not None  # open came first
         limit, until = self._deadlines.idle() if self.passed_on else self._deadlines.first()
         try:
             while True:

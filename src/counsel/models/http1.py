@@ -215,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
     # ── requests ──
 
     def send(self, head: bytes, body: bytes | None) -> Response:
-        assert self._transport is not None  # noqa: S101 - it is connected
+        assert self._transport is not None  # it is connected
         response = self._response = Response(self)
         self._parse = Connection._head
         self._interim = 0
@@ -289,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         if status[2][0:1] == b"1":
             self._interim_response(status[2])
             return
-        assert self._response is not None  # noqa: S101 - `buffer_updated` checked it
+        assert self._response is not None  # `buffer_updated` checked it
         headers = self._response.headers = _headers(lines[1:])
         self._response.status = int(status[2])
         option = headers.get("connection", "").lower()
@@ -330,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
     def _deliver(self, piece: bytes) -> None:
         if piece and self._response is not None and not self._response.feed(piece) and not self._is_paused:
             self._is_paused = True
-            assert self._transport is not None  # noqa: S101 - data has just arrived
+            assert self._transport is not None  # data has just arrived
             self._transport.pause_reading()
 
     def _until_closed(self) -> None:

@@ -133,7 +133,7 @@ def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) 
 def _system(scheme: str, host: str) -> Proxy | None:
     """macOS keeps proxies in its network settings, too."""
     if sys.platform == "darwin":
-        import urllib.request  # noqa: PLC0415
+        import urllib.request
 
         value = urllib.request.getproxies().get(scheme)
         if value and not urllib.request.proxy_bypass(host):

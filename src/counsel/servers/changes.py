@@ -150,7 +150,7 @@ def _at_entry(edit: Edit, fmt: ServerFormat, table: ServerTable, name: str, entr
     path = (*table.keys, name, key, *rest)
     if isinstance(edit, Drop):
         return Drop(path) if key in entry else None
-    assert isinstance(edit, Put)  # noqa: S101 - `patch` makes no other
+    assert isinstance(edit, Put)  # `patch` makes no other
     return Put(path, edit.value)
 
 

@@ -63,7 +63,7 @@ class Plan:
             return
         documents = [result.as_dict() for result in self.results]
         first = refused[0].error
-        assert first is not None  # noqa: S101 - filtered above
+        assert first is not None  # filtered above
         if len(self.results) == 1:
             raise first
         names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refused}))
@@ -80,7 +80,7 @@ class Plan:
         return f"Or leave those out: --agent {','.join(rest)}." if rest else ""
 
     def diffs(self) -> list[dict[str, str]]:
-        from counsel.servers.diff import unified  # noqa: PLC0415 - only a dry run needs it
+        from counsel.servers.diff import unified  # only a dry run needs it
 
         return [{"path": str(write.path), "diff": unified(write)} for write in self.writes if write.changes]
 

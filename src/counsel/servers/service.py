@@ -55,14 +55,14 @@ class Servers:
 
     @cached_property
     def undo_log(self) -> UndoLog:
-        from counsel.configfiles.write.undo_log import UndoLog  # noqa: PLC0415 - listing does not need it
+        from counsel.configfiles.write.undo_log import UndoLog  # listing does not need it
 
         return UndoLog(self.home)
 
     @classmethod
     def here(cls, project: Path | None = None, env: Mapping[str, str] | None = None) -> Servers:
         """For this process: its environment, and the current folder unless `project` is given."""
-        from counsel.settings import default_home  # noqa: PLC0415 - the command line knows the folder already
+        from counsel.settings import default_home  # the command line knows the folder already
 
         env = os.environ if env is None else env
         folder = Path(os.path.abspath(project or current_folder()))  # noqa: PTH100 - links stay, as clients see them
@@ -94,7 +94,7 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         """To these clients; None: to all that are present. `notes` come first among each result's warnings."""
-        from counsel.servers import changes  # noqa: PLC0415 - listing does not need it
+        from counsel.servers import changes  # listing does not need it
 
         chosen = self._everywhere(scope) if agents is None else agents
         planner = self._planner()
@@ -116,7 +116,7 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         """`change` maps the present server to the new one; see `Server.replaced`."""
-        from counsel.servers import changes  # noqa: PLC0415 - listing does not need it
+        from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()
         for row in self._selection(planner.reader).to_change(name, agents, scope):
@@ -132,7 +132,7 @@ class Servers:
         *,
         dry_run: bool = False,
     ) -> Applied:
-        from counsel.servers import changes  # noqa: PLC0415 - listing does not need it
+        from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()
         tables = self._selection(planner.reader).to_remove(name, agents, scope)
@@ -153,7 +153,7 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         """From (agent, scope) to each (agent, scope); a source scope of None: the server that the agent uses."""
-        from counsel.servers import changes  # noqa: PLC0415 - listing does not need it
+        from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()
         selection = self._selection(planner.reader)
@@ -173,7 +173,7 @@ class Servers:
         *,
         dry_run: bool = False,
     ) -> Applied:
-        from counsel.servers import changes  # noqa: PLC0415 - listing does not need it
+        from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()
         for row in self._selection(planner.reader).to_switch(name, agents, scope):
@@ -191,7 +191,7 @@ class Servers:
         dry_run: bool = False,
     ) -> Applied:
         """Give a server another name in place; refused where `to` is taken."""
-        from counsel.servers import changes  # noqa: PLC0415 - listing does not need it
+        from counsel.servers import changes  # listing does not need it
 
         if to == name:
             raise InvalidArgument(f"The server is already called {name!r}.")
@@ -211,7 +211,7 @@ class Servers:
         """Undo the last change, or the one with this id; `Conflict` when the entry was changed again since."""
         change = self.undo_log.find(operation)
         writes = self.undo_log.undo_plan(change)
-        from counsel.servers.plan import Plan  # noqa: PLC0415 - as above
+        from counsel.servers.plan import Plan  # as above
 
         plan = Plan(f"undo {change.id}", [], writes)
         if dry_run:
@@ -225,7 +225,7 @@ class Servers:
         return Selection(self.workspace, reader)
 
     def _planner(self) -> Planner:
-        from counsel.servers.plan import Planner  # noqa: PLC0415 - as above
+        from counsel.servers.plan import Planner  # as above
 
         return Planner(self.workspace, self._reader())
 

@@ -33,7 +33,7 @@ def files_of(folder: Path) -> list[tuple[str, int]]:
 
 def folder_digest(folder: Path) -> str:
     """Equal for folders with the same files. A very large file counts by its size."""
-    import hashlib  # noqa: PLC0415 - most lists have no copies to compare
+    import hashlib  # most lists have no copies to compare
 
     digest = hashlib.blake2b(digest_size=12)
     for name, size in files_of(folder):

@@ -114,7 +114,7 @@ def _undo_entry(entry: UndoEntry, undo_log: UndoLog) -> Step:
             path.unlink()
         elif step.message:
             step = replace(step, backup=undo_log.backup_path(entry.id, f"{path.name}.changed"))
-            assert step.backup  # noqa: S101
+            assert step.backup
             shutil.move(path, step.backup)
         else:
             shutil.rmtree(path)

@@ -56,10 +56,10 @@ def without_dialect(body: dict[str, Any]) -> dict[str, Any]:
 def checkers() -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from anthropic.types.message_create_params import MessageCreateParamsStreaming  # noqa: PLC0415
-        from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming  # noqa: PLC0415
-        from openai.types.responses.response_create_params import ResponseCreateParamsStreaming  # noqa: PLC0415
-        from pydantic import TypeAdapter  # noqa: PLC0415
+        from anthropic.types.message_create_params import MessageCreateParamsStreaming
+        from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+        from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+        from pydantic import TypeAdapter
 
     def typed(kind: Any) -> Any:
         adapter = TypeAdapter(kind)
@@ -85,7 +85,7 @@ def solid(value: Any) -> Any:
 
 
 def gemini(body: dict[str, Any]) -> dict[str, Any]:
-    from google.genai import types  # noqa: PLC0415
+    from google.genai import types
 
     kinds = {"contents": types.Content, "tools": types.Tool}
     parts = {"systemInstruction": types.Content, "generationConfig": types.GenerationConfig}

@@ -101,7 +101,7 @@ def _location(
     marketplace: tuple[Path, bool] | None,
     offer: dict[str, Any],
 ) -> tuple[Path | None, str | None]:
-    assert marketplace  # noqa: S101
+    assert marketplace
     folder, local = marketplace
     source = offer.get("source")
     if local and isinstance(source, str):

@@ -95,7 +95,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
         for path in workspace.claude_settings()
     ]
     if any(layer.get("enabledPlugins") for layer in settings):
-        from counsel.agents.claude import plugin_servers  # noqa: PLC0415 - most people have no plugin
+        from counsel.agents.claude import plugin_servers  # most people have no plugin
 
         yield from plugin_servers.tables(workspace, reader, settings, project_key(workspace.project))
 

@@ -97,7 +97,7 @@ def _is_own_skill(root: Root, path: SkillPath) -> bool:
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, direct: bool) -> Skill:
     file = scanner.file(path.real)
     fields = header(file.text)
-    folder = os.path.basename(os.path.dirname(path.path))  # noqa: PTH119, PTH120
+    folder = os.path.basename(os.path.dirname(path.path))
     name = (_text(fields.get("name")) or folder) if direct else folder
     if root.plugin:
         name = f"{root.prefix}:{plain_name(name)}"

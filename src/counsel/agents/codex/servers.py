@@ -219,7 +219,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
             )
     config = reader.quiet(_user_file(workspace))
     if config is not None and config.get(("plugins",)):
-        from counsel.agents.codex import plugin_servers  # noqa: PLC0415 - most people have no plugin
+        from counsel.agents.codex import plugin_servers  # most people have no plugin
 
         yield from plugin_servers.tables(workspace, reader, config.value)
 
@@ -242,7 +242,7 @@ def _switches(_workspace: Workspace, table: ServerTable) -> list[Switch]:
 
 
 def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
-    from counsel.agents import trust  # noqa: PLC0415 - only a project's servers need it
+    from counsel.agents import trust  # only a project's servers need it
 
     if table.scope != "project" or trust.by_codex(workspace, Path(os.path.realpath(workspace.project))):
         return []

@@ -102,7 +102,7 @@ def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, Any]:
 
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner, namespaces: dict[str, str]) -> Skill:
     file = scanner.file(path.real)
-    folder = os.path.basename(os.path.dirname(path.real))  # noqa: PTH119, PTH120
+    folder = os.path.basename(os.path.dirname(path.real))
     name, description, refusal = _one_line(folder) or "skill", "", ""
     try:
         fields = header(file)
@@ -111,7 +111,7 @@ def _skill(root: Root, path: SkillPath, scanner: SkillScanner, namespaces: dict[
         _check(name, description)
     except Refused as error:
         refusal = str(error)
-    if prefix := _namespace(os.path.dirname(path.real), scanner, namespaces):  # noqa: PTH120
+    if prefix := _namespace(os.path.dirname(path.real), scanner, namespaces):
         name = f"{prefix}:{name}"
     skill = Skill(
         AGENT,
@@ -267,7 +267,7 @@ def _is_ambiguous(scalar: str) -> bool:
 def _namespace(folder: str, scanner: SkillScanner, known: dict[str, str]) -> str:
     """The name in the nearest plugin manifest in a skill's folder or above it."""
     if folder not in known:
-        above = os.path.dirname(folder)  # noqa: PTH120
+        above = os.path.dirname(folder)
         name = _manifest_name(folder, scanner)
         known[folder] = name if name or above == folder else _namespace(above, scanner, known)
     return known[folder]
@@ -276,9 +276,9 @@ def _namespace(folder: str, scanner: SkillScanner, known: dict[str, str]) -> str
 def _manifest_name(folder: str, scanner: SkillScanner) -> str:
     for manifest in MANIFESTS:
         path = f"{folder}/{manifest}"
-        if scanner.may_hold(folder, manifest.partition("/")[0]) and os.path.isfile(path):  # noqa: PTH113
+        if scanner.may_hold(folder, manifest.partition("/")[0]) and os.path.isfile(path):
             name = scanner.json(Path(path)).get("name")
-            return (name.strip() if isinstance(name, str) else "") or os.path.basename(folder)  # noqa: PTH119
+            return (name.strip() if isinstance(name, str) else "") or os.path.basename(folder)
     return ""
 
 

@@ -63,7 +63,7 @@ def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
 
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner) -> Skill:
     file = scanner.file(path.real)
-    name = os.path.basename(os.path.dirname(path.path))  # noqa: PTH119, PTH120
+    name = os.path.basename(os.path.dirname(path.path))
     fields, problem = header(file.text)
     description = fields.get("description")
     text = description.text if isinstance(description, Scalar) and not description.null else ""

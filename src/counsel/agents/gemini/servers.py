@@ -64,7 +64,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
         if exists(file):
             yield ServerTable("gemini", scope, Target(file, "jsonc"), ("mcpServers",), kept_by=kept_by)
     if os.access(extensions := workspace.gemini_dir() / "extensions", os.R_OK | os.X_OK):
-        from counsel.agents.gemini import extension_servers  # noqa: PLC0415 - most people have none
+        from counsel.agents.gemini import extension_servers  # most people have none
 
         yield from extension_servers.tables(workspace, reader, extensions)
 

@@ -98,7 +98,7 @@ def _in_order(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
     Its search runs in parallel, so which of two equal names in one folder wins can differ between starts.
     """
     paths = list(scanner.search(root.path, TWO_LEVELS))
-    own = [path for path in paths if os.path.dirname(path.path) == str(root.path)]  # noqa: PTH120
+    own = [path for path in paths if os.path.dirname(path.path) == str(root.path)]
     yield from own
     yield from reversed([path for path in paths if path not in own])
 
@@ -109,7 +109,7 @@ def _settings(path: Path, scanner: SkillScanner) -> dict[str, Any]:
         text = settings_text(path)
         if "//" not in text and "/*" not in text:
             return scanner.json(path)
-        from counsel.agents.detect import without_comments  # noqa: PLC0415 - rare
+        from counsel.agents.detect import without_comments  # rare
 
         value = json.loads(without_comments(text))
     except (FileNotFoundError, NotADirectoryError):
@@ -132,7 +132,7 @@ def _trusted(workspace: Workspace, settings: dict[str, Any], scanner: SkillScann
     here = Path(os.path.realpath(workspace.project))
     best = ""
     for path, level in rules.items():
-        effective = os.path.dirname(path) if level == "TRUST_PARENT" else path  # noqa: PTH120
+        effective = os.path.dirname(path) if level == "TRUST_PARENT" else path
         if here.is_relative_to(real_path(effective)) and len(path) > len(best):
             best = path
     return bool(best) and rules[best] in ("TRUST_FOLDER", "TRUST_PARENT")
@@ -144,7 +144,7 @@ def _trusted(workspace: Workspace, settings: dict[str, Any], scanner: SkillScann
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, trusted: bool) -> Skill:
     file = scanner.file(path.real)
     read = header(file.text)
-    name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(path.path))  # noqa: PTH119, PTH120
+    name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(path.path))
     skill = Skill(
         AGENT,
         root.scope,

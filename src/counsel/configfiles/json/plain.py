@@ -67,7 +67,7 @@ class Plain(Record):
 
 def skip(text: str, start: int) -> int:
     match = _SPACE.match(text, start)
-    assert match is not None  # noqa: S101 - the pattern matches the empty string
+    assert match is not None  # the pattern matches the empty string
     return match.end()
 
 

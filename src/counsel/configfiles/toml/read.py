@@ -32,7 +32,7 @@ def meaning(text: str) -> dict[str, Any]:
         return _loaded(bare)
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-    from counsel.configfiles.toml.toml11 import Older  # noqa: PLC0415 - few need it
+    from counsel.configfiles.toml.toml11 import Older  # few need it
 
     older = Older(bare)
     if older.text == bare:

@@ -77,7 +77,7 @@ def spans_at(text: str, at: int) -> list[tuple[int, int]]:
 def key_spans(text: str, statement: Statement) -> list[tuple[int, int]]:
     """The same of a header, or of a `key = value`."""
     match = _BEFORE_KEY.match(text, statement.start)
-    assert match is not None  # noqa: S101 - the pattern matches the empty string
+    assert match is not None  # the pattern matches the empty string
     return spans_at(text, match.end())
 
 
@@ -139,7 +139,7 @@ class _Scanner:
         keys: list[str] = []
         while True:
             match = _KEY.match(self.text, at)
-            assert match is not None  # noqa: S101 - tomllib has accepted this text
+            assert match is not None  # tomllib has accepted this text
             keys.append(_unquoted(match[0]))
             dot = _DOT.match(self.text, match.end())
             if not dot:
@@ -152,7 +152,7 @@ class _Scanner:
         if self.text[at] == "{":
             return self._inline(at)
         match = STRING.match(self.text, at) or _SCALAR.match(self.text, at)
-        assert match is not None  # noqa: S101 - tomllib has accepted this text
+        assert match is not None  # tomllib has accepted this text
         return Value(at, match.end(), "scalar", (), ())
 
     def _array(self, start: int) -> Value:
@@ -181,12 +181,12 @@ class _Scanner:
 
     def _blank(self, at: int) -> int:
         match = BLANK.match(self.text, at)
-        assert match is not None  # noqa: S101 - the pattern matches the empty string
+        assert match is not None  # the pattern matches the empty string
         return match.end()
 
     def _space(self, at: int) -> int:
         match = _SPACE.match(self.text, at)
-        assert match is not None  # noqa: S101 - the pattern matches the empty string
+        assert match is not None  # the pattern matches the empty string
         return match.end()
 
 
@@ -197,6 +197,6 @@ def _unquoted(key: str) -> str:
         return key
     if "\\" not in key:
         return key[1:-1]
-    from counsel.configfiles.toml.toml11 import Older  # noqa: PLC0415 - it needs this module
+    from counsel.configfiles.toml.toml11 import Older  # it needs this module
 
     return str(tomllib.loads(Older(f"k = {key}").text)["k"])

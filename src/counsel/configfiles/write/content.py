@@ -46,7 +46,7 @@ def difference(before: bytes, content: Content) -> tuple[int, int, bytes]:
     base, old, new = 0, before, content
     if isinstance(content, Spliced):
         base, old, new = content.start, before[content.start : content.end], content.new
-    assert isinstance(new, bytes)  # noqa: S101 - for mypy
+    assert isinstance(new, bytes)
     start, end = differing(old, new)
     return base + start, base + end, new[start : len(new) - (len(old) - end)]
 

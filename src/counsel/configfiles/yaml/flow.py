@@ -98,7 +98,7 @@ class Flow:
             pair: Node = Mapping({_key_text(key): NULL})
             if self.lines[self.row][column] == ":":
                 pair, column = self.flow_pair(key, column, depth)
-            assert isinstance(pair, Mapping)  # noqa: S101
+            assert isinstance(pair, Mapping)
             found.doubled |= found.items.keys() & pair.items.keys()
             found.items |= pair.items
             column = self.flow_comma(column, "}")

@@ -25,7 +25,7 @@ def parse(text: str, dialect: Dialect = Dialect()) -> Node:  # noqa: B008 - froz
 def _outcome(text: str, dialect: Dialect) -> Node | YamlError:
     if outcome := quick(text):
         return outcome
-    from counsel.configfiles.yaml.block import document  # noqa: PLC0415 - many lists never need it
+    from counsel.configfiles.yaml.block import document  # many lists never need it
 
     try:
         return document(text, dialect)

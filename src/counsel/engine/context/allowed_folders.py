@@ -203,7 +203,7 @@ else:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
     def _link(pin: int) -> Path:
-        import fcntl  # noqa: PLC0415 — only where it is used
+        import fcntl  # only where it is used
 
         get_path = getattr(fcntl, "F_GETPATH", 50)
         return Path(os.fsdecode(fcntl.fcntl(pin, get_path, bytes(1024)).rstrip(b"\0")))

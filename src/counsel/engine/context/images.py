@@ -181,7 +181,7 @@ def _too_costly(name: str, what: str) -> CounselError:
 @contextlib.contextmanager
 def _pillow_errors(name: str) -> Iterator[None]:
     """Pillow raises nearly anything on a hostile picture; all of it means the same to a caller."""
-    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+    from PIL import Image as Pillow  # see the module's first lines
 
     try:
         yield
@@ -196,7 +196,7 @@ def _pillow_errors(name: str) -> Iterator[None]:
 
 
 def _open(data: bytes, pillow: str) -> Pillow.Image:
-    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+    from PIL import Image as Pillow  # see the module's first lines
 
     return Pillow.open(io.BytesIO(data), formats=[pillow])
 
@@ -272,7 +272,7 @@ def _pillow_name(image: Image) -> str:
 
 def _smaller(picture: Pillow.Image, media_type: str, take: Fit) -> Iterator[tuple[str, Pillow.Image]]:
     """Candidates, best first: PNG stays PNG, then JPEG, then ever fewer pixels. The first frame stands for all."""
-    from PIL import ImageOps  # noqa: PLC0415 — see the module's first lines
+    from PIL import ImageOps  # see the module's first lines
 
     picture.thumbnail((take.edge, take.edge))  # on the picture itself: a JPEG is then decoded small
     shrunk = ImageOps.exif_transpose(picture)
@@ -289,7 +289,7 @@ def _smaller(picture: Pillow.Image, media_type: str, take: Fit) -> Iterator[tupl
 
 
 def _flattened(picture: Pillow.Image) -> Pillow.Image:
-    from PIL import Image as Pillow  # noqa: PLC0415 — see the module's first lines
+    from PIL import Image as Pillow  # see the module's first lines
 
     if not picture.has_transparency_data:
         return picture.convert("RGB")

@@ -13,6 +13,6 @@ DATABASE = "counsel.db"
 
 def open_store(home: Path) -> Store:
     """The store of a COUNSEL_HOME. Several processes may open it at once."""
-    from counsel.engine.store.sqlite.store import SqliteStore  # noqa: PLC0415 - which imports this package
+    from counsel.engine.store.sqlite.store import SqliteStore  # which imports this package
 
     return SqliteStore(home / DATABASE)

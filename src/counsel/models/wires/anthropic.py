@@ -327,14 +327,14 @@ class MessagesReader:
 
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
 _HANDLERS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
-    "message_start": MessagesReader._start,  # noqa: SLF001 - a table of this module's own
-    "message": MessagesReader._whole,  # noqa: SLF001
-    "content_block_start": MessagesReader._open,  # noqa: SLF001
-    "content_block_delta": MessagesReader._delta,  # noqa: SLF001
-    "content_block_stop": MessagesReader._close,  # noqa: SLF001
-    "message_delta": MessagesReader._end,  # noqa: SLF001
-    "message_stop": MessagesReader._stop,  # noqa: SLF001
-    "error": MessagesReader._failed,  # noqa: SLF001
+    "message_start": MessagesReader._start,  # a table of this module's own
+    "message": MessagesReader._whole,
+    "content_block_start": MessagesReader._open,
+    "content_block_delta": MessagesReader._delta,
+    "content_block_stop": MessagesReader._close,
+    "message_delta": MessagesReader._end,
+    "message_stop": MessagesReader._stop,
+    "error": MessagesReader._failed,
 }
 
 

@@ -306,18 +306,18 @@ class ResponsesReader:
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
 _HANDLERS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
     **{
-        f"{name}.{end}": ResponsesReader._delta  # noqa: SLF001 - a table of this module's own
+        f"{name}.{end}": ResponsesReader._delta  # a table of this module's own
         for name in _KINDS
         for end in ("delta", "done")
     },
-    "response.output_text.delta": ResponsesReader._text_delta,  # noqa: SLF001
-    "response.content_part.done": ResponsesReader._part,  # noqa: SLF001
-    "response.output_text.annotation.added": ResponsesReader._annotation,  # noqa: SLF001
-    "response.output_item.done": ResponsesReader._item,  # noqa: SLF001
-    "response.completed": ResponsesReader._completed,  # noqa: SLF001
-    "response.incomplete": ResponsesReader._completed,  # noqa: SLF001
-    "response.failed": ResponsesReader._failed,  # noqa: SLF001
-    "error": ResponsesReader._failed,  # noqa: SLF001
+    "response.output_text.delta": ResponsesReader._text_delta,
+    "response.content_part.done": ResponsesReader._part,
+    "response.output_text.annotation.added": ResponsesReader._annotation,
+    "response.output_item.done": ResponsesReader._item,
+    "response.completed": ResponsesReader._completed,
+    "response.incomplete": ResponsesReader._completed,
+    "response.failed": ResponsesReader._failed,
+    "error": ResponsesReader._failed,
 }
 
 

@@ -23,7 +23,7 @@ class Conversations:
 
     async def conversation(self, conversation: str) -> Conversation | None:
         row = self.database.row(
-            f"SELECT {_RECORD} FROM conversations c WHERE id = ? AND expires > ?",  # noqa: S608
+            f"SELECT {_RECORD} FROM conversations c WHERE id = ? AND expires > ?",
             conversation,
             time.time(),
         )
@@ -32,7 +32,7 @@ class Conversations:
     async def conversations(self, limit: int, *, offset: int = 0) -> list[Conversation]:
         """One whose only call failed can be continued, but there is nothing to show."""
         rows = await self.database.search(
-            f"SELECT {_RECORD} FROM conversations c WHERE expires > ? AND messages > 0 "  # noqa: S608
+            f"SELECT {_RECORD} FROM conversations c WHERE expires > ? AND messages > 0 "
             "ORDER BY updated DESC LIMIT ? OFFSET ?",
             time.time(),
             limit,
@@ -43,7 +43,7 @@ class Conversations:
     async def search(self, words: str, limit: int) -> list[SearchHit]:
         parts = [part.lower() for part in words.split()]
         sql = (
-            f"SELECT {_RECORD}, (SELECT m.text FROM messages m WHERE m.conversation = c.id "  # noqa: S608
+            f"SELECT {_RECORD}, (SELECT m.text FROM messages m WHERE m.conversation = c.id "
             "AND instr(lower(m.text), ?) ORDER BY m.n DESC LIMIT 1) "
             "FROM conversations c WHERE c.expires > ? AND c.messages > 0"
         )
@@ -88,7 +88,7 @@ class Conversations:
     async def newest_tag(self, project: str, session: str | None = None) -> str | None:
         mine = "instr(tag, ':') = 0" if session is None else "substr(tag, 1, length(?3) + 1) = ?3 || ':'"
         row = self.database.row(
-            f"SELECT tag FROM conversations WHERE project = ?1 AND expires > ?2 AND tag IS NOT NULL AND {mine} "  # noqa: S608
+            f"SELECT tag FROM conversations WHERE project = ?1 AND expires > ?2 AND tag IS NOT NULL AND {mine} "
             "ORDER BY updated DESC LIMIT 1",
             project,
             time.time(),

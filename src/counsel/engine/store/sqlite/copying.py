@@ -37,7 +37,7 @@ def merge(source: sqlite3.Connection, into: sqlite3.Connection, *, leave_out: Co
     try:
         count = sum(_merge_table(source, into, table, leave_out) for table in TABLES)
         for child, (column, parent) in _CHILDREN.items():
-            into.execute(f"DELETE FROM {child} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608
+            into.execute(f"DELETE FROM {child} WHERE {column} NOT IN (SELECT id FROM {parent})")
         # A conversation's length is where its next message goes.
         into.execute(
             "UPDATE conversations SET messages = (SELECT COALESCE(MAX(n), 0) FROM messages m WHERE m.conversation = conversations.id)"
@@ -55,10 +55,10 @@ def merge(source: sqlite3.Connection, into: sqlite3.Connection, *, leave_out: Co
 def _merge_table(
     source: sqlite3.Connection, into: sqlite3.Connection, table: str, leave_out: Collection[str]
 ) -> int:
-    with closing(into.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:  # noqa: S608
+    with closing(into.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:
         ours = [column[0] for column in shape.description]
     try:
-        with closing(source.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:  # noqa: S608
+        with closing(source.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:
             theirs = {column[0] for column in shape.description}
     except sqlite3.Error:
         return 0
@@ -77,14 +77,14 @@ def _statement(table: str, columns: list[str]) -> str:
     names, marks = ", ".join(columns), ", ".join(f"?{n}" for n in range(1, len(columns) + 1))
     if table == "ledger":  # it has no key: a row is the same when it is equal
         same = " AND ".join(f"{name} IS ?{n}" for n, name in enumerate(columns, 1))
-        return f"INSERT INTO ledger ({names}) SELECT {marks} WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE {same})"  # noqa: S608
+        return f"INSERT INTO ledger ({names}) SELECT {marks} WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE {same})"
     if table in _BETTER:
         updates = ", ".join(f"{name} = excluded.{name}" for name in columns if name != "id")
         return (
-            f"INSERT INTO {table} ({names}) VALUES ({marks}) "  # noqa: S608
+            f"INSERT INTO {table} ({names}) VALUES ({marks}) "
             f"ON CONFLICT (id) DO UPDATE SET {updates} WHERE {_BETTER[table]}"
         )
-    return f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608
+    return f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
 
 
 def _rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[tuple[object, ...]]:
@@ -93,14 +93,14 @@ def _rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterato
     if table == "events":  # without a rowid: from both ends
         for order in ("", "ORDER BY job DESC, seq DESC"):
             with contextlib.suppress(sqlite3.Error):
-                yield from _fetched(source.execute(f"SELECT {names} FROM events {order}"))  # noqa: S608
+                yield from _fetched(source.execute(f"SELECT {names} FROM events {order}"))
                 return
         return
     last, step, tries = -(2**62), 1, 0
     while tries < _TRIES:
         try:
             cursor = source.execute(
-                f"SELECT rowid, {names} FROM {table} WHERE rowid > ? ORDER BY rowid",  # noqa: S608
+                f"SELECT rowid, {names} FROM {table} WHERE rowid > ? ORDER BY rowid",
                 (last,),
             )
             for row in _fetched(cursor):

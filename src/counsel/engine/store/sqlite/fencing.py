@@ -15,7 +15,7 @@ def values(fence: Fence) -> tuple[str, str, int]:
 
 
 def holds(fence: Fence, db: sqlite3.Connection) -> bool:
-    return bool(db.execute(f"SELECT 1 FROM jobs WHERE {MINE}", values(fence)).fetchone())  # noqa: S608
+    return bool(db.execute(f"SELECT 1 FROM jobs WHERE {MINE}", values(fence)).fetchone())
 
 
 def check(fence: Fence, db: sqlite3.Connection) -> None:

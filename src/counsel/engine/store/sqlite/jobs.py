@@ -59,7 +59,7 @@ class Jobs:
             )
             if done.rowcount != 1:
                 return None
-            row = db.execute(f"SELECT {_RECORD}, task, caller FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
+            row = db.execute(f"SELECT {_RECORD}, task, caller FROM jobs WHERE id = ?", (job,)).fetchone()
             return AdoptedJob(_record(row[:-2]), Task.load(row[-2]), Origin.load(row[-1]))
 
         return self.database.write(work)
@@ -79,11 +79,11 @@ class Jobs:
         return self.database.write(work)
 
     def progress(self, fence: Fence, completed: int) -> Pending[None]:
-        sql = f"UPDATE jobs SET completed = ? WHERE {fencing.MINE}"  # noqa: S608
+        sql = f"UPDATE jobs SET completed = ? WHERE {fencing.MINE}"
         return self.database.soon(_statement(sql, completed, *fencing.values(fence)))
 
     def mark_attempt(self, fence: Fence) -> Pending[None]:
-        sql = f"UPDATE jobs SET stuck = stuck + 1 WHERE {fencing.MINE}"  # noqa: S608
+        sql = f"UPDATE jobs SET stuck = stuck + 1 WHERE {fencing.MINE}"
         return self.database.soon(_statement(sql, *fencing.values(fence)))
 
     def describe(self, job: str, *, title: str | None = None, summary: str | None = None) -> Pending[None]:
@@ -100,7 +100,7 @@ class Jobs:
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
     async def job(self, job: str) -> JobDetail | None:
-        row = self.database.row(f"SELECT {_RECORD}, result, error FROM jobs WHERE id = ?", job)  # noqa: S608
+        row = self.database.row(f"SELECT {_RECORD}, result, error FROM jobs WHERE id = ?", job)
         return _detail(row) if row else None
 
     async def job_with_key(self, key: str) -> str | None:
@@ -111,7 +111,7 @@ class Jobs:
         wanted, existing = list(jobs), set[str]()
         for start in range(0, len(wanted), _MOST_VALUES):
             some = wanted[start : start + _MOST_VALUES]
-            sql = f"SELECT id FROM jobs WHERE id IN ({','.join('?' * len(some))})"  # noqa: S608
+            sql = f"SELECT id FROM jobs WHERE id IN ({','.join('?' * len(some))})"
             existing |= {row[0] for row in self.database.rows(sql, *some)}
         return existing
 
@@ -133,7 +133,7 @@ class Jobs:
 
     async def newest_job(self, conversation: str) -> JobDetail | None:
         row = self.database.row(
-            f"SELECT {_RECORD}, result, error FROM jobs WHERE conversation = ? "  # noqa: S608
+            f"SELECT {_RECORD}, result, error FROM jobs WHERE conversation = ? "
             "ORDER BY created DESC, rowid DESC LIMIT 1",
             conversation,
         )
@@ -149,7 +149,7 @@ class Jobs:
 
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]:
         marks = ",".join("?" * len(jobs))
-        sql = f"SELECT id, owner, attempt, status, cancel FROM jobs WHERE id IN ({marks})"  # noqa: S608
+        sql = f"SELECT id, owner, attempt, status, cancel FROM jobs WHERE id IN ({marks})"
         return [JobStanding(*[*row[:4], bool(row[4])]) for row in self.database.rows(sql, *jobs)]
 
     async def owners(self) -> set[str]:
@@ -159,7 +159,7 @@ class Jobs:
         }
 
     def _records(self, condition: str, *given: object) -> list[JobRecord]:
-        return [_record(row) for row in self.database.rows(f"SELECT {_RECORD} FROM jobs {condition}", *given)]  # noqa: S608
+        return [_record(row) for row in self.database.rows(f"SELECT {_RECORD} FROM jobs {condition}", *given)]
 
 
 def _record(row: Sequence[object]) -> JobRecord:

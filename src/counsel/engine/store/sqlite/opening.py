@@ -136,7 +136,7 @@ def _reporting_damage(identity: files.Identity) -> Iterator[None]:
 def _probe(connection: sqlite3.Connection) -> None:
     """Touches each table's first pages: a microsecond each."""
     for table in copying.TABLES:
-        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 - our own names
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # our own names
 
 
 # ── in memory ────────────────────────────────────────────────────────────────────────────────────────

@@ -46,7 +46,7 @@ async def _expired(database: Database) -> int:
 
 async def _by_key(database: Database, table: str, key: str, condition: str, value: float) -> int:
     """Find them off the event loop, delete them in steps, each looked at once more."""
-    rows = await database.search(f"SELECT {key} FROM {table} WHERE {condition}", value)  # noqa: S608
+    rows = await database.search(f"SELECT {key} FROM {table} WHERE {condition}", value)
     for some in _steps([row[0] for row in rows]):
         await _step(database, _delete(table, key, condition, value, some))
     return len(rows)
@@ -55,7 +55,7 @@ async def _by_key(database: Database, table: str, key: str, condition: str, valu
 def _delete(table: str, key: str, condition: str, value: float, keys: Iterable[object]) -> Work[None]:
     def work(db: sqlite3.Connection) -> None:
         for each in keys:
-            db.execute(f"DELETE FROM {table} WHERE {key} = ?2 AND {condition}", (value, each))  # noqa: S608
+            db.execute(f"DELETE FROM {table} WHERE {key} = ?2 AND {condition}", (value, each))
 
     return work
 

@@ -27,7 +27,7 @@ class Usage:
 
     async def usage(self, since: float) -> list[UsageRecord]:
         rows = await self.database.search(
-            f"SELECT {', '.join(_COLUMNS)} FROM ledger WHERE at >= ? ORDER BY at",  # noqa: S608
+            f"SELECT {', '.join(_COLUMNS)} FROM ledger WHERE at >= ? ORDER BY at",
             since,
         )
         return [UsageRecord(*row) for row in rows]
