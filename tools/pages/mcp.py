@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from counsel.mcp import client_timeouts
@@ -49,7 +50,8 @@ def _type(schema: Any) -> str:
         return " \\| ".join(f"`{value}`" for value in schema["enum"])
     if schema["type"] == "array":
         count = f", {schema['minItems']} to {schema['maxItems']}" if "minItems" in schema else ""
-        return f"list of {_type(schema['items'])}{count}"
+        items = re.sub(r"\b(string|object)\b", r"\1s", _type(schema["items"]))
+        return f"list of {items}{count}"
     if "minimum" in schema:
         return f"{schema['type']} {schema['minimum']} to {schema['maximum']}"
     return str(schema["type"])
