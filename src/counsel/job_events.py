@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
-from counsel.text_buffer import TextBuffer, TextTail
+from counsel.text import TextBuffer, TextTail
 
 EventKind: TypeAlias = Literal[
     "started",

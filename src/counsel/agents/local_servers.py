@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from counsel.agents import self_entry
 from counsel.agents.definitions import AGENTS, Workspace
 from counsel.agents.server_format import ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Reader
@@ -29,16 +30,11 @@ def entries(fmt: ServerFormat, workspace: Workspace) -> Iterator[tuple[ServerTab
 
 def starts(entry: Mapping[str, object]) -> bool:
     """Whether it is started where the agent works, and may take something from there: all but remote ones and counsel."""
-    return bool(entry.get("command")) and not ours(entry)
+    return bool(entry.get("command")) and not _is_isolated(entry)
 
 
-def ours(entry: Mapping[str, object]) -> bool:
-    """counsel's own entry, which imports nothing from there: by the full path of its script, or Python's and with -P."""
-    command, args = entry.get("command"), entry.get("args")
-    if not isinstance(command, str) or not isinstance(args, list) or not command.startswith("/"):
-        return False
-    script = Path(command).name == "counsel"
-    return "stdio" in args and (script or ("counsel" in args and "-P" in args))
+def _is_isolated(entry: Mapping[str, object]) -> bool:
+    return self_entry.is_isolated(entry.get("command"), entry.get("args"))
 
 
 def kept_of_ours(fmt: ServerFormat, workspace: Workspace) -> dict[str, Any]:
@@ -50,7 +46,7 @@ def kept_of_ours(fmt: ServerFormat, workspace: Workspace) -> dict[str, Any]:
             "env": _where_counsel_keeps_its_files(entry),
         }
         for _, name, entry in entries(fmt, workspace)
-        if ours(entry)
+        if _is_isolated(entry)
     }
 
 

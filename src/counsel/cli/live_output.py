@@ -18,7 +18,7 @@ from counsel import job_events
 from counsel.cli import output
 from counsel.job_events import JobEvent, ModelStarted, Noticed, Restarted, TextAdded
 from counsel.mcp import render
-from counsel.text_buffer import TextBuffer
+from counsel.text import TextBuffer
 
 _NOTICES = frozenset({"retry", "passed_over", "warning"})
 _WAITS = frozenset({"turn", "slot"})

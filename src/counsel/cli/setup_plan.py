@@ -118,7 +118,7 @@ def server(agent: Agent, settings: Settings) -> Server:
     return Server(
         name=NAME,
         command=sys.executable,
-        args=(*flags, "-m", "counsel", "stdio", "--as", agent.name),
+        args=(*flags, "-m", NAME, "stdio", "--as", agent.name),
         env={**_table(settings), **_references(agent, settings)},
     )
 

@@ -18,7 +18,7 @@ from counsel.models.sender import Response, Sender
 from counsel.models.sse import EventParser, TooLarge
 from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
 from counsel.models.wires import WIRES
-from counsel.text_buffer import TextBuffer
+from counsel.text import TextBuffer
 from counsel.types import (
     Event,
     Finished,

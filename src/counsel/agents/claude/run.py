@@ -33,7 +33,7 @@ from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.errors import FileNotAllowed
-from counsel.pieces import missing
+from counsel.text import missing
 from counsel.types import (
     Finished,
     Json,

@@ -31,7 +31,7 @@ from counsel.agents.process import Command, Exit
 from counsel.caller import Caller
 from counsel.configfiles.document import parse
 from counsel.errors import ConfigInvalid, Refused
-from counsel.pieces import missing
+from counsel.text import missing
 from counsel.types import (
     Finished,
     Json,

@@ -24,7 +24,7 @@ from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
-from counsel.pieces import missing
+from counsel.text import missing
 from counsel.types import Finished, Json, Text, Thinking, ToolCall, ToolUse
 
 LEVELS: dict[Level, tuple[str, ...]] = {

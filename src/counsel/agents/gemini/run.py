@@ -33,7 +33,7 @@ from counsel.agents.gemini.servers import FORMAT
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
-from counsel.pieces import missing
+from counsel.text import missing
 from counsel.types import Finished, Json, Notice, Text, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
 
 _POLICY = str(Path(__file__).with_name("read_only.toml"))

@@ -26,8 +26,7 @@ from counsel.job_events import ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.models import answer_limit
 from counsel.results import AnswerNotice
-from counsel.text import Mender
-from counsel.text_buffer import TextBuffer
+from counsel.text import TextBuffer, TextRepair
 from counsel.types import (
     Call,
     Event,
@@ -81,15 +80,15 @@ class Fold:
     left_out: list[str] = field(default_factory=list)
     tools: list[ToolRun] = field(default_factory=list)
     finished: Finished | None = None
-    mender: Mender = field(default_factory=Mender)
+    mender: TextRepair = field(default_factory=TextRepair)
 
     def report(self, usage: Usage) -> None:
         self.usage, self.unbilled = usage, 0
 
     def without(self, void: str) -> int:
         """How many characters stand when what was said last is taken back, mended as it was when it came."""
-        self.mender = Mender()
-        return len(self.said.text().removesuffix(Mender().feed(void)))
+        self.mender = TextRepair()
+        return len(self.said.text().removesuffix(TextRepair().feed(void)))
 
     def notice(self, notice: Notice) -> None:
         if notice.kind == "left_out":

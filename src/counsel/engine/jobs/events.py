@@ -35,7 +35,7 @@ from counsel.job_events import (
     Waiting,
 )
 from counsel.lazy_dataclass import dataclass
-from counsel.text_buffer import TextBuffer
+from counsel.text import TextBuffer
 
 SlotStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
 MOST_ASIDES = 2_000  # notices and tool calls of one job that are reported and stored

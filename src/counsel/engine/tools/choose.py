@@ -7,11 +7,9 @@ before they start what it names.
 from __future__ import annotations
 
 import difflib
-from pathlib import PurePath
 
-from counsel.agents import environment, trust
+from counsel.agents import environment, self_entry, trust
 from counsel.agents.definitions import AGENTS, Workspace, workspace_of
-from counsel.agents.server_format import Server
 from counsel.caller import Caller
 from counsel.configfiles.write.safewrite import Reader
 from counsel.errors import InvalidArgument, NotFound, Refused, SelfConsultation
@@ -79,7 +77,7 @@ def _chosen(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> Shared
     order = [caller.agent, *AGENTS]
     usable.sort(key=lambda row: (order.index(row.agent), _SCOPES.index(row.scope)))
     best = usable[0]
-    if is_counsel(best.server):
+    if self_entry.is_ours(best.server):
         raise SelfConsultation(
             f"{name} is counsel itself: a consulted model does not ask it for further models.",
             hint="Leave it out of `tools`.",
@@ -94,12 +92,6 @@ def _others(best: ListedServer, usable: list[ListedServer]) -> tuple[str, ...]:
         strongest.setdefault(row.agent, row)
     meant = best.server.means()
     return tuple(agent for agent, row in strongest.items() if row.server.means() != meant)
-
-
-def is_counsel(server: Server) -> bool:
-    """Our own entry, whatever it is called: `counsel stdio …` or `python -m counsel stdio …`."""
-    words = (PurePath(server.command).name, *server.args)
-    return server.transport == "stdio" and "counsel" in words and "stdio" in words
 
 
 def _missing(name: str, rows: tuple[ListedServer, ...]) -> Refused:

@@ -18,8 +18,7 @@ from counsel.models.wires.call_settings import (
     wire_options,
     without_none,
 )
-from counsel.text import is_blank
-from counsel.text_buffer import TextBuffer
+from counsel.text import TextBuffer, is_blank
 from counsel.types import (
     Call,
     Endpoint,

@@ -19,9 +19,7 @@ from counsel.models.wires.call_settings import (
     without_none,
 )
 from counsel.models.wires.think_tags import ThinkTags
-from counsel.pieces import missing
-from counsel.text import is_blank
-from counsel.text_buffer import TextBuffer
+from counsel.text import TextBuffer, is_blank, missing
 from counsel.types import (
     Call,
     Endpoint,

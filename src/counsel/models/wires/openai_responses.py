@@ -12,8 +12,7 @@ from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
 from counsel.models.wires.call_settings import joined, resolve_settings, wire_options, without_none
 from counsel.models.wires.openai_chat import bearer, parsed_arguments, reported_cost, source_name
-from counsel.pieces import missing
-from counsel.text import is_blank
+from counsel.text import is_blank, missing
 from counsel.types import (
     Call,
     Endpoint,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from counsel import text_buffer
-from counsel.text_buffer import TextBuffer, TextTail
+from counsel import text
+from counsel.text import TextBuffer, TextTail
 
 
 @pytest.fixture(params=[1, 2, 1024])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_buffer, "_PIECES", request.param)
+    monkeypatch.setattr(text, "_PIECES", request.param)
 
 
 def filled(*parts: str) -> TextBuffer:
@@ -51,11 +51,11 @@ def test_a_cut_forgets_what_is_behind_it(length: int) -> None:
 
 def test_many_pieces_are_joined_as_they_come() -> None:
     buffer = TextBuffer()
-    for _ in range(3 * text_buffer._PIECES):
+    for _ in range(3 * text._PIECES):
         buffer.append("x")
-        assert len(buffer._pieces) < text_buffer._PIECES
+        assert len(buffer._pieces) < text._PIECES
     assert len(buffer._blocks) == 3
-    assert buffer.length == len(buffer.text()) == 3 * text_buffer._PIECES
+    assert buffer.length == len(buffer.text()) == 3 * text._PIECES
 
 
 def test_a_tail_keeps_the_end_and_counts_the_whole() -> None:
