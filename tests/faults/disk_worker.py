@@ -9,9 +9,16 @@ import sys
 from counsel.caller import here
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.sqlite import backups, upkeep
+from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.sqlite.store import SqliteStore
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
-from support.database import database
+
+
+def database(engine: Engine) -> Database:
+    """As `support.database`, which a worker cannot import."""
+    assert isinstance(engine.store, SqliteStore)
+    return engine.store.database
 
 
 async def do(engine: Engine, what: str) -> object:
