@@ -1,7 +1,9 @@
-"""Every `counsel` command that a page shows exists, with the options that it shows."""
+"""Commands, options and Python names in the examples of the documentation exist."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -72,3 +74,15 @@ def test_a_command_or_an_option_that_does_not_exist_is_found() -> None:
 def test_most_pages_show_a_command() -> None:
     shown = [len(shown_commands(page.read_text(encoding="utf-8"))) for page in PAGES]
     assert sum(shown) > 50
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_that_a_python_example_imports_exist(page: Path) -> None:
+    for block in re.findall(
+        r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        tree = compile(block, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = importlib.import_module(node.module)
+                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
