@@ -36,7 +36,7 @@ async def test_two_agents_clients_share_a_thread_by_its_tag(home: Path, fake_pro
         ((), "claude-code", {}, "claude:opus", "Claude Code cannot consult itself"),
         ((), "gemini-cli-mcp-client-counsel", {}, "gemini", "Gemini CLI cannot consult itself"),
         ((), "codex-mcp-client", {"COUNSEL_CHAIN": "claude,codex"}, "claude", "Claude Code → Codex → Claude"),
-        (("--as", "cursor"), "test", {"COUNSEL_CHAIN": "claude,codex,cursor"}, "gpt-5", "2 deep already"),
+        (("--as", "cursor"), "test", {"COUNSEL_CHAIN": "claude,codex,cursor"}, "gpt-5", "already 2 deep"),
     ],
 )
 async def test_who_is_calling_is_known(

@@ -92,7 +92,7 @@ async def _in_time(call: Call, job: str) -> Result | Accepted:
 
 def still_running(accepted: Accepted, call: Call) -> Accepted:
     note = (
-        f"{call.caller.client} waits no longer than this for one call, so the job goes on in the background. "
+        f"{call.caller.client} does not wait longer than this for one call, so the job continues in the background. "
         f'Nothing is lost: call check_status with continuation_id "{call.job}" for its progress and its answer, '
         f"or cancel_job to stop it. For long work use async: true."
     )

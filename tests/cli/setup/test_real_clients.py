@@ -304,7 +304,7 @@ def test_a_call_past_the_clients_limit_is_answered_with_its_job(
     (job,) = json.loads(agents.counsel("jobs", "--json"))["content"]["jobs"]
     assert job["status"] == "processing"
     shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
-    assert "goes on in the background" in shown
+    assert "continues in the background" in shown
     assert job["id"] in shown
     fake_process.open_gate("slow")
     assert "The slow answer." in agents.counsel("jobs", job["id"], "--follow")

@@ -137,11 +137,11 @@ async def test_why_a_call_would_wait() -> None:
     assert room.gate.full(few, "p") == ""
     tasks = [asyncio.create_task(room.visit(few)) for _ in range(2)]
     await settle()
-    assert "2 calls to p run (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)" in room.gate.full(few, "p")
+    assert "2 calls to p are running (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)" in room.gate.full(few, "p")
     assert room.gate.full(few, "q") == ""
     tasks.append(asyncio.create_task(room.visit(few, "q")))
     await settle()
-    assert "3 calls run (COUNSEL_MAX_CONCURRENT)" in room.gate.full(few, "r")
+    assert "3 calls are running (COUNSEL_MAX_CONCURRENT)" in room.gate.full(few, "r")
     room.leave.set()
     await asyncio.gather(*tasks)
 

@@ -53,7 +53,7 @@ async def test_a_circle_of_agents_ends(engine: Engine, caller: Callable[..., Cal
 @pytest.mark.parametrize("model", ["cursor", "gpt-5", "auto"])
 async def test_the_depth_is_limited(engine: Engine, caller: Callable[..., Caller], model: str) -> None:
     who = replace(caller(), agent="gemini", chain=("claude", "codex", "gemini"))
-    with pytest.raises(SelfConsultation, match="2 deep already: Claude Code → Codex → Gemini CLI") as raised:
+    with pytest.raises(SelfConsultation, match="already 2 deep: Claude Code → Codex → Gemini CLI") as raised:
         await ask(engine, who, model)
     assert "COUNSEL_MAX_DEPTH" in (raised.value.hint or "")
 

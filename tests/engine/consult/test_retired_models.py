@@ -24,7 +24,7 @@ async def test_the_successor_of_a_retired_model_answers_and_it_is_said(
     fake_api.script(error="not_found", model="gemini-3-pro-preview", times=None)
     answer = await counsel.ask("hello", model="pro")
     assert answer.text == "gemini-3.1-pro-preview says: hello"
-    assert "no longer has gemini-3-pro-preview: gemini-3.1-pro-preview was asked" in repr(answer.metadata)
+    assert "no longer offers gemini-3-pro-preview; gemini-3.1-pro-preview was asked" in repr(answer.metadata)
 
 
 async def test_a_model_that_is_there_is_asked_itself(counsel: Counsel) -> None:

@@ -67,9 +67,9 @@ def test_as_many_files_as_the_setting_says_and_no_more(
 ) -> None:
     two, one = caller(COUNSEL_MAX_FILES="2"), caller(COUNSEL_MAX_FILES="1")
     assert len(build.build(question(*texts), two).sources) == 2
-    with pytest.raises(InvalidArgument, match="2 files are too many; 1 may be sent"):
+    with pytest.raises(InvalidArgument, match="2 files are too many; the limit is 1"):
         build.build(question(*texts), one)
-    with pytest.raises(InvalidArgument, match="2 images are too many; 1 may be sent"):
+    with pytest.raises(InvalidArgument, match="2 images are too many; the limit is 1"):
         build.build(question(images=texts), caller(COUNSEL_MAX_IMAGES="1"))
 
 

@@ -189,7 +189,7 @@ async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_proce
     await engine.submit(ChatRequest(prompt="long", model="gpt-5"), narrow, background=True)
     await fake_api.wait_for(contains="long")
     third = await engine.submit(ChatRequest(prompt="third", model="gpt-5"), narrow, background=True)
-    assert "2 calls to openai run" in (await waiting_for(engine, third, "slot"))["text"]
+    assert "2 calls to openai are running" in (await waiting_for(engine, third, "slot"))["text"]
     await waiting_for(other, third, "slot")
     await engine.cancel(limited)
     assert (await engine.wait(third)).to_json()["content"] == "gpt-5 says: third"

@@ -196,7 +196,7 @@ async def test_a_switched_off_server(shared_tools: SharedTools) -> None:
     held: dict[str, Any] = {"projects": {str(shared_tools.project): {"disabledMcpServers": ["notes"]}}}
     held["mcpServers"] = {"notes": {"type": "stdio", **shared_tools.entry()}}
     (shared_tools.home / ".claude.json").write_text(json.dumps(held))
-    await refused(shared_tools, InvalidArgument, "switched off")
+    await refused(shared_tools, InvalidArgument, "is disabled")
 
 
 # ── whose definition counts ──────────────────────────────────────────────────────────────────────────
@@ -211,7 +211,7 @@ async def test_the_callers_own_definition_wins_and_a_difference_is_named(
     offered = MODELS["gpt-5"](remote.fake.log.calls[0].body)
     assert offered == (["notes__look_up"] if used == "gemini" else READ_ONLY)
     (notice,) = result["metadata"]["notices"]
-    assert f"{used}'s was used" in notice["text"]
+    assert f"{used} was used" in notice["text"]
 
 
 async def test_the_same_definition_twice_is_no_difference(remote: SharedTools) -> None:

@@ -104,7 +104,7 @@ def test_at_most_64_tools_are_offered_and_the_rest_is_counted() -> None:
     )
     assert len(names) == loop.MOST_TOOLS
     assert names[59:] == ["a__t59", "b__t0", "b__t1", "b__t2", "b__t3"]
-    assert notices[0].startswith("70 tools are more than a model is given: the first 64 were offered.")
+    assert notices[0].startswith("Only the first 64 of 70 tools were offered to the model.")
     assert offered(link("a", *(tool(f"t{n}") for n in range(64))))[1] == []
 
 

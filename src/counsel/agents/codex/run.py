@@ -9,7 +9,7 @@ Measured with 0.166.0 (`codex app-server generate-json-schema` prints all schema
 - retries that it counts ("2/5") end by themselves; "waiting for network" would last forever and is ended by us;
 - in an untrusted folder it ignores `.codex/config.toml` and hooks, but loads skills and AGENTS.md: there it is started
   elsewhere (start_folder.py). `$name` in a prompt gives the model the user's own skill of that name;
-- `on-failure` is no longer an approval policy; requests for approval are declined: there is nobody to approve.
+- `on-failure` is no longer an approval policy; requests for approval are declined: no user is present to approve them.
 A Codex without app-server is asked through `codex exec` (exec.py).
 """
 
@@ -208,7 +208,7 @@ class Reader(driver.Reader):
         if method not in DECLINE:
             refusal = {"code": -32601, "message": "counsel does not support this"}
             return [Send({"id": line["id"], "error": refusal})]
-        message = f"Codex asked for permission ({method}) and was refused: there is nobody to approve it."
+        message = f"Codex asked for permission ({method}) and was refused: no user is present to approve it."
         return [Send({"id": line["id"], "result": DECLINE[method]}), Notice("warning", message)]
 
     def _on_notification(self, method: str, params: Json) -> list[Step]:

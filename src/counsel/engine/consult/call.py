@@ -203,7 +203,7 @@ class Consultation:
                 self.live.text(slot, rest)
         if fold.finished is None:
             raise Internal(
-                "The answer ended without its end.", hint="This is a defect in counsel: please report it."
+                "The answer ended without a final event.", hint="This is a bug in counsel; please report it."
             )
         if failure := empty_answers.failure(route, fold.finished, fold.said.text()):
             raise failure
@@ -244,7 +244,7 @@ class Consultation:
             at = time.time() + wait
             moment = time.strftime("%H:%M:%S", time.localtime(at))
             reason = notice.data.get("reason", "it failed")
-            self.live.wait(slot, Wait("retry", f"the next try at {moment} ({reason})", at=at))
+            self.live.wait(slot, Wait("retry", f"the next attempt at {moment} ({reason})", at=at))
 
     def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
         run = ToolRun(ran.server, ran.tool, ran.ms, ran.ok)
@@ -280,12 +280,12 @@ class Consultation:
             )
         if isinstance(error, asyncio.CancelledError):
             return Cancelled("The call was cancelled.", provider=route.provider, partial=partial)
-        if lack := resource_errors.failure(error, f"{route.name} could not be asked"):
+        if lack := resource_errors.failure(error, f"Asking {route.name} failed"):
             lack.fields |= {"provider": route.provider, **({"partial": partial} if partial else {})}
             return lack
         log.error("asking %s failed", route.name, exc_info=error)
         return Internal(
-            f"Asking {route.name} failed inside counsel ({type(error).__name__}).", provider=route.provider
+            f"Asking {route.name} failed because of an internal error ({type(error).__name__}).", provider=route.provider
         )
 
     def _reply(self, route: Route, call: Call, fold: Fold) -> Reply:

@@ -42,7 +42,7 @@ async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCac
     )
     metadata = replace(results.metadata(reply), files=job.task.sources)
     if job.task.models[0].lower() == "auto" and reply.model in members(history):
-        note = AnswerNotice("member", f"{reply.model} answers: it was part of the consensus before.")
+        note = AnswerNotice("member", f"{reply.model} answers because it took part in the consensus.")
         metadata = replace(metadata, notices=(*metadata.notices, note))
     if passed_over:
         cost = _with_failures(reply, passed_over)

@@ -205,7 +205,7 @@ async def _answered(participant: Participant, ask: Ask) -> Reply | CounselError:
         return error
     except Exception as error:  # a defect met by one model is that model's failure
         log.exception("asking %s failed", participant.label)
-        return Internal(f"Asking {participant.label} failed inside counsel ({type(error).__name__}).")
+        return Internal(f"Asking {participant.label} failed because of an internal error ({type(error).__name__}).")
 
 
 def _route(participant: Participant) -> Route:
@@ -232,7 +232,7 @@ def _nobody(failures: list[Failure]) -> CounselError:
         return failures[0].error
     return UpstreamError(
         f"All {len(failures)} models failed: {told}.",
-        hint="Mend the first, or ask other models.",
+        hint="Fix the first failure, or ask other models.",
         failed=shown,
     )
 

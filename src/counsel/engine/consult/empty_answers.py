@@ -25,7 +25,7 @@ def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
 def _filtered(route: Route, finished: Finished) -> ContentFiltered:
     fields = _fields(route, finished)
     recommended = _words(finished, "recommended_model")
-    hint = f"{recommended} is recommended for it; or rephrase the question." if recommended else _ASK_ANOTHER
+    hint = f"Ask {recommended}, which the provider recommends for it, or rephrase the question." if recommended else _ASK_ANOTHER
     return ContentFiltered(
         f"{route.name} did not answer: it was refused or blocked{_why(fields)}",
         hint=hint,
@@ -38,7 +38,7 @@ def _empty(route: Route, finished: Finished) -> EmptyAnswer:
     fields = _fields(route, finished)
     if finished.reason == "length":
         return EmptyAnswer(
-            f"{route.name} reached its output limit before it said a word of its answer{_why(fields)}",
+            f"{route.name} reached its output limit before its answer began{_why(fields)}",
             hint="Ask for less reasoning effort, ask for less at once, or ask another model.",
             **fields,
         )

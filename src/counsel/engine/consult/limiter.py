@@ -46,9 +46,9 @@ class Limiter:
         """Why a call of this caller would have to wait now; "" when it would not."""
         settings = caller.settings
         if self.running[provider] >= settings.max_concurrent_per_provider:
-            return f"a free slot: {self.running[provider]} calls to {provider} run (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
+            return f"a free slot: {self.running[provider]} calls to {provider} are running (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
         if self._queues or self.running.total() >= settings.max_concurrent:
-            return f"a free slot: {self.running.total()} calls run (COUNSEL_MAX_CONCURRENT)"
+            return f"a free slot: {self.running.total()} calls are running (COUNSEL_MAX_CONCURRENT)"
         return ""
 
     async def _enter(self, caller: Caller, provider: str) -> None:

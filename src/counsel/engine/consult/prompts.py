@@ -7,7 +7,7 @@ from collections.abc import Iterable
 CONSULTED = (
     "You are being consulted by a developer or by another AI agent who needs an expert opinion. "
     "Answer the question that was asked, directly and precisely. Say what you are unsure of. "
-    "Files that were attached stand in the message with line numbers; refer to them by path and line. "
+    "Attached files are included in the message with line numbers; refer to them by path and line. "
     "Do not invent code, interfaces or facts that you were not shown and do not know."
 )
 
@@ -15,8 +15,8 @@ _REFINE = """You and {count} other model{s} were asked the same question. Here {
 
 {answers}
 
-Look at them critically: take over what is better than your own, correct what is wrong (in yours too), and keep what you still
-hold to be right. Then give your refined answer to the original question. It must be complete in itself.{extra}"""
+Look at them critically: adopt what is better than your own, correct what is wrong (in yours too), and keep what you still
+believe is right. Then give your refined answer to the original question. It must be complete in itself.{extra}"""
 
 
 def refine(others: Iterable[tuple[str, str]], extra: str | None) -> str:
@@ -35,7 +35,7 @@ def refine(others: Iterable[tuple[str, str]], extra: str | None) -> str:
 def missed(turns: Iterable[tuple[str, str]]) -> str:
     """What an agent's own session did not hear, because others were asked in between."""
     said = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
-    return f"Since your last answer this conversation went on without you:\n\n{said}\n\nNow:\n\n"
+    return f"Since your last answer, this conversation continued without you:\n\n{said}\n\nNow:\n\n"
 
 
 TITLE = (

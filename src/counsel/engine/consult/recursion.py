@@ -24,7 +24,7 @@ def _circle(caller: Caller, asked: Agent) -> SelfConsultation:
         )
     way = _way(caller, asked.name)
     return SelfConsultation(
-        f"{asked.label} is waiting for this answer itself: {way} would go round in a circle.",
+        f"{asked.label} is already waiting for this answer: {way} would be a loop.",
         hint="Answer with what you know, or ask an agent that is not part of this chain.",
         agent=asked.name,
         chain=list(caller.lineage),
@@ -34,8 +34,8 @@ def _circle(caller: Caller, asked: Agent) -> SelfConsultation:
 def _too_deep(caller: Caller) -> SelfConsultation:
     limit = caller.settings.max_depth
     return SelfConsultation(
-        f"Agents have asked agents {limit} deep already: {_way(caller)}.",
-        hint="Answer with what you know. COUNSEL_MAX_DEPTH sets how deep they may ask.",
+        f"The chain of agents is already {limit} deep: {_way(caller)}.",
+        hint="Answer with what you know. COUNSEL_MAX_DEPTH sets the limit.",
         chain=list(caller.lineage),
     )
 

@@ -126,7 +126,7 @@ class Router:
                 raise
             gone, now = target.model.id, successor.model.id
             told = {"model": gone, "successor": now}
-            yield Notice("warning", f"The provider no longer has {gone}: {now} was asked instead.", told)
+            yield Notice("warning", f"The provider no longer offers {gone}; {now} was asked instead.", told)
         else:
             return
         async with aclosing(self._stream(call, successor, limits)) as events:

@@ -86,14 +86,14 @@ class Folders:
     def locate(self, name: str) -> Path:
         """Where a name points: absolute, or in the first of the caller's folders that has it."""
         if not name.strip():
-            raise InvalidArgument("A file name is empty.", hint="Leave it out or name a file.")
+            raise InvalidArgument("A file name is empty.", hint="Remove it, or name a file.")
         path = expand(name, self.home)
         if path.is_absolute():
             return path
         places = [folder / path for folder in self.caller.folders if folder.is_absolute()]
         if not places:
             raise InvalidArgument(
-                f"{name} is a relative path and the caller's folder is not known.",
+                f"{name} is a relative path, and the caller's folder is unknown.",
                 hint="Give an absolute path, or set CLIENT_CWD.",
                 file=name,
             )
@@ -114,7 +114,7 @@ class Folders:
                 raise self._cannot(name, path, error) from None
             except ValueError:  # NUL or a lone surrogate in the name
                 raise InvalidArgument(
-                    f"{name!r} is not a possible file name.", hint="Name files.", file=repr(name)
+                    f"{name!r} is not a valid file name.", hint="Name a regular file.", file=repr(name)
                 ) from None
             yield Opened(name, real, fd, about.st_size, about.st_mtime)
 
@@ -127,7 +127,7 @@ class Folders:
         if kind != stat.S_IFREG:
             raise InvalidArgument(
                 f"{name} is {KINDS.get(kind, 'not a regular file')}, not a file.",
-                hint="Name files.",
+                hint="Name a regular file.",
                 file=name,
             )
         if why := secret_files.by_name(path, real, about, self.home, self.caller):
@@ -137,11 +137,11 @@ class Folders:
     def _outside(self, name: str) -> CounselError:
         where = " or ".join(str(folder) for folder in (*self.working, *self.granted))
         inside = (
-            f"Only files inside {where} are sent" if where else "The caller has no folder to send files from"
+            f"Only files inside {where} can be sent" if where else "The caller has no folder to send files from"
         )
         return FileNotAllowed(
             f"{name} is outside the allowed folders.",
-            hint=f"{inside}; a folder is added with COUNSEL_ALLOWED_DIRS.",
+            hint=f"{inside}; COUNSEL_ALLOWED_DIRS adds folders.",
             file=name,
         )
 
@@ -172,7 +172,7 @@ def _real_folder(folder: Path) -> Path | None:
     try:
         pin = _pin(folder)
     except (OSError, ValueError) as error:
-        if lack := resource_errors.failure(error, f"{folder} cannot be looked at"):
+        if lack := resource_errors.failure(error, f"{folder} cannot be read"):
             raise lack from None  # else what is in it would seem to be outside
         return None
     try:

@@ -112,7 +112,7 @@ def _all_of(bad: list[CounselError]) -> CounselError:
 def _check_count(what: str, given: tuple[str, ...], limit: int) -> None:
     if len(given) > limit:
         raise InvalidArgument(
-            f"{len(given)} {what} are too many; {limit} may be sent.",
+            f"{len(given)} {what} are too many; the limit is {limit}.",
             hint=f"Send fewer, or raise COUNSEL_MAX_{what.upper()}.",
         )
 
@@ -124,8 +124,8 @@ def _bounded(texts: Iterator[TextFile]) -> Iterator[TextFile]:
         total += len(text.block)
         if total > MAX_TOTAL:
             raise FileTooLarge(
-                f"The files hold more than {MAX_TOTAL:,} characters together.",
-                hint="Send fewer files, or ranges of lines such as path{10:50}.",
+                f"The files contain more than {MAX_TOTAL:,} characters in total.",
+                hint="Send fewer files, or line ranges such as path{10:50}.",
                 file=text.source.name,
             )
         yield text

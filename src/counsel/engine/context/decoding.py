@@ -40,19 +40,20 @@ def encodings(data: bytes) -> tuple[str, ...]:
 def check(data: bytes, encoding: str, name: str) -> None:
     """Raises `InvalidArgument` for bytes that could be decoded so and are no text."""
     if encoding in {"utf-8", "latin-1"} and b"\0" in data:
-        raise binary(name, "it holds NUL bytes")
+        raise binary(name, "it contains NUL bytes")
     if encoding == "latin-1" and len(data) - len(data.translate(None, _CONTROLS)) > len(data) * _BINARY_SHARE:
-        raise binary(name, "most of it is no text")
+        raise binary(name, "it contains too many control characters")
 
 
 def broken(data: bytes, name: str) -> InvalidArgument:
-    return binary(name, f"it claims to be {shown(encodings(data)[0]).upper()} and is not")
+    encoding = shown(encodings(data)[0]).upper()
+    return binary(name, f"its byte order mark says {encoding}, but it is not valid {encoding}")
 
 
 def binary(name: str, why: str) -> InvalidArgument:
     return InvalidArgument(
         f"{name} is not a text file: {why}.",
-        hint="Pictures go into `images`; convert others to text.",
+        hint="Send images in `images`; convert other files to text.",
         file=name,
     )
 

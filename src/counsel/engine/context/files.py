@@ -89,7 +89,7 @@ def wanted(name: str, folders: Folders) -> Wanted:
     first = 1 if first == 0 else first
     if (first is None and last is None) or last == 0 or (first and last and first > last):
         raise InvalidArgument(
-            f"{name}: the range of lines is empty.",
+            f"{name}: the line range is empty.",
             hint="Write {10:50}, {10:} or {:50}; lines count from 1.",
             file=name,
         )

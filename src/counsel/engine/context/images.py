@@ -52,8 +52,8 @@ def load(given: str, number: int, folders: Folders) -> Image:
         return checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders.caller.settings)
     if _URL(given):
         raise InvalidArgument(
-            f"{given[:200]} is an address; counsel fetches none, since it could be made to reach private servers.",
-            hint="Save the picture to a file inside your folder, or send a data URL.",
+            f"{given[:200]} is a URL. counsel does not fetch URLs: one could point to a private server.",
+            hint="Save the image to a file inside your folder, or send a data URL.",
             file=given[:200],
         )
     if _is_base64(given) and not _is_there(given, folders):
@@ -94,8 +94,8 @@ def _from_base64(given: str, name: str, settings: Settings) -> tuple[bytes, str]
         kind(data, name)
     except (binascii.Error, ValueError, InvalidArgument):
         raise InvalidArgument(
-            f"{name} is neither a file that exists nor a PNG, JPEG, GIF or WEBP picture in base64.",
-            hint="Send a path, data:image/png;base64,…, or the base64 of the whole picture.",
+            f"{name} is neither a file that exists nor a PNG, JPEG, GIF or WEBP image in base64.",
+            hint="Send a path, data:image/png;base64,…, or the base64 of the whole image.",
             file=name,
         ) from None
     return data, name
@@ -118,7 +118,7 @@ def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]
     media_type, _ = kind(data, name)
     if claimed and claimed != media_type:
         raise InvalidArgument(
-            f"{name} says {claimed} and is {media_type}.", hint=f"Write data:{media_type};base64,…", file=name
+            f"{name} is declared as {claimed} but contains {media_type}.", hint=f"Write data:{media_type};base64,…", file=name
         )
     return data, name
 
@@ -130,12 +130,12 @@ def kind(data: bytes, name: str) -> tuple[str, str]:
             return media_type, pillow
     if _SVG.match(data):
         raise InvalidArgument(
-            f"{name} is SVG or XML, which models do not see.",
+            f"{name} is SVG or XML, which models cannot see.",
             hint="Convert it to PNG, or send it as text in `files`.",
             file=name,
         )
     raise InvalidArgument(
-        f"{name} is not a PNG, JPEG, GIF, WEBP or BMP picture.", hint="Convert it to PNG or JPEG.", file=name
+        f"{name} is not a PNG, JPEG, GIF, WEBP or BMP image.", hint="Convert it to PNG or JPEG.", file=name
     )
 
 
@@ -164,12 +164,12 @@ def checked(data: bytes, name: str, settings: Settings) -> Image:
 
 
 def _too_many_bytes(name: str, limit: int) -> CounselError:
-    hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_BYTES."
+    hint = "Send a smaller image, or raise COUNSEL_MAX_IMAGE_BYTES."
     return FileTooLarge(f"{name} is larger than {limit:,} bytes.", hint=hint, file=name, limit=limit)
 
 
 def _too_many_pixels(name: str, size: str, limit: int) -> CounselError:
-    hint = "Send a smaller picture, or raise COUNSEL_MAX_IMAGE_PIXELS."
+    hint = "Send a smaller image, or raise COUNSEL_MAX_IMAGE_PIXELS."
     return FileTooLarge(f"{name} has too many pixels ({size}; {limit:,} allowed).", hint=hint, file=name)
 
 
@@ -191,7 +191,7 @@ def _pillow_errors(name: str) -> Iterator[None]:
         raise _too_many_pixels(name, "over Pillow's own limit", Pillow.MAX_IMAGE_PIXELS or 0) from None
     except Exception:  # noqa: BLE001 — see above
         raise InvalidArgument(
-            f"{name} is a damaged picture.", hint="Open it, save it again and retry.", file=name
+            f"{name} is a damaged image.", hint="Open it, save it again and retry.", file=name
         ) from None
 
 
@@ -261,7 +261,7 @@ def fit(image: Image, model: Model) -> Image:
                 return replace(image, media_type=media_type, data=data, width=width, height=height)
     raise FileTooLarge(
         f"{image.name} cannot be made small enough for {model.id}.",
-        hint="Send a smaller picture.",
+        hint="Send a smaller image.",
         file=image.name,
     )
 

@@ -112,8 +112,8 @@ def _too_much(opened: Opened, wanted: Range) -> FileTooLarge:
 
 def _too_far(opened: Opened, wanted: Range) -> FileTooLarge:
     return FileTooLarge(
-        f"{opened.name}: its lines up to {wanted.last or 'the end'} are not within its first {CEILING:,} bytes.",
-        hint="Send the part that matters as a file of its own.",
+        f"{opened.name}: the lines up to {wanted.last or 'the end'} are not within the first {CEILING:,} bytes.",
+        hint="Copy the part that matters to a separate file and send that.",
         file=opened.name,
         size=opened.size,
         limit=CEILING,

@@ -42,35 +42,35 @@ NAMES: tuple[Row, ...] = (
     ),
     Row("it is a key store", ("*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.keychain", "*.keychain-db")),
     Row(
-        "its name says that it holds secrets",
+        "its name suggests that it contains secrets",
         ("secrets.toml", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.ini", "secrets.env", "secrets.properties"),
     ),
     Row("it belongs to SSH", (".ssh/**",)),
     Row("it belongs to GnuPG", (".gnupg/**",)),
-    Row("it holds Claude Code's login", (".claude/.credentials.json", ".credentials.json", ".claude.json", ".claude.json.*")),
-    Row("it holds Codex's login", (".codex/auth.json",)),
+    Row("it contains Claude Code's login", (".claude/.credentials.json", ".credentials.json", ".claude.json", ".claude.json.*")),
+    Row("it contains Codex's login", (".codex/auth.json",)),
     Row(
-        "it holds Gemini CLI's login",
+        "it contains Gemini CLI's login",
         (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/mcp-oauth-tokens*.json"),
     ),
-    Row("it holds Cursor's login", (".config/cursor/auth.json", ".cursor/auth.json", ".cursor/cli-config.json")),
-    Row("it holds an agent's login", ("opencode/auth.json", "opencode/mcp-auth.json", ".qwen/oauth_creds.json", "goose/secrets.yaml", "crush/crush.json", "amp/secrets.json")),
-    Row("it holds passwords", (".netrc", "_netrc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".authinfo", ".authinfo.gpg", ".smbcredentials", ".passwd-s3fs", ".msmtprc", ".fetchmailrc", ".vault_pass", ".vault-pass", ".vault_password", ".vault_pass.txt", "vault_pass.txt", "etc/shadow", "etc/gshadow")),
-    Row("it holds cloud credentials", (".aws/credentials", ".aws/sso/**", ".aws/cli/**", ".azure/**", ".config/gcloud/**", "application_default_credentials.json", "credentials.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*-firebase-adminsdk-*.json", ".oci/config", ".boto", ".s3cfg", "rclone.conf", ".databrickscfg", ".pulumi/credentials.json", "doctl/config.yaml", "hcloud/cli.toml", ".fly/config.yml", "com.vercel.cli/auth.json", "netlify/config.json", ".railway/config.json"),
+    Row("it contains Cursor's login", (".config/cursor/auth.json", ".cursor/auth.json", ".cursor/cli-config.json")),
+    Row("it contains an agent's login", ("opencode/auth.json", "opencode/mcp-auth.json", ".qwen/oauth_creds.json", "goose/secrets.yaml", "crush/crush.json", "amp/secrets.json")),
+    Row("it contains passwords", (".netrc", "_netrc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".authinfo", ".authinfo.gpg", ".smbcredentials", ".passwd-s3fs", ".msmtprc", ".fetchmailrc", ".vault_pass", ".vault-pass", ".vault_password", ".vault_pass.txt", "vault_pass.txt", "etc/shadow", "etc/gshadow")),
+    Row("it contains cloud credentials", (".aws/credentials", ".aws/sso/**", ".aws/cli/**", ".azure/**", ".config/gcloud/**", "application_default_credentials.json", "credentials.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*-firebase-adminsdk-*.json", ".oci/config", ".boto", ".s3cfg", "rclone.conf", ".databrickscfg", ".pulumi/credentials.json", "doctl/config.yaml", "hcloud/cli.toml", ".fly/config.yml", "com.vercel.cli/auth.json", "netlify/config.json", ".railway/config.json"),
         except_=("*.example.json", "*.sample.json", "*.template.json", "*.example", "*.sample", "*.template", "*.dist")),
-    Row("it holds a cluster's credentials", (".kube/**", "kubeconfig", "*.kubeconfig")),
-    Row("it holds GitHub's token", (".config/gh/hosts.yml", "gh/hosts.yml", ".config/hub", ".config/github-copilot/**", "glab-cli/config.yml")),
-    Row("it holds a registry's login", (".docker/config.json", ".config/containers/auth.json", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", "composer/auth.json", ".composer/auth.json", ".ivy2/.credentials", ".sbt/.credentials")),
-    Row("it holds a token", (".vault-token", ".terraform.d/credentials.tfrc.json", ".config/op/**", ".huggingface/token", ".cache/huggingface/token")),
-    Row("it is Terraform's state, which holds every secret in clear", ("*.tfstate",)),
+    Row("it contains a cluster's credentials", (".kube/**", "kubeconfig", "*.kubeconfig")),
+    Row("it contains GitHub's token", (".config/gh/hosts.yml", "gh/hosts.yml", ".config/hub", ".config/github-copilot/**", "glab-cli/config.yml")),
+    Row("it contains a registry's login", (".docker/config.json", ".config/containers/auth.json", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", "composer/auth.json", ".composer/auth.json", ".ivy2/.credentials", ".sbt/.credentials")),
+    Row("it contains a token", (".vault-token", ".terraform.d/credentials.tfrc.json", ".config/op/**", ".huggingface/token", ".cache/huggingface/token")),
+    Row("it is Terraform state, which contains secrets in plain text", ("*.tfstate",)),
     Row("it belongs to a browser's profile", ("logins.json", "key4.db", "cookies.sqlite")),
-    Row("a history holds what was typed, passwords included", (".bash_history", ".zsh_history", ".sh_history", ".fish_history", "fish/fish_history", ".psql_history", ".mysql_history", ".rediscli_history", ".node_repl_history", ".python_history", ".sqlite_history")),
-    Row("it holds a package registry's token", (".npmrc", ".yarnrc", ".yarnrc.yml"), content=r"(?im)_authToken|_auth\s*=|_password|npmAuth(?:Token|Ident)"),
-    Row("it holds a package registry's password", (".pypirc", "pip.conf", "uv.toml"), content=r"(?im)^[ \t]*password[ \t]*[=:]|://[^/\s:@]+:[^/\s@]+@"),
-    Row("it holds a password", (".gitconfig", ".git/config", ".gitmodules", ".git/fetch_head"), content=_LOGIN_IN_URL),
-    Row("it holds a password", ("*.tfvars", "*.tfvars.json"), content=r"(?i)(?:password|passwd|secret|token|api_?key|private_?key)[\"']?" + _VALUE),
-    Row("it holds a password", ("gradle.properties", ".m2/settings.xml", "nuget.config", ".aider.conf.yml"), content=r"(?i)(?:password|token|api-?key|cleartextpassword)[\w.-]{0,40}[\"']?(?:" + _VALUE + r"|>[ \t]{0,40}(?!\$)[^<\s]{4,})"),
-    Row("it holds the database's password", ("wp-config.php",), content=r"""(?i)['"]DB_PASSWORD['"]\s{0,40},\s{0,40}['"](?!password_here)[^'"]+['"]"""),
+    Row("a shell history can contain passwords", (".bash_history", ".zsh_history", ".sh_history", ".fish_history", "fish/fish_history", ".psql_history", ".mysql_history", ".rediscli_history", ".node_repl_history", ".python_history", ".sqlite_history")),
+    Row("it contains a package registry's token", (".npmrc", ".yarnrc", ".yarnrc.yml"), content=r"(?im)_authToken|_auth\s*=|_password|npmAuth(?:Token|Ident)"),
+    Row("it contains a package registry's password", (".pypirc", "pip.conf", "uv.toml"), content=r"(?im)^[ \t]*password[ \t]*[=:]|://[^/\s:@]+:[^/\s@]+@"),
+    Row("it contains a password", (".gitconfig", ".git/config", ".gitmodules", ".git/fetch_head"), content=_LOGIN_IN_URL),
+    Row("it contains a password", ("*.tfvars", "*.tfvars.json"), content=r"(?i)(?:password|passwd|secret|token|api_?key|private_?key)[\"']?" + _VALUE),
+    Row("it contains a password", ("gradle.properties", ".m2/settings.xml", "nuget.config", ".aider.conf.yml"), content=r"(?i)(?:password|token|api-?key|cleartextpassword)[\w.-]{0,40}[\"']?(?:" + _VALUE + r"|>[ \t]{0,40}(?!\$)[^<\s]{4,})"),
+    Row("it contains the database's password", ("wp-config.php",), content=r"""(?i)['"]DB_PASSWORD['"]\s{0,40},\s{0,40}['"](?!password_here)[^'"]+['"]"""),
 )  # fmt: skip
 
 # What editors, people and package managers make of a name when they keep a second copy.
@@ -113,9 +113,9 @@ def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: C
     if own.is_absolute() and real.is_relative_to(os.path.realpath(own)):
         return "it is in counsel's own folder"
     if any(_same(real, login) for login in _logins(caller)):
-        return "it holds an agent's login"
+        return "it contains an agent's login"
     if about.st_nlink > 1 and (other := _other_name(about, home, caller)):
-        return f"it is another name of {other}"
+        return f"it is a hard link to {other}"
     return next((row.why for row in _rows(path, real) if not row.content), None)
 
 
@@ -178,7 +178,7 @@ def _tell(text: str, path: Path, caller: Caller) -> Iterator[str]:
     yield from secret_content.tell(text)
     for name, value in caller.env.items():
         if name.endswith(_KEYS) and len(value) >= _SHORTEST and value in text:
-            yield f"it holds the value of {name}"
+            yield f"it contains the value of {name}"
     yield from (row.why for row in _rows(path, path) if row.content and re.search(row.content, text))
 
 

@@ -12,12 +12,12 @@ from counsel.types import EFFORTS, MediaResolution, Verbosity
 
 
 def _text(value: object) -> str | None:
-    return None if isinstance(value, str) else "must be text"
+    return None if isinstance(value, str) else "must be a string"
 
 
 def _texts(value: object) -> str | None:
     good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-    return None if good else "must be a list of texts"
+    return None if good else "must be a list of strings"
 
 
 def _flag(value: object) -> str | None:

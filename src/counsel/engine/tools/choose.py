@@ -61,7 +61,7 @@ def _check_allowed(name: str, settings: Settings) -> None:
     allowed = settings.shared_tools
     if "*" in allowed or name in allowed:
         return
-    said = f"allowed are: {', '.join(allowed)}" if allowed else "none is allowed so far"
+    said = f"allowed are: {', '.join(allowed)}" if allowed else "none are allowed"
     raise InvalidArgument(
         f"The MCP server {name[:80]!r} is not shared with consulted models ({said}).",
         hint=f"The user can allow it: COUNSEL_SHARED_TOOLS={','.join((*allowed, name[:80]))}, or shared_tools in config.toml.",
@@ -79,7 +79,7 @@ def _chosen(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> Shared
     best = usable[0]
     if self_entry.is_ours(best.server):
         raise SelfConsultation(
-            f"{name} is counsel itself: a consulted model does not ask it for further models.",
+            f"{name} is counsel itself, which a consulted model cannot use.",
             hint="Leave it out of `tools`.",
             server=name,
         )
@@ -105,14 +105,14 @@ def _missing(name: str, rows: tuple[ListedServer, ...]) -> Refused:
     if same:
         agents = ", ".join(dict.fromkeys(row.agent for row in same))
         return InvalidArgument(
-            f"The MCP server {name} is switched off ({agents}).",
-            hint=f"Switch it on: counsel servers enable {name}.",
+            f"The MCP server {name} is disabled ({agents}).",
+            hint=f"Enable it: counsel servers enable {name}.",
             server=name,
         )
     known = sorted({row.server.name for row in rows if row.scope in _SCOPES})
     return NotFound(
         f"No agent has an MCP server {name[:80]!r}.",
-        hint="`counsel servers list` shows what is there.",
+        hint="`counsel servers list` shows all servers.",
         server=name[:80],
         nearest=difflib.get_close_matches(name, known, 3) or None,
     )

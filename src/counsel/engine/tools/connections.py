@@ -110,8 +110,8 @@ class Link:
         why = late if isinstance(error, TimeoutError) else self._reason(error)
         last = tail(errors, self.server)
         failure = UpstreamError(
-            f"The MCP server {self.name} ({self.shared.found.agent}) could not be connected to: {why}.",
-            hint=f"`counsel servers check {self.name}` says more; without it in `tools` the model answers alone.",
+            f"Could not connect to the MCP server {self.name} ({self.shared.found.agent}): {why}.",
+            hint=f"`counsel servers check {self.name}` shows more. Without it in `tools`, the model answers without its tools.",
             server=self.name,
             stderr=last or None,
         )

@@ -274,7 +274,7 @@ def _left_out(link: Link, kept: Sequence[Tool]) -> list[Notice]:
         words = "" if link.tools else f"{link.name} has no tools."
     elif writing:
         words = (
-            f"{link.name} has no tool that is marked read-only: nothing of it was shared "
+            f"{link.name} has no tool that is marked read-only: none of its tools were shared "
             "(COUNSEL_SHARED_TOOLS_WRITE allows the others)."
         )
     else:
@@ -288,7 +288,7 @@ def _too_many(opened: Sequence[Link], ways: dict[str, Any], *, write: bool) -> l
     )
     if usable <= len(ways):
         return []
-    words = f"{usable} tools are more than a model is given: the first {len(ways)} were offered. Name fewer servers."
+    words = f"Only the first {len(ways)} of {usable} tools were offered to the model. Name fewer servers."
     return [Notice("warning", words, {"tools": usable, "offered": len(ways)})]
 
 
@@ -321,7 +321,7 @@ def _differences(servers: Sequence[Shared]) -> list[Notice]:
     return [
         Notice(
             "warning",
-            f"{shared.name} is another server in {', '.join(shared.others)}: {shared.found.agent}'s was used.",
+            f"{shared.name} is defined differently in {', '.join(shared.others)}; the definition from {shared.found.agent} was used.",
             {"server": shared.name, "agent": shared.found.agent},
         )
         for shared in servers
