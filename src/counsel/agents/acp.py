@@ -158,9 +158,7 @@ class Reader(driver.Reader):
             option.get("optionId") for option in options if str(option.get("kind")).startswith("reject")
         ]
         outcome = {"outcome": "selected", "optionId": refusals[0]} if refusals else {"outcome": "cancelled"}
-        message = (
-            f"{self.request.agent.label} asked for permission and was refused: no user is present to approve it."
-        )
+        message = f"{self.request.agent.label} asked for permission and was refused: no user is present to approve it."
         answer = {"jsonrpc": "2.0", "id": line["id"], "result": {"outcome": outcome}}
         return [Send(answer), Notice("warning", message)]
 

@@ -285,7 +285,8 @@ class Consultation:
             return lack
         log.error("asking %s failed", route.name, exc_info=error)
         return Internal(
-            f"Asking {route.name} failed because of an internal error ({type(error).__name__}).", provider=route.provider
+            f"Asking {route.name} failed because of an internal error ({type(error).__name__}).",
+            provider=route.provider,
         )
 
     def _reply(self, route: Route, call: Call, fold: Fold) -> Reply:

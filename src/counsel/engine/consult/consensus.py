@@ -205,7 +205,9 @@ async def _answered(participant: Participant, ask: Ask) -> Reply | CounselError:
         return error
     except Exception as error:  # a defect met by one model is that model's failure
         log.exception("asking %s failed", participant.label)
-        return Internal(f"Asking {participant.label} failed because of an internal error ({type(error).__name__}).")
+        return Internal(
+            f"Asking {participant.label} failed because of an internal error ({type(error).__name__})."
+        )
 
 
 def _route(participant: Participant) -> Route:

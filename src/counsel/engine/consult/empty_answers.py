@@ -25,7 +25,11 @@ def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
 def _filtered(route: Route, finished: Finished) -> ContentFiltered:
     fields = _fields(route, finished)
     recommended = _words(finished, "recommended_model")
-    hint = f"Ask {recommended}, which the provider recommends for it, or rephrase the question." if recommended else _ASK_ANOTHER
+    hint = (
+        f"Ask {recommended}, which the provider recommends for it, or rephrase the question."
+        if recommended
+        else _ASK_ANOTHER
+    )
     return ContentFiltered(
         f"{route.name} did not answer: it was refused or blocked{_why(fields)}",
         hint=hint,

@@ -137,7 +137,9 @@ class Folders:
     def _outside(self, name: str) -> CounselError:
         where = " or ".join(str(folder) for folder in (*self.working, *self.granted))
         inside = (
-            f"Only files inside {where} can be sent" if where else "The caller has no folder to send files from"
+            f"Only files inside {where} can be sent"
+            if where
+            else "The caller has no folder to send files from"
         )
         return FileNotAllowed(
             f"{name} is outside the allowed folders.",

@@ -118,7 +118,9 @@ def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]
     media_type, _ = kind(data, name)
     if claimed and claimed != media_type:
         raise InvalidArgument(
-            f"{name} is declared as {claimed} but contains {media_type}.", hint=f"Write data:{media_type};base64,…", file=name
+            f"{name} is declared as {claimed} but contains {media_type}.",
+            hint=f"Write data:{media_type};base64,…",
+            file=name,
         )
     return data, name
 
