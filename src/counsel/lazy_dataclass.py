@@ -85,8 +85,8 @@ class _Class:
             self._generated = True
             return used
 
-    def _methods(self, *, eq: bool) -> dict[str, Any]:
-        methods: dict[str, Any] = {"__init__": self._placeholder(), "__repr__": _repr}
+    def _methods(self, *, eq: bool) -> dict[str, object]:
+        methods: dict[str, object] = {"__init__": self._placeholder(), "__repr__": _repr}
         methods |= {name: _GeneratedAttribute(self.generate, name) for name in _GENERATED}
         if eq:
             methods["__eq__"], hashing = _comparing(self.generate)
@@ -117,7 +117,7 @@ class _GeneratedAttribute:
         self._generate = generate
         self._name = name
 
-    def __get__(self, instance: object, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> object:
         return vars(self._generate())[self._name]
 
 
@@ -164,10 +164,10 @@ def _quick_init(used: type) -> Callable[..., None]:
     return made
 
 
-def _comparing(generate: Callable[[], type]) -> tuple[Callable[..., Any], Callable[[Any], int]]:
+def _comparing(generate: Callable[[], type]) -> tuple[Callable[..., object], Callable[[object], int]]:
     key: Callable[[Any], Any] | None = None
 
-    def values(instance: Any) -> Any:
+    def values(instance: object) -> Any:
         nonlocal key
         if key is None:
             names = [field.name for field in dataclasses.fields(generate()) if field.compare]
@@ -178,10 +178,10 @@ def _comparing(generate: Callable[[], type]) -> tuple[Callable[..., Any], Callab
             )
         return key(instance)
 
-    def equal(self: Any, other: Any) -> Any:
+    def equal(self: object, other: object) -> object:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def hashed(self: Any) -> int:
+    def hashed(self: object) -> int:
         return hash(values(self))
 
     return equal, hashed
@@ -194,18 +194,18 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _not_assigned(_self: Any, name: str, _value: object) -> NoReturn:
+def _not_assigned(_self: object, name: str, _value: object) -> NoReturn:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
-def _not_deleted(_self: Any, name: str) -> NoReturn:
+def _not_deleted(_self: object, name: str) -> NoReturn:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _state(self: Any) -> list[Any]:
+def _state(self: Any) -> list[object]:
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 
-def _restore(self: Any, state: list[Any]) -> None:
+def _restore(self: Any, state: list[object]) -> None:
     for field, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, field.name, value)

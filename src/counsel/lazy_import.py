@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
 
 # Seconds for which an importing thread may hold the interpreter while an answer waits; the default is 0.005.
 SWITCH = 0.0005
@@ -19,7 +18,7 @@ class Later:
     def __init__(self, name: str) -> None:
         self._module = name
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         value = getattr(import_module(self._module), name)
         setattr(self, name, value)
         return value

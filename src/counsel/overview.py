@@ -19,7 +19,6 @@ from counsel.agents.definitions import WITH_SKILLS, Workspace, workspace_of
 from counsel.agents.detect import Installed, read_json
 from counsel.caller import Caller
 from counsel.errors import CounselError
-from counsel.types import Json
 
 # An agent's settings files, the user's first, where these are more than its servers' files.
 CONFIG_FILES: dict[str, Callable[[Workspace], tuple[Path, ...]]] = {
@@ -42,7 +41,7 @@ _VERSION_TIMEOUT = 0.7  # seconds for `--version`
 _NUMBER = re.compile(r"\d+\.\d+[\w.+-]*").search
 
 
-def agents_overview(caller: Caller) -> list[Json]:
+def agents_overview(caller: Caller) -> list[dict[str, object]]:
     """One row for each known agent."""
     agents = registry.askable_agents()
     with ThreadPoolExecutor(len(agents)) as pool:
@@ -154,7 +153,7 @@ def _run_version(program: Path, caller: Caller) -> str | None:
     return match[0] if match else None
 
 
-def _store(path: Path, value: Json) -> None:
+def _store(path: Path, value: dict[str, object]) -> None:
     try:
         paths.private_folder(path.parent)
         path.write_text(json.dumps(value))

@@ -27,7 +27,7 @@ class Serialisable(Protocol):
     def to_json(self) -> Json: ...
 
 
-def _given(**values: object) -> Json:
+def _given(**values: object) -> dict[str, object]:
     """Those that have a value."""
     return {name: value for name, value in values.items() if value}
 
@@ -35,7 +35,7 @@ def _given(**values: object) -> Json:
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def usage_to_json(usage: Usage) -> Json:
+def usage_to_json(usage: Usage) -> dict[str, object]:
     shown: Json = {"input_tokens": usage.input, "output_tokens": usage.output, "total_tokens": usage.total}
     if usage.estimated:
         shown["estimated"] = True
@@ -202,7 +202,7 @@ class AnswerMetadata:
         )
 
 
-def _listed(parts: Iterable[Serialisable]) -> list[Json]:
+def _listed(parts: Iterable[Serialisable]) -> list[dict[str, object]]:
     return [part.to_json() for part in parts]
 
 
@@ -231,7 +231,7 @@ class ChatResult:
             **_described(self),
         }
 
-    def to_row(self) -> Json:
+    def to_row(self) -> dict[str, object]:
         """As it is stored."""
         return self.to_json()
 
@@ -435,7 +435,7 @@ class ConsensusResult:
             return self._shown(repeat=True)
         return self.document if "content" in self.document else self._from_row(self.document)
 
-    def to_row(self) -> Json:
+    def to_row(self) -> dict[str, object]:
         """As it is stored: nothing twice, so that long answers do not fill the disk."""
         return self._shown(repeat=False)
 
@@ -497,11 +497,11 @@ class ConsensusResult:
 Result: TypeAlias = ChatResult | ConsensusResult
 
 
-def _described(result: Result) -> Json:
+def _described(result: Result) -> dict[str, object]:
     return _given(title=result.title, export=result.export, final_summary=result.final_summary)
 
 
-def result_from_json(shown: Json) -> Result:
+def result_from_json(shown: dict[str, object]) -> Result:
     return ConsensusResult.from_json(shown) if "phases" in shown else ChatResult.from_json(shown)
 
 
@@ -564,7 +564,7 @@ class ModelState:
     stored: bool = False  # read from the database: another order of keys
 
     def to_json(self) -> Json:
-        phase: Json = {} if self.phase is None else {"phase": self.phase}
+        phase: dict[str, object] = {} if self.phase is None else {"phase": self.phase}
         text: Json = {"text": self.text}
         shown: Json = {"slot": self.slot, "model": self.model, "status": self.status}
         shown |= text | phase if self.stored else phase | text
@@ -636,7 +636,7 @@ class JobSummary:
     def to_json(self) -> Json:
         return self._head() | self._wait()
 
-    def _head(self) -> Json:
+    def _head(self) -> dict[str, object]:
         shown: Json = {
             "id": self.id,
             "job_id": self.job_id,
@@ -653,11 +653,11 @@ class JobSummary:
         }
         return shown | _given(completed_at=self.completed_at, title=self.title, summary=self.summary)
 
-    def _wait(self) -> Json:
+    def _wait(self) -> dict[str, object]:
         return {"waiting_for": self.waiting_for.to_json()} if self.waiting_for else {}
 
     @classmethod
-    def from_json(cls, shown: Json) -> JobSummary:
+    def from_json(cls, shown: dict[str, object]) -> JobSummary:
         return cls(**_summary(shown))
 
 

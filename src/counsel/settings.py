@@ -301,7 +301,7 @@ def _pick(
     dotenv: Mapping[str, str],
     config: Mapping[str, object],
     home: Path,
-) -> tuple[Any, str]:
+) -> tuple[object, str]:
     name = row.metadata["env"]
     if env.get(name, "") != "":
         return env[name], f"environment variable {name}"
@@ -312,7 +312,7 @@ def _pick(
     return None, "default"
 
 
-def _parse(row: dataclasses.Field[object], raw: object) -> Any:
+def _parse(row: dataclasses.Field[object], raw: object) -> object:
     kind = {"int": _integer, "bool": _boolean, "str": _string, "tuple[str, ...]": _strings}[str(row.type)]
     choices = row.metadata["choices"]
     if row.metadata["unit"] == "bytes":
@@ -343,7 +343,7 @@ def _integer(name: str, raw: object) -> int:
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
-def _bytes(raw: object) -> Any:
+def _bytes(raw: object) -> object:
     """`500 MB`, `2GiB`, `1.5g`; anything else as it is."""
     if isinstance(raw, str) and (
         match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?\s*", raw, re.IGNORECASE)
@@ -398,7 +398,7 @@ def _read_text(path: Path, problems: list[str]) -> str | None:
         return None
 
 
-def _read_toml(path: Path, problems: list[str]) -> dict[str, Any]:
+def _read_toml(path: Path, problems: list[str]) -> dict[str, object]:
     text = _read_text(path, problems)
     if text is None:
         return {}
@@ -410,7 +410,7 @@ def _read_toml(path: Path, problems: list[str]) -> dict[str, Any]:
         return values
 
 
-def salvage(text: str) -> tuple[dict[str, Any], list[int]]:
+def salvage(text: str) -> tuple[dict[str, object], list[int]]:
     """The readable part of a TOML file with bad lines, and their numbers: each is removed until the rest parses."""
     lines = text.splitlines()
     dropped: list[int] = []

@@ -32,8 +32,8 @@ _scan = _decoder.scan_once  # type: ignore[attr-defined]
 
 
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_quick_decode: Callable[[str], Any] | None = None
-_quick_encode: Callable[[Any], bytes] | None = None
+_quick_decode: Callable[[str], object] | None = None
+_quick_encode: Callable[[object], bytes] | None = None
 
 
 def accelerate() -> None:
@@ -84,7 +84,7 @@ def dumps(value: object) -> str:
     return encode(value).decode()
 
 
-def _decode(text: str) -> Any:
+def _decode(text: str) -> object:
     try:
         return _decoder.decode(text)
     except RecursionError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 from counsel import __version__
@@ -46,7 +47,7 @@ def hello() -> bytes:
     return json.dumps(_request(_HELLO, "initialize", params)).encode() + b"\n"
 
 
-def _request(number: int, method: str, params: Json) -> Json:
+def _request(number: int, method: str, params: Mapping[str, object]) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 

@@ -303,7 +303,7 @@ async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGene
                 yield step
 
 
-def _read(reader: Reader, line: Json) -> list[Step]:
+def _read(reader: Reader, line: dict[str, object]) -> list[Step]:
     try:
         return reader.feed(line)
     except (AttributeError, LookupError, TypeError, ValueError) as error:

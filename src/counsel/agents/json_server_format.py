@@ -59,7 +59,7 @@ def transport_of(entry: Entry) -> str:
 
 
 def _own_fields(entry: Entry, own: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for neutral, key in own.items():
         if neutral == "timeout":
             milliseconds = number(entry.get(key), key)
@@ -79,7 +79,7 @@ def with_token(server: Server) -> Server:
 
 
 def write_entry(
-    server: Server, syntax: Syntax, own: Mapping[str, str], layout: Callable[[Server], dict[str, Any]]
+    server: Server, syntax: Syntax, own: Mapping[str, str], layout: Callable[[Server], dict[str, object]]
 ) -> dict[str, Any]:
     """`layout` gives the entry's first fields in the client's own order; the agent's other fields follow."""
     if server.token_env:

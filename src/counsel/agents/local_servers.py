@@ -37,7 +37,7 @@ def _is_isolated(entry: Mapping[str, object]) -> bool:
     return self_entry.is_isolated(entry.get("command"), entry.get("args"))
 
 
-def kept_of_ours(fmt: ServerFormat, workspace: Workspace) -> dict[str, Any]:
+def kept_of_ours(fmt: ServerFormat, workspace: Workspace) -> dict[str, object]:
     """counsel's entries without their variables, which may be secrets; the agent hands on its own."""
     return {
         name: {

@@ -137,7 +137,7 @@ class Process:
         if (message := self._parse(line)) is not None:
             yield message
 
-    async def send(self, message: Json) -> None:
+    async def send(self, message: Mapping[str, object]) -> None:
         """Write one line to the agent's open stdin; if the agent has exited, its output ends."""
         assert self._process.stdin is not None  # it is always a pipe
         with contextlib.suppress(ConnectionError):
@@ -168,7 +168,7 @@ class Process:
         async with asyncio.timeout_at(self._first_by):
             return await self._process.stdout.read(_CHUNK)
 
-    def _parse(self, line: bytearray) -> Json | None:
+    def _parse(self, line: bytearray) -> dict[str, object] | None:
         if not line.strip():
             return None
         try:

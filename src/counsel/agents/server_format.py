@@ -38,7 +38,7 @@ class Server(Record):
     exclude_tools: tuple[str, ...] | None = None
     extras: Mapping[str, Any] = NOTHING  # one agent's own fields, unchanged
 
-    def means(self) -> dict[str, Any]:
+    def means(self) -> dict[str, object]:
         """The fields that are compared between agents: what runs, not how an agent switches or filters it."""
         fields = (
             ("transport", "command", "args", "env", "cwd")

@@ -35,7 +35,9 @@ class Answer:
 class AskError(Exception):
     """A failure; `code` is one of counsel's error codes, `details` its fields."""
 
-    def __init__(self, message: str, code: str = "INTERNAL", details: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, message: str, code: str = "INTERNAL", details: dict[str, object] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.details = details or {}

@@ -277,7 +277,7 @@ class Connection:
                 await active.partials
             active.partials = None
 
-    def _send(self, message: Json) -> None:
+    def _send(self, message: dict[str, object]) -> None:
         if not self._writer.is_closing():
             self._writer.write(encode(message))
 
@@ -330,7 +330,7 @@ def _request(service: AskService, message: Json) -> ChatRequest:
     )
 
 
-def _partial(event: TextAdded | Restarted) -> Json:
+def _partial(event: TextAdded | Restarted) -> dict[str, object]:
     """Also correct for a reader that knows only `partial` and `offset`: an empty piece discards the text behind it."""
     if isinstance(event, TextAdded):
         return {"partial": event.text, "offset": event.offset}
@@ -338,7 +338,7 @@ def _partial(event: TextAdded | Restarted) -> Json:
     return {"partial": "", "offset": event.offset, "restarted": about}
 
 
-def _answered(request_id: str, result: Result | Accepted) -> Json:
+def _answered(request_id: str, result: Result | Accepted) -> dict[str, object]:
     return {
         "requestId": request_id,
         "text": result.content,

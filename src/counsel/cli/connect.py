@@ -52,6 +52,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def standalone_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def standalone_option(command: Callable[..., object]) -> Callable[..., object]:
     summary = "Run the engine in this process instead of the daemon."
     return click.option("--standalone", is_flag=True, help=summary)(command)

@@ -52,7 +52,9 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
         _suggest(offers)
 
 
-async def _ask_all(environment: Mapping[str, str], questions: Sequence[str], *, live: bool) -> list[Json]:
+async def _ask_all(
+    environment: Mapping[str, str], questions: Sequence[str], *, live: bool
+) -> list[dict[str, object]]:
     """By the same path as any other model: nothing here knows that it is a local one."""
     async with Counsel(env=environment) as counsel:
         return [await (_ask_live if live else _ask)(counsel, question) for question in questions]
@@ -63,7 +65,7 @@ async def _ask(counsel: Counsel, question: str) -> Json:
     return {"prompt": question, "content": answer.text, "metadata": answer.metadata}
 
 
-async def _ask_live(counsel: Counsel, question: str) -> Json:
+async def _ask_live(counsel: Counsel, question: str) -> dict[str, object]:
     output.message(f"> {question}")
     async for event in counsel.stream(question, model="smollm2", temperature=0.0):
         if isinstance(event, TextAdded):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Self
+from typing import Self
 
 import click
 
@@ -24,7 +24,7 @@ _NOTICES = frozenset({"retry", "passed_over", "warning"})
 _WAITS = frozenset({"turn", "slot"})
 
 
-def stream_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def stream_option(command: Callable[..., object]) -> Callable[..., object]:
     help_ = "Write text to a pipe or file as it arrives. If a call restarts, the discarded part stays there, marked."
     return click.option("--stream", is_flag=True, help=help_)(command)
 

@@ -88,7 +88,7 @@ def add(
     replaces: bool,
     dry_run: bool,
     as_json: bool,
-    **flags: Any,
+    **flags: object,
 ) -> None:
     """Add a server.
 

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 from collections.abc import Collection, Coroutine, Sequence
-from typing import Any
 
 from counsel.agents.definitions import AGENTS
 from counsel.cli import output
@@ -50,7 +49,7 @@ def _fine(results: Sequence[CheckResult]) -> bool:
     return all(result.status in {"ok", "disabled"} for result in results)
 
 
-async def _ending_cleanly(checks: Coroutine[Any, Any, list[CheckResult]]) -> list[CheckResult]:
+async def _ending_cleanly(checks: Coroutine[object, object, list[CheckResult]]) -> list[CheckResult]:
     """On SIGTERM or SIGHUP, end the servers that were started first."""
     task = asyncio.current_task()
     assert task is not None  # a coroutine runs in one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -136,7 +136,7 @@ def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
     return agent, named or scope
 
 
-def from_flags(name: str | None, values: dict[str, Any], *, literal: bool) -> Server:
+def from_flags(name: str | None, values: Mapping[str, object], *, literal: bool) -> Server:
     if not name:
         raise click.UsageError("The name is missing: counsel servers add NAME …")
     if bool(values.get("command")) == bool(values.get("url")):

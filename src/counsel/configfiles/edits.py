@@ -89,7 +89,7 @@ def intended(value: object, edits: Iterable[Edit]) -> Any:
     return value
 
 
-def _changed(value: object, rest: Path, edit: Edit) -> Any:
+def _changed(value: object, rest: Path, edit: Edit) -> object:
     if not rest:
         return _leaf(value, edit)
     members = value if isinstance(value, Mapping) else {}
@@ -102,7 +102,7 @@ def _changed(value: object, rest: Path, edit: Edit) -> Any:
     return _without(members, rest[0]) if new is MISSING else _with(members, rest[0], new)
 
 
-def _with(members: Mapping[str, object], key: str, value: object) -> Mapping[str, Any]:
+def _with(members: Mapping[str, object], key: str, value: object) -> Mapping[str, object]:
     return members.having(key, value) if isinstance(members, Sparse) else {**members, key: value}
 
 
@@ -112,7 +112,7 @@ def _without(members: Mapping[str, object], key: str) -> Mapping[str, Any]:
     return {name: value for name, value in members.items() if name != key}
 
 
-def _leaf(value: object, edit: Edit) -> Any:
+def _leaf(value: object, edit: Edit) -> object:
     match edit:
         case Put():
             return edit.value
@@ -163,7 +163,7 @@ def unlike(first: Mapping[str, object], second: Mapping[str, object]) -> Iterabl
     return {**first, **second}
 
 
-def without_empty_parents(value: object, path: Path) -> Any:
+def without_empty_parents(value: object, path: Path) -> object:
     """`value` without the tables on the way to `path` that hold nothing: TOML does not write them."""
     if len(path) < 2 or not isinstance(value, Mapping) or path[0] not in value:
         return value

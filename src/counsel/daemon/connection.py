@@ -20,6 +20,7 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ class Connection:
         self._rpc: RpcServer | None = None
         self._key: str | None = None
         self._waited = 0.0
-        self._hello: Json = {}
+        self._hello: dict[str, object] = {}
         self._closing: asyncio.Task[None] | None = None
         self._hello_timer: asyncio.TimerHandle | None = None
 
@@ -196,7 +197,7 @@ class Connection:
         self.server.remove(self)
 
 
-def _control_line(message: Json) -> bytes:
+def _control_line(message: Mapping[str, object]) -> bytes:
     return b"@" + encode_line(message)
 
 
@@ -211,7 +212,7 @@ def _seconds(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < MOST_WAITED else 0.0
 
 
-def _initialize(session: Session, params: Json) -> None:
+def _initialize(session: Session, params: dict[str, object]) -> None:
     """The front has answered `initialize`, perhaps with an error; the session only records it."""
     with suppress(RpcError):
         session.protocol_state.initialize(params)

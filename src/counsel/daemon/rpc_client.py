@@ -55,10 +55,10 @@ class RemoteEngine:
         self._launcher = Launcher(env)
         self._caller = caller  # sent to each daemon: a job can only continue with its caller's keys
         self._pipe: LinePipe | None = None
-        self._hello: asyncio.Future[Json] | None = None
+        self._hello: asyncio.Future[dict[str, object]] | None = None
         self._waiting: dict[int, EventQueue] = {}
         # Jobs that we wait for: the next daemon is asked to continue them.
-        self._submitted: dict[str, Json] = {}
+        self._submitted: dict[str, dict[str, object]] = {}
         self._begun: set[str] = set()  # those of them that a daemon has confirmed
         self._noted: set[str] = set()  # those with a note that lets them continue without us
         self._promised: set[str] = set()  # those whose caller knows that
@@ -77,7 +77,7 @@ class RemoteEngine:
                 await self._greet(connection, replace=start)
         return True
 
-    async def _reach(self, *, start: bool) -> Any:
+    async def _reach(self, *, start: bool) -> object:
         launcher = self._launcher
         if not start:
             try:

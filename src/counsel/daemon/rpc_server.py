@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -32,11 +32,11 @@ _HINT = "`counsel doctor` shows the log file. Check that client and daemon are o
 # ── serialisation ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def request_to_json(request: Request) -> Json:
+def request_to_json(request: Request) -> dict[str, object]:
     return {"kind": type(request).__name__, **asdict(request)}
 
 
-def request_from_json(data: Json) -> Request:
+def request_from_json(data: Mapping[str, object]) -> Request:
     kinds: dict[str, type[ChatRequest | ConsensusRequest]] = {
         "ChatRequest": ChatRequest,
         "ConsensusRequest": ConsensusRequest,
@@ -45,7 +45,7 @@ def request_from_json(data: Json) -> Request:
     return kinds[fields.pop("kind")](**fields)
 
 
-def caller_to_json(caller: Caller) -> Json:
+def caller_to_json(caller: Caller) -> dict[str, object]:
     return {
         "client": caller.client,
         "agent": caller.agent,
@@ -84,7 +84,7 @@ _PARAMS: dict[str, dict[str, type]] = {
 _LARGEST_NUMBER = 2**62  # SQLite's integers have 64 bits
 
 
-def _check(method: str, params: Json) -> None:
+def _check(method: str, params: dict[str, object]) -> None:
     if method not in _PARAMS:
         raise InvalidArgument(f"There is no method {quoted(method)!r}.", hint=_HINT)
     for name, kind in _PARAMS[method].items():
@@ -103,7 +103,7 @@ class RpcServer:
         self,
         engine: Engine,
         write: Callable[[bytes], None],
-        status: Callable[[], Json],
+        status: Callable[[], dict[str, object]],
         end: Callable[[str], None],
         drain: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class RpcServer:
         self._end = end
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that are not finished
-        self._methods: dict[str, Callable[[int, Json], Awaitable[Any]]] = {
+        self._methods: dict[str, Callable[[int, dict[str, object]], Awaitable[object]]] = {
             "submit": self._submit,
             "wait": self._wait,
             "follow": self._follow,
@@ -158,7 +158,7 @@ class RpcServer:
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
 
-    async def _answer(self, number: int, method: str, params: Json) -> None:
+    async def _answer(self, number: int, method: str, params: dict[str, object]) -> None:
         try:
             _check(method, params)
             result = await self._methods[method](number, params)
@@ -189,7 +189,7 @@ class RpcServer:
                 self._awaited[await submitting] = caller
         return job
 
-    async def _wait(self, _: int, params: Json) -> Json:
+    async def _wait(self, _: int, params: Json) -> dict[str, object]:
         job: str = params["job_id"]
         try:
             result = await self.engine.wait(job)
@@ -199,13 +199,13 @@ class RpcServer:
         self._awaited.pop(job, None)
         return result.to_json()
 
-    async def _accepted(self, _: int, params: Json) -> Json:
+    async def _accepted(self, _: int, params: Json) -> dict[str, object]:
         return (await self.engine.accepted(params["job_id"])).to_json()
 
-    async def _job_status(self, _: int, params: Json) -> Json:
+    async def _job_status(self, _: int, params: Json) -> dict[str, object]:
         return (await self.engine.status(params["any_id"], full_history=params["full_history"])).to_json()
 
-    async def _recent(self, _: int, params: Json) -> Json:
+    async def _recent(self, _: int, params: Json) -> dict[str, object]:
         return (await self.engine.recent(params["limit"])).to_json()
 
     async def _cancel(self, _: int, params: Json) -> Json:
@@ -223,10 +223,10 @@ class RpcServer:
             if self._drain is not None:
                 await self._drain()
 
-    async def _daemon_status(self, _: int, __: Json) -> Json:
+    async def _daemon_status(self, _: int, __: dict[str, object]) -> Json:
         return self._status()
 
-    async def _daemon_stop(self, _: int, __: Json) -> Json:
+    async def _daemon_stop(self, _: int, __: Mapping[str, object]) -> dict[str, object]:
         asyncio.get_running_loop().call_soon(self._end, "stop")
         return {"stopped": True}
 

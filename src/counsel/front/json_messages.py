@@ -88,7 +88,7 @@ def _check_length(digits: str) -> None:
         raise Unreadable(f"a number may have at most {LONGEST_NUMBER} digits")
 
 
-def _constant(name: str) -> Any:
+def _constant(name: str) -> object:
     raise Unreadable(f"{name} is not JSON")
 
 

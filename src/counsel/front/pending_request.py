@@ -11,11 +11,13 @@ from counsel.front.protocol import INTERNAL_ERROR, RpcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from counsel.front.protocol import ProtocolState
     from counsel.types import Json
 
 
-def as_line(message: Json) -> bytes:
+def as_line(message: Mapping[str, object]) -> bytes:
     return encode(message)[:-1]
 
 
@@ -50,7 +52,7 @@ class PendingRequest:
             return [pending_calls.job_id(self.key)]
         return [pending_calls.job_id(f"{self.key}.{index}") for index in range(len(self.request_id))]
 
-    def failures(self, reason: str, state: ProtocolState) -> list[Json]:
+    def failures(self, reason: str, state: ProtocolState) -> list[dict[str, object]]:
         """The responses to give when no daemon answers: one, or one for each request of a batch."""
         message = f"counsel's daemon cannot be reached: {reason}."
         ids = self.request_id if isinstance(self.request_id, list) else [self.request_id]
@@ -65,7 +67,7 @@ class PendingRequest:
             for request_id, result in zip(ids, results, strict=True)
         ]
 
-    def _failed_call(self, message: str, job: str) -> Json:
+    def _failed_call(self, message: str, job: str) -> dict[str, object]:
         failure = {"error": message, "code": "INTERNAL", "hint": self._hint(job)}
         if job:
             failure["job_id"] = job

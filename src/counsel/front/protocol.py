@@ -14,8 +14,7 @@ from counsel.front.json_messages import LONGEST_ID, MOST_IN_BATCH, Unreadable, q
 
 TYPE_CHECKING = False  # typing costs milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
 
     from counsel.types import Json
 
@@ -115,25 +114,25 @@ def check_message(message: object) -> None:
         raise RpcError(INVALID_REQUEST, "A message needs a method, or an id with a result or an error")
 
 
-def check_batch(messages: list[Any], version: str) -> None:
+def check_batch(messages: Sequence[object], version: str) -> None:
     if not messages or version > BATCHES_UNTIL:
         raise RpcError(INVALID_REQUEST, f"Batches exist only in protocol revision {BATCHES_UNTIL}")
     if len(messages) > MOST_IN_BATCH:
         raise RpcError(INVALID_REQUEST, f"A batch may hold at most {MOST_IN_BATCH} messages")
 
 
-def batch_ids(messages: list[Any]) -> list[Any]:
+def batch_ids(messages: Sequence[object]) -> list[object]:
     """The name by which the front and the daemon refer to a batch."""
     return [reply_id(message) for message in messages]
 
 
-def reply_id(message: object) -> Any:
+def reply_id(message: object) -> object:
     """The id for an error about this message; None when it has no valid one."""
     request_id = message.get("id") if isinstance(message, dict) else None
     return request_id if is_id(request_id) else None
 
 
-def is_request(message: Json) -> bool:
+def is_request(message: Mapping[str, object]) -> bool:
     return "method" in message and "id" in message
 
 
@@ -142,12 +141,12 @@ class ProtocolState:
 
     __slots__ = ("capabilities", "client", "era", "tools", "version")
 
-    def __init__(self, tools: list[Json]) -> None:
+    def __init__(self, tools: list[dict[str, object]]) -> None:
         self.tools = tools
         self.era = ""  # "", "handshake" or "stateless"
         self.version = HANDSHAKE[-1]
         self.client = "unknown"
-        self.capabilities: Json = {}
+        self.capabilities: dict[str, object] = {}
 
     def open(self, request: Json) -> None:
         """Determine the era at the first request; later, refuse requests of the other era."""
@@ -163,7 +162,7 @@ class ProtocolState:
                 "This connection was opened with initialize: it does not accept requests with a 2026-07-28 envelope",
             )
 
-    def _open_stateless(self, request: Json, method: str, meta: Json) -> None:
+    def _open_stateless(self, request: Json, method: str, meta: Mapping[str, object]) -> None:
         if method == "initialize":
             asked = (request.get("params") or {}).get("protocolVersion")
             data = (
@@ -180,7 +179,7 @@ class ProtocolState:
         self.version = check_version(meta[META_VERSION])
         self._set_client(meta.get(META_CLIENT), meta[META_CAPABILITIES])
 
-    def initialize(self, params: Json) -> Json:
+    def initialize(self, params: dict[str, object]) -> Json:
         asked = params.get("protocolVersion")
         if not isinstance(asked, str) or not isinstance(params.get("clientInfo"), dict):
             raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
@@ -220,12 +219,12 @@ class ProtocolState:
     def response(self, request: Json, result: Json) -> Json:
         return {"jsonrpc": "2.0", "id": request["id"], "result": self.stamped(request["method"], result)}
 
-    def stamped(self, method: str, result: Json) -> Json:
+    def stamped(self, method: str, result: Json) -> dict[str, object]:
         """Results of 2026-07-28 state that they are complete, their server and how long they may be cached."""
         if self.era != "stateless":
             return result
         meta = {**result.get("_meta", {}), META_SERVER: SERVER}
-        stamped: Json = {"resultType": "complete", **result, "_meta": meta}
+        stamped: dict[str, object] = {"resultType": "complete", **result, "_meta": meta}
         if method in _CACHE:
             stamped["ttlMs"], stamped["cacheScope"] = _CACHE[method]
         return stamped
@@ -256,14 +255,14 @@ def _is_about_tasks(request: Json) -> bool:
     return isinstance(wanted, dict) and bool(wanted.get("taskIds"))
 
 
-def declares_tasks(request: Json) -> bool:
+def declares_tasks(request: dict[str, object]) -> bool:
     """Each request states whether its client supports tasks."""
     capabilities = _meta(request).get(META_CAPABILITIES)
     extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
     return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
 
 
-def progress_token(request: Json) -> Any:
+def progress_token(request: dict[str, object]) -> object:
     token = _meta(request).get("progressToken")
     return token if is_id(token) else None
 
@@ -271,26 +270,26 @@ def progress_token(request: Json) -> Any:
 # ── answers that need no engine ──────────────────────────────────────────────────────────────────────
 
 
-def _discover(_state: ProtocolState, _params: Json) -> Json:
+def _discover(_state: ProtocolState, _params: Mapping[str, object]) -> dict[str, object]:
     capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
     return {"supportedVersions": list(STATELESS), "capabilities": capabilities, "instructions": INSTRUCTIONS}
 
 
-def _initialize(state: ProtocolState, params: Json) -> Json:
+def _initialize(state: ProtocolState, params: dict[str, object]) -> dict[str, object]:
     return state.initialize(params)
 
 
-def _nothing(_state: ProtocolState, _params: Json) -> Json:
+def _nothing(_state: ProtocolState, _params: Mapping[str, object]) -> dict[str, object]:
     return {}
 
 
-def _set_level(_state: ProtocolState, params: Json) -> Json:
+def _set_level(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
     if params.get("level") not in _LEVELS:
         raise RpcError(INVALID_PARAMS, f"level must be one of {', '.join(sorted(_LEVELS))}")
     return {}
 
 
-def _one_page(params: Json) -> None:
+def _one_page(params: Mapping[str, object]) -> None:
     if params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have a single page")
 
@@ -300,16 +299,16 @@ def _tools(state: ProtocolState, params: Json) -> Json:
     return {"tools": state.tools}
 
 
-def _prompts(_state: ProtocolState, params: Json) -> Json:
+def _prompts(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
     _one_page(params)
     return {"prompts": []}
 
 
-def _no_prompt(_state: ProtocolState, params: Json) -> Json:
+def _no_prompt(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
     raise RpcError(INVALID_PARAMS, f"Unknown prompt: {quoted(params.get('name'))}")
 
 
-def _templates(_state: ProtocolState, params: Json) -> Json:
+def _templates(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
     _one_page(params)
     template = {
         "uriTemplate": "counsel://jobs/{id}/text{?page}",

@@ -40,7 +40,7 @@ MAX_UNANSWERED = 256 << 20  # bytes of unanswered requests: they are sent again 
 LONGEST_NAME = 200  # characters of a client's name
 
 
-def _relevant(initialize: Json | None) -> Json | None:
+def _relevant(initialize: Json | None) -> dict[str, object] | None:
     """The part of `initialize` that the daemon uses; the rest may be megabytes, and every daemon gets it."""
     if initialize is None:
         return None
@@ -135,7 +135,7 @@ class Relay:
         """Whether the client must wait until the daemon has taken what it sent."""
         return len(self.to_daemon) + sum(map(len, self.queue)) > MAX_BACKLOG
 
-    def client_initialize(self, params: Json | None) -> None:
+    def client_initialize(self, params: dict[str, object] | None) -> None:
         again, self.initialize = self.initialize is not None, _relevant(params)
         if again and self.connected:
             self._send(b"@" + as_line({"initialize": self.initialize}))
@@ -212,7 +212,7 @@ class Relay:
         else:
             self.retry_at = time.monotonic() + RETRY
 
-    def _hello(self) -> Json:
+    def _hello(self) -> dict[str, object]:
         return {
             "role": "mcp",
             "version": __version__,

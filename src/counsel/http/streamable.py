@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -143,7 +143,7 @@ class Streamable:
             _take(session, message)
             await reply(exchange.send, 202)
 
-    async def _open(self, message: Json, exchange: Exchange) -> None:
+    async def _open(self, message: dict[str, object], exchange: Exchange) -> None:
         session = Session(self._engine, self._identity, "http")
         response = await session.respond(message, lambda _: None)
         if response is None or "error" in response:
@@ -182,7 +182,7 @@ class Streamable:
         await entry.session.close("gone")
         await reply(send, 200)
 
-    async def _batch(self, session: Session, messages: list[Any], exchange: Exchange) -> None:
+    async def _batch(self, session: Session, messages: Sequence[object], exchange: Exchange) -> None:
         try:
             protocol.check_batch(messages, session.protocol_state.version)
         except RpcError as error:
@@ -195,7 +195,7 @@ class Streamable:
         await exchange.run(respond)
 
 
-async def _of_batch(session: Session, message: Any, notify: Notify) -> Json | None:
+async def _of_batch(session: Session, message: Any, notify: Notify) -> dict[str, object] | None:
     try:
         check_message(message)
     except RpcError as error:
@@ -206,7 +206,7 @@ async def _of_batch(session: Session, message: Any, notify: Notify) -> Json | No
     return None
 
 
-def _take(session: Session, message: Json) -> None:
+def _take(session: Session, message: dict[str, object]) -> None:
     if "method" in message:
         session.notified(message)
     else:

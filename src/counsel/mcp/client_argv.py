@@ -99,7 +99,7 @@ def _is_joined(word: str, name: str) -> bool:
     return len(word) > len(name) and word.startswith(name) and not word.startswith("--")
 
 
-def _servers(value: str, cwd: Path) -> Mapping[str, Any]:
+def _servers(value: str, cwd: Path) -> Mapping[str, object]:
     """The servers of `--mcp-config`: JSON, or a file with JSON."""
     try:
         if not value.lstrip().startswith("{"):

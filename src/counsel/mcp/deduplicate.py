@@ -7,7 +7,7 @@ The command line and `/api` have the complete results.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from counsel.mcp.client_timeouts import Reads
@@ -83,7 +83,7 @@ def _beside_history(result: Json) -> Json:
     return _without({**result, "phases": {**phases, "initial": initial, "refined": refined}}, "content")
 
 
-def _without(entry: Json, *names: str) -> Json:
+def _without(entry: Mapping[str, object], *names: str) -> Json:
     return {name: held for name, held in entry.items() if name not in names}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from counsel.front import json_messages as messages_
@@ -27,7 +27,6 @@ from counsel.front.protocol import (
 from counsel.mcp.session import Session
 from counsel.mcp.tool_call import LeaveReason
 from counsel.strict_json import encode_line
-from counsel.types import Json
 
 log = logging.getLogger("counsel.mcp")
 
@@ -226,7 +225,7 @@ class McpLines:
         write: Callable[[bytes], None],
         *,
         is_full: Callable[[], bool] = lambda: False,
-        announce: Callable[[Json], bytes] = lambda _: b"",
+        announce: Callable[[dict[str, object]], bytes] = lambda _: b"",
     ) -> None:
         self.session = session
         self._write = write
@@ -266,17 +265,19 @@ class McpLines:
         else:
             self._take(message)
 
-    def _take(self, message: Json) -> None:
+    def _take(self, message: dict[str, object]) -> None:
         if "method" in message:
             self.session.notified(message)
         else:
             self.session.answered(message)
 
-    async def _reply(self, request: Json, key: str | None, waited: float) -> None:
+    async def _reply(self, request: dict[str, object], key: str | None, waited: float) -> None:
         response = await self._respond(request, key, waited)
         self._finish(request["id"], response)
 
-    async def _respond(self, request: Json, key: str | None, waited: float) -> Json | None:
+    async def _respond(
+        self, request: dict[str, object], key: str | None, waited: float
+    ) -> dict[str, object] | None:
         """Tell the front the request's job, unless the answer is quicker: the front would wake up for nothing."""
         timers: list[asyncio.TimerHandle] = []
 
@@ -296,7 +297,7 @@ class McpLines:
 
     # ── batches, in one revision only ──
 
-    def _batch(self, messages: list[Any], key: str | None, waited: float) -> None:
+    def _batch(self, messages: Sequence[object], key: str | None, waited: float) -> None:
         try:
             check_batch(messages, self.session.protocol_state.version)
         except RpcError as error:
@@ -304,7 +305,7 @@ class McpLines:
             return
         self._start(self._reply_to_all(messages, key, waited))
 
-    async def _reply_to_all(self, messages: list[Any], key: str | None, waited: float) -> None:
+    async def _reply_to_all(self, messages: Sequence[object], key: str | None, waited: float) -> None:
         work = (
             self._of_batch(message, key and f"{key}.{index}", waited)
             for index, message in enumerate(messages)
@@ -312,7 +313,7 @@ class McpLines:
         responses = [response for response in await asyncio.gather(*work) if response is not None]
         self._finish(batch_ids(messages), responses or None)
 
-    async def _of_batch(self, message: Any, key: str | None, waited: float) -> Json | None:
+    async def _of_batch(self, message: Any, key: str | None, waited: float) -> dict[str, object] | None:
         try:
             check_message(message)
         except RpcError as error:
@@ -334,10 +335,10 @@ class McpLines:
         control = self._announce({"done": request_id, "answered": response is not None})
         self._write(control if response is None else control + encode_line(response))
 
-    def _send(self, message: Json) -> None:
+    def _send(self, message: dict[str, object]) -> None:
         self._write(encode_line(message))
 
-    def _notify(self, message: Json) -> None:
+    def _notify(self, message: dict[str, object]) -> None:
         if not self._is_full():
             self._send(message)
 

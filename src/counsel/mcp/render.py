@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from counsel import answer_notes
@@ -11,7 +11,7 @@ from counsel.results import Accepted, result_from_json
 from counsel.types import Json
 
 
-def failure(error: Json) -> str:
+def failure(error: dict[str, object]) -> str:
     """`CODE: what happened. What to do next.`"""
     parts = [f"{error.get('code', 'INTERNAL')}: {error.get('error', 'unknown failure')}", error.get("hint")]
     said = " ".join(str(part) for part in parts if part)
@@ -85,7 +85,7 @@ def waiting(job: Json) -> str | None:
     return f"waits for {found['text']}" if found else None
 
 
-def sections(entry: Json) -> list[str]:
+def sections(entry: dict[str, object]) -> list[str]:
     """What one model of a job said: its answer, and marked as such the beginning of one that did not finish."""
     shown = []
     if _text_of(entry):
@@ -101,7 +101,7 @@ def sections(entry: Json) -> list[str]:
     return shown
 
 
-def _ended(entry: Json) -> bool:
+def _ended(entry: Mapping[str, object]) -> bool:
     return entry.get("status") in {"cancelled", "interrupted"}
 
 
@@ -117,14 +117,14 @@ def _paragraphs(*parts: object) -> str:
     return "\n\n".join(str(part) for part in parts if part)
 
 
-def _outcome(content: Json) -> str | None:
+def _outcome(content: dict[str, object]) -> str | None:
     if failed := content.get("error"):
         return failure(failed) if isinstance(failed, dict) else str(failed)
     result = content.get("result")
     return consensus(result) if isinstance(result, dict) else None
 
 
-def _first_answers(content: Json) -> Iterable[Json]:
+def _first_answers(content: dict[str, object]) -> Iterable[Json]:
     """Of the models of a consensus that refined theirs: the conversation has only the last ones."""
     result = content.get("result")
     phases = result.get("phases") if isinstance(result, dict) else None
@@ -136,7 +136,7 @@ def _first_answers(content: Json) -> Iterable[Json]:
             yield {**entry, "status": "first answer"}
 
 
-def _history(content: Json) -> Sequence[Json]:
+def _history(content: dict[str, object]) -> Sequence[Json]:
     found = content.get("history") or []
     return found if isinstance(found, list) else []
 
@@ -146,14 +146,14 @@ def _message(entry: Json) -> str:
     return f"[{entry.get('role')}{f', {model}' if model else ''}]\n{entry.get('content', '')}"
 
 
-def _counts(result: Json) -> str:
+def _counts(result: Mapping[str, object]) -> str:
     asked, good = result.get("models_consulted"), result.get("successful_initial_responses")
     refined, failed = result.get("refined_responses"), result.get("failed_responses")
     state = str(result.get("status", "")).replace("_", " ")
     return f"{state}: {asked} asked, {good} answered, {refined} refined, {failed} failed."
 
 
-def _failed(entry: Json) -> str:
+def _failed(entry: dict[str, object]) -> str:
     reason = entry.get("error", "failed")
     if isinstance(reason, dict):
         reason = failure(reason)
@@ -162,7 +162,7 @@ def _failed(entry: Json) -> str:
     return f"✗ {entry.get('label') or entry.get('model')}: {reason}"
 
 
-def _text_of(entry: Json) -> str:
+def _text_of(entry: Mapping[str, object]) -> str:
     names = ("refined_response", "response", "initial_response", "text")
     return next((str(entry[name]) for name in names if entry.get(name)), "")
 
@@ -187,11 +187,11 @@ def _job_line(job: Json) -> str:
     return " | ".join(str(part) for part in parts if part)
 
 
-def _notes(result: Json) -> Iterable[str]:
+def _notes(result: dict[str, object]) -> Iterable[str]:
     return () if "async_execution" in result else answer_notes.notes(result_from_json(result), was_live=False)
 
 
-def _footer(result: Json) -> str:
+def _footer(result: dict[str, object]) -> str:
     accepted = "async_execution" in result
     shown = answer_notes.footer(
         Accepted.from_json(result) if accepted else result_from_json(result), "continuation_id:"

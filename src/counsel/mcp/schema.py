@@ -16,7 +16,7 @@ from counsel.types import Json
 _Problems: TypeAlias = Iterator[str]
 MOST_PROBLEMS = 10  # in one message; there may be 100,000
 
-_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "number": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
@@ -32,17 +32,17 @@ class Checker:
         self._tool, self._schema = tool, schema
         self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
 
-    def check(self, arguments: object) -> Json:
+    def check(self, arguments: object) -> dict[str, object]:
         present = {} if arguments is None else _without_blanks(self._optional, arguments)
         return _checked(self._tool, self._schema, present)
 
 
-def check(tool: str, schema: Json, arguments: object) -> Json:
+def check(tool: str, schema: dict[str, object], arguments: object) -> dict[str, object]:
     """The arguments, or `InvalidArgument` with all problems."""
     return Checker(tool, schema).check(arguments)
 
 
-def _checked(tool: str, schema: Json, arguments: Any) -> Json:
+def _checked(tool: str, schema: dict[str, object], arguments: Any) -> Json:
     problems = list(islice(_problems("", schema, arguments), MOST_PROBLEMS + 1))
     if problems:
         more = ["and more"] if len(problems) > MOST_PROBLEMS else []
@@ -52,7 +52,7 @@ def _checked(tool: str, schema: Json, arguments: Any) -> Json:
     return checked
 
 
-def _without_blanks(optional: frozenset[str], arguments: object) -> Any:
+def _without_blanks(optional: frozenset[str], arguments: object) -> object:
     """Treat `null` and `""` for an optional argument as absent: many clients fill in every field."""
     if not isinstance(arguments, dict):
         return arguments

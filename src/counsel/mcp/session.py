@@ -91,7 +91,7 @@ class Session:
 
     async def respond(
         self,
-        request: Json,
+        request: dict[str, object],
         notify: Send,
         *,
         key: str | None = None,
@@ -116,7 +116,7 @@ class Session:
         key: str | None,
         on_job: Callable[[str], None] | None,
         waited: float,
-    ) -> Json | None:
+    ) -> dict[str, object] | None:
         name: Id = request["id"]
         if name in self.active_requests:
             raise RpcError(INVALID_REQUEST, f"Request id {quoted(name)} is already in use")
@@ -169,11 +169,11 @@ class Session:
     async def _call(
         self,
         request: Json,
-        params: Json,
+        params: Mapping[str, object],
         notify: Send,
         key: str | None,
         on_job: Callable[[str], None] | None,
-    ) -> Json:
+    ) -> dict[str, object]:
         name = params.get("name")
         tool = TOOLS.get(name) if isinstance(name, str) else None
         if tool is None:
@@ -200,10 +200,10 @@ class Session:
             return await tasks.created(self.engine, call.job, caller.settings)
         return result
 
-    def _watch(self, request: Json) -> tasks.Watch:
+    def _watch(self, request: dict[str, object]) -> tasks.Watch:
         return tasks.Watch(self.engine, request, self.identity.settings, self._frame())
 
-    async def _task(self, method: str, params: Json) -> Json:
+    async def _task(self, method: str, params: dict[str, object]) -> dict[str, object]:
         if method == "tasks/get":
             return await tasks.get(self.engine, params, self.identity.settings, self._frame())
         return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
@@ -244,7 +244,7 @@ class Session:
         if handler is not None:
             handler(self, message.get("params") or {})
 
-    def _cancelled(self, params: Json) -> None:
+    def _cancelled(self, params: Mapping[str, object]) -> None:
         name: Any = params.get("requestId")
         active = self.active_requests.get(name) if is_id(name) else None
         if active is not None:
@@ -263,7 +263,7 @@ class Session:
             active.stopped = True
             self._stop(active, "timed_out")
 
-    def _initialized(self, _params: Json) -> None:
+    def _initialized(self, _params: Mapping[str, object]) -> None:
         if self.ask is not None and "roots" in self.protocol_state.capabilities:
             if self._roots is not None:  # one request at a time, however often the client sends this
                 self._roots.cancel()
@@ -317,7 +317,7 @@ class Session:
             await _ended(task)
 
 
-_NOTIFICATIONS: dict[str, Callable[[Session, Json], None]] = {
+_NOTIFICATIONS: dict[str, Callable[[Session, dict[str, object]], None]] = {
     "notifications/cancelled": Session._cancelled,  # a table of this module's own
     "notifications/initialized": Session._initialized,
     "notifications/roots/list_changed": Session._initialized,
@@ -332,7 +332,7 @@ def _configured(
     return client_config.configured(agent, env, project, transport, front)
 
 
-async def _ended(task: asyncio.Task[Any]) -> None:
+async def _ended(task: asyncio.Task[object]) -> None:
     if not task.done():
         await asyncio.wait({task})
 
@@ -355,7 +355,7 @@ async def _outcome(tool: Tool, call: Call, arguments: object, frame: tool_result
     return tool_result.success(result.to_json(), tool.text, frame, call.job)
 
 
-def _reporter(request: Json, notify: Send) -> Callable[[float, str], None] | None:
+def _reporter(request: dict[str, object], notify: Send) -> Callable[[float, str], None] | None:
     token = progress_token(request)
     if token is None:
         return None

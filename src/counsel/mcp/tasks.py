@@ -8,7 +8,7 @@ a client that does not declare the extension on its request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -30,7 +30,7 @@ _TOLD = frozenset({"started", "waiting", "model_started", "model_finished", "mod
 _STATUS = {"processing": "working", "cancelled": "cancelled"}
 
 
-async def created(engine: Engine, job: str, settings: Settings) -> Json:
+async def created(engine: Engine, job: str, settings: Settings) -> dict[str, object]:
     """What `tools/call` answers in place of a result. The job is in the database: `tasks/get` finds it."""
     return {**_task(await _job(engine, job), settings), "resultType": "task"}
 
@@ -39,12 +39,12 @@ async def get(engine: Engine, params: Json, settings: Settings, frame: tool_resu
     return detailed(await _job(engine, params.get("taskId")), settings, frame)
 
 
-def detailed(job: JobStatus, settings: Settings, frame: tool_result.Frame) -> Json:
+def detailed(job: JobStatus, settings: Settings, frame: tool_result.Frame) -> dict[str, object]:
     task = _task(job, settings)
     return task if job.status in _STATUS else {**task, "result": _result(job, frame)}
 
 
-async def update(engine: Engine, params: Json) -> Json:
+async def update(engine: Engine, params: Mapping[str, object]) -> Json:
     """No job of ours asks for input, so every answer is one that nobody waits for: it is ignored."""
     await _job(engine, params.get("taskId"))
     return {}
@@ -90,14 +90,16 @@ class Watch:
                 told = await self._tell(name, told, notify)
         await self._tell(name, told, notify)
 
-    async def _tell(self, name: str, told: Json, notify: Callable[[Json], None]) -> Json:
+    async def _tell(
+        self, name: str, told: dict[str, object], notify: Callable[[dict[str, object]], None]
+    ) -> Json:
         task = detailed(await _job(self._engine, name), self._settings, self._frame)
         if (task["status"], task["statusMessage"]) != (told.get("status"), told.get("statusMessage")):
             notify(_notification("notifications/tasks", {**task, "_meta": self._meta}))
         return task
 
 
-def _notification(method: str, params: Json) -> Json:
+def _notification(method: str, params: Mapping[str, object]) -> dict[str, object]:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
@@ -111,7 +113,7 @@ async def _job(engine: Engine, name: object) -> JobStatus:
     raise RpcError(INVALID_PARAMS, f"Task not found: {quoted(name)}")
 
 
-def _task(job: JobStatus, settings: Settings) -> Json:
+def _task(job: JobStatus, settings: Settings) -> dict[str, object]:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "taskId": job.job_id,
@@ -131,7 +133,7 @@ def _message(job: JobStatus) -> str:
     return f"{job.tool}: {job.status.replace('_', ' ')}{many}"
 
 
-def _result(job: JobStatus, frame: tool_result.Frame) -> Json:
+def _result(job: JobStatus, frame: tool_result.Frame) -> dict[str, object]:
     """What the call would have answered."""
     if job.error:
         return tool_result.failure(job.error, frame, job.job_id)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from counsel.caller import Caller
 from counsel.errors import CounselError
@@ -110,7 +110,7 @@ async def _leave(call: Call, job: str, *, background: bool) -> None:
             await _finish(call.engine.cancel(job))
 
 
-async def _finish(work: Coroutine[Any, Any, Any]) -> None:
+async def _finish(work: Coroutine[object, object, object]) -> None:
     """Let `work` end although the task that started it is being cancelled again and again."""
     task = asyncio.ensure_future(work)
     while not task.done():

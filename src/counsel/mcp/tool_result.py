@@ -7,7 +7,7 @@ away: a resource link and a file. What is sent is always whole JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -59,7 +59,9 @@ def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
     return _fit(error.as_dict(), render.failure, frame, job, is_error=True)
 
 
-def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_error: bool) -> Json:
+def _fit(
+    structured: dict[str, object], text: Text, frame: Frame, job: str | None, *, is_error: bool
+) -> dict[str, object]:
     reads = frame.reads_failed if is_error else frame.reads
     lean = deduplicate.lean(structured)
 
@@ -77,7 +79,7 @@ def _fit(structured: Json, text: Text, frame: Frame, job: str | None, *, is_erro
     return shortened
 
 
-def _result(structured: Json, text: str, *, is_error: bool) -> Json:
+def _result(structured: Mapping[str, object], text: str, *, is_error: bool) -> dict[str, object]:
     result: Json = {"content": [{"type": "text", "text": text}], "structuredContent": structured}
     if is_error:
         result["isError"] = True
@@ -93,13 +95,13 @@ def _weight(value: object) -> int:
     return sum(_weight(held) for held in value) if isinstance(value, list) else 0
 
 
-def _fits(result: Json, room: int) -> bool:
+def _fits(result: dict[str, object], room: int) -> bool:
     """In characters, of which there are no more than bytes."""
     encoded = strict_json.encode(result)
     return len(encoded) <= room or len(encoded.decode()) <= room
 
 
-def _shortened(structured: Json, result: Result, room: int, note: str) -> Json:
+def _shortened(structured: dict[str, object], result: Result, room: int, note: str) -> Json:
     for entries in _ENTRIES:
         fitting = _longest_that_fits(structured, result, room, Cut(_SHORTEST, entries, note))
         if fitting:
@@ -107,9 +109,9 @@ def _shortened(structured: Json, result: Result, room: int, note: str) -> Json:
     raise AssertionError("no result is so large that nothing of it fits")
 
 
-def _longest_that_fits(structured: Json, result: Result, room: int, least: Cut) -> Json | None:
+def _longest_that_fits(structured: Json, result: Result, room: int, least: Cut) -> dict[str, object] | None:
     """The result with the largest cap on texts that fits, found by halving; None when not even `least` does."""
-    best: Json | None = None
+    best: dict[str, object] | None = None
     low, high, cap = least.most, room, least.most
     while best is None or high - low > max(_SHORTEST, low // 50):
         made = result(_shorten(structured, replace(least, most=cap)))

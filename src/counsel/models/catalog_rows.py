@@ -191,7 +191,7 @@ def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
     return fields
 
 
-def _effort_fields(rows: Rows, efforts: Any) -> dict[str, Any]:
+def _effort_fields(rows: Rows, efforts: Any) -> dict[str, object]:
     """From a preset's name, or a table like a preset."""
     if isinstance(efforts, str):
         if efforts not in rows.efforts:
@@ -227,7 +227,7 @@ def _take_alias(rows: Rows, folded: str, new_owner: str) -> None:
 # ── one field ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _checked(row: Table, fields: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def _checked(row: Table, fields: Mapping[str, Callable[[object], object]]) -> dict[str, Any]:
     checked = {}
     for name, value in row.items():
         if name not in fields:
@@ -313,11 +313,11 @@ def _wire(value: object) -> str:
     return str(value)
 
 
-def _efforts(value: object) -> Any:
+def _efforts(value: object) -> object:
     return value if isinstance(value, str) else _table(value)
 
 
-_MODEL_DEFAULTS: dict[str, Callable[[Any], Any]] = {
+_MODEL_DEFAULTS: dict[str, Callable[[object], object]] = {
     "context": _count,
     "output": _count,
     "vision": _flag,
@@ -338,7 +338,7 @@ MODEL_FIELDS: dict[str, Callable[[Any], Any]] = {
     "specified_context": _count,
     "options": _table,
 }
-_COMMON_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+_COMMON_PROVIDER_FIELDS: dict[str, Callable[[object], object]] = {
     "label": _string,
     "wire": _wire,
     "base_url": address,
@@ -346,7 +346,7 @@ _COMMON_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
     "options": _table,
     "discover": _flag,
 }
-PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+PROVIDER_FIELDS: dict[str, Callable[[object], object]] = {
     **_COMMON_PROVIDER_FIELDS,
     "base_url_env": _string,
     "key_envs": _strings,
@@ -356,7 +356,7 @@ PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
     "open_models": _flag,
     "defaults": _table,
 }
-USER_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
+USER_PROVIDER_FIELDS: dict[str, Callable[[object], object]] = {
     **_COMMON_PROVIDER_FIELDS,
     "api_key": _string,
     "api_key_env": _string,
@@ -365,7 +365,7 @@ USER_PROVIDER_FIELDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _parse(name: str, text: str, problems: list[str]) -> dict[str, Any]:
+def _parse(name: str, text: str, problems: list[str]) -> dict[str, object]:
     table, dropped = salvage(text)
     if dropped:
         problems.append(f"{name}: line {', '.join(map(str, dropped))} cannot be read; ignored.")

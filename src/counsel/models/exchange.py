@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from counsel import strict_json
@@ -19,18 +19,7 @@ from counsel.models.sse import EventParser, TooLarge
 from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
 from counsel.models.wires import WIRES
 from counsel.text import TextBuffer
-from counsel.types import (
-    Event,
-    Finished,
-    Json,
-    Model,
-    Prepared,
-    StreamReader,
-    Text,
-    Thinking,
-    Usage,
-    UsageReport,
-)
+from counsel.types import Event, Finished, Model, Prepared, StreamReader, Text, Thinking, Usage, UsageReport
 
 
 class _Interrupted(Exception):
@@ -271,7 +260,7 @@ class Exchange:
             status=response.status,
         )
 
-    def _partial(self) -> Json:
+    def _partial(self) -> dict[str, object]:
         return {"partial": self._text.text()} if self._text.length else {}
 
 
@@ -292,5 +281,5 @@ def _join_text(events: list[Event]) -> list[Event]:
     return joined
 
 
-def _encoded(body: Json) -> bytes:
+def _encoded(body: Mapping[str, object]) -> bytes:
     return strict_json.encode(body, "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from counsel.models import prices
@@ -39,7 +40,7 @@ def as_json(row: ModelRow) -> Json:
 class GetsJson(Protocol):
     """The part of the transport that discovery needs."""
 
-    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> Any: ...
+    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> object: ...
 
 
 _MAX_LISTED = 5_000  # models of one server; OpenRouter has some 400
@@ -57,7 +58,7 @@ async def discover(transport: GetsJson, catalog: Catalog, provider: str) -> list
     return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]
 
 
-def _id_of(entry: dict[str, Any]) -> str:
+def _id_of(entry: Mapping[str, object]) -> str:
     return str(entry.get("id") or entry.get("name") or "")[:_MAX_ID_LENGTH].removeprefix("models/")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from counsel.models.vendor_errors import ErrorReport
 from counsel.types import Endpoint, Json, Model, Prepared
 
@@ -37,7 +39,7 @@ def _key(endpoint: Endpoint, model: Model, field: str) -> tuple[str, str | None,
     return endpoint.base_url, endpoint.key, model.wire_id, field
 
 
-def _without(body: Json, path: list[str]) -> Json:
+def _without(body: Mapping[str, object], path: list[str]) -> Json:
     """A copy without one field; an object that becomes empty is removed, too."""
     name, rest = path[0], path[1:]
     nested = body.get(name)

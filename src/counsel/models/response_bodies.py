@@ -12,7 +12,7 @@ from counsel.errors import UpstreamError
 from counsel.models import answer_limit, compression, http1
 from counsel.models.sender import Response
 from counsel.models.vendor_errors import ErrorEvent, ErrorReport, parse_error
-from counsel.types import Endpoint, Json
+from counsel.types import Endpoint
 
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_LISTING_BYTES = 8 * 1024 * 1024  # OpenRouter's list of models has 0.6 MB
@@ -56,7 +56,7 @@ async def error_report(response: Response) -> ErrorReport:
     return parse_error(response.status, body, response.headers)
 
 
-async def json_object(response: Response, endpoint: Endpoint, until: float) -> Json:
+async def json_object(response: Response, endpoint: Endpoint, until: float) -> dict[str, object]:
     """Raises `UpstreamError` for anything else."""
     problem = "something that is not JSON"
     try:

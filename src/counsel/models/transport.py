@@ -23,7 +23,7 @@ from counsel.models.retries import Retryable
 from counsel.models.sender import Sender
 from counsel.models.vendor_errors import as_error
 from counsel.models.wires import WIRES
-from counsel.types import Call, Endpoint, Event, Json, Limits, Model, Notice, Prepared, Usage, UsageReport
+from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Prepared, Usage, UsageReport
 
 _DEFAULT_LIMITS = Limits()
 
@@ -88,7 +88,9 @@ class Transport:
             yield retries.notice(attempt, wait, failure.error, limits)
             await self._sleep(wait)
 
-    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = _DEFAULT_LIMITS) -> Json:
+    async def get_json(
+        self, endpoint: Endpoint, path: str, limits: Limits = _DEFAULT_LIMITS
+    ) -> dict[str, object]:
         """One GET below the provider's base URL: a listing of models, or the proof that a key is accepted."""
         url = _below(endpoint.base_url, path)
         deadlines = Deadlines(limits, asyncio.get_running_loop().time() + limits.total, endpoint)

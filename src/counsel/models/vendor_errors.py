@@ -145,7 +145,7 @@ def _field(body: object) -> str:
     return str(inner.get("param") or "") if isinstance(inner, dict) else ""
 
 
-def _quota(status: int | None, details: list[Json]) -> Kind | None:
+def _quota(status: int | None, details: list[dict[str, object]]) -> Kind | None:
     """Google's message names quota and billing for every limit; the violated limit tells whether waiting helps."""
     if status not in {None, 429}:
         return None
@@ -158,7 +158,7 @@ def _quota(status: int | None, details: list[Json]) -> Kind | None:
     return "rate_limit" if waits or any(limit.get("quotaId") for limit in violations) else None
 
 
-def _dicts(value: object) -> list[Json]:
+def _dicts(value: object) -> list[dict[str, object]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -183,7 +183,7 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
     return next(kind for kind in surest_first if kind)
 
 
-def _names_and_message(body: object) -> tuple[list[str], str, list[Json]]:
+def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, object]]]:
     """Names, message and details, in the formats of OpenAI, Anthropic, Google, xAI, Mistral and OpenRouter."""
     if isinstance(body, list) and body:  # Google without SSE answers with an array
         body = body[0]
@@ -214,7 +214,7 @@ def _number(match: re.Match[str] | None, name: str) -> int | None:
     return int(number) if number else None
 
 
-def _retry_after(headers: Mapping[str, str], details: list[Json]) -> float | None:
+def _retry_after(headers: Mapping[str, str], details: list[dict[str, object]]) -> float | None:
     """Seconds, from 0 to `LONGEST_WAIT`; None if there is no readable value."""
     header = headers.get("retry-after", "")
     delays = [str(detail["retryDelay"]).removesuffix("s") for detail in details if "retryDelay" in detail]
@@ -307,7 +307,9 @@ def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: ob
     return _other(report, endpoint, label, quote, fields)
 
 
-def _limited(report: ErrorReport, label: str, name: str, quote: str, fields: Json) -> RateLimited:
+def _limited(
+    report: ErrorReport, label: str, name: str, quote: str, fields: Mapping[str, object]
+) -> RateLimited:
     if report.kind == "quota":
         return RateLimited(
             f"{label}: the account's quota or credit is used up{quote}",
@@ -327,7 +329,9 @@ def _limited(report: ErrorReport, label: str, name: str, quote: str, fields: Jso
     )
 
 
-def _other(report: ErrorReport, endpoint: Endpoint, label: str, quote: str, fields: Json) -> UpstreamError:
+def _other(
+    report: ErrorReport, endpoint: Endpoint, label: str, quote: str, fields: Mapping[str, object]
+) -> UpstreamError:
     provider, status = endpoint.provider, report.status
     if report.kind == "wrong_address":
         message = f"No API of {label} found at {endpoint.base_url} (404)."

@@ -63,7 +63,7 @@ def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
     return [f"It is enabled in {label}; `counsel servers disable {command}` disables it."]
 
 
-def _entry_at(planner: Planner, table: ServerTable, name: str) -> Any:
+def _entry_at(planner: Planner, table: ServerTable, name: str) -> object:
     document = planner.reader.quiet(table.target)
     return MISSING if document is None else document.get((*table.keys, name))
 
@@ -87,7 +87,7 @@ def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> Ed
     return edits
 
 
-def _servers_in(document: Meaning, table: ServerTable) -> Mapping[str, Any]:
+def _servers_in(document: Meaning, table: ServerTable) -> Mapping[str, object]:
     servers: Mapping[str, Any] = {}
     for depth in range(1, len(table.keys) + 1):
         inner = document.get(table.keys[:depth])

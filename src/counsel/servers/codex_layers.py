@@ -28,7 +28,7 @@ def beneath(
     fmt: ServerFormat, places: Iterable[ServerTable], reader: Reader
 ) -> dict[Path, Mapping[str, Any]]:
     """For each file, the merged servers of the weaker files."""
-    merged_below: dict[Path, Mapping[str, Any]] = {}
+    merged_below: dict[Path, Mapping[str, object]] = {}
     below: Mapping[str, Any] = {}
     for table in weakest_first(fmt, places):
         merged_below[table.target.path] = below
@@ -63,7 +63,7 @@ def refusal(
     )
 
 
-def _entry(table: ServerTable, name: str, reader: Reader) -> Any:
+def _entry(table: ServerTable, name: str, reader: Reader) -> object:
     document = reader.quiet(table.target)
     return MISSING if document is None else lookup(document.value, (*table.keys, name))
 

@@ -106,7 +106,7 @@ def _with_hook(http: Any, note: Callable[[Any], Any]) -> Any:
     return http
 
 
-def _started(start: Start, errors: IO[str]) -> Any:
+def _started(start: Start, errors: IO[str]) -> object:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     from counsel.servers.message_limits import bound_stdio

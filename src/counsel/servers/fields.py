@@ -77,7 +77,7 @@ def _seconds(value: Any) -> bool:
     return value is None or (number and 0 < value <= LONGEST)
 
 
-KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "transport": (lambda value: value in TRANSPORTS, f"one of {', '.join(TRANSPORTS)}"),
     "command": (_command, "a program (UTF-8)"),
     "args": (_strings, "a list of strings (UTF-8)"),

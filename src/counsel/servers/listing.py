@@ -51,7 +51,7 @@ class ListedServer(Record):
         }
 
 
-def server_dict(server: Server) -> dict[str, Any]:
+def server_dict(server: Server) -> dict[str, object]:
     return {
         "transport": server.transport,
         "enabled": server.enabled,
@@ -110,7 +110,7 @@ def _at(
     workspace: Workspace,
     table: ServerTable,
     reader: Reader,
-    problems: list[dict[str, Any]],
+    problems: list[dict[str, object]],
     beneath: Mapping[str, object],
 ) -> list[ListedServer]:
     location = {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
@@ -143,7 +143,7 @@ def _at(
     return rows
 
 
-def _entries(table: ServerTable, reader: Reader) -> tuple[Any, str]:
+def _entries(table: ServerTable, reader: Reader) -> tuple[object, str]:
     """The table's entries, and why the agent ignores all of them."""
     if table.entries is not None:
         return table.entries, ""

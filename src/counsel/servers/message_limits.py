@@ -31,7 +31,7 @@ class _Marked:
     """Marks the patched class."""
 
 
-def _bounded(kind: Any) -> Any:
+def _bounded(kind: Any) -> object:
     class Bounded(kind, _Marked):  # type: ignore[misc]
         _line = 0
 
@@ -77,7 +77,7 @@ async def _bound(response: Any) -> None:
     response.stream = _stream(response.stream)
 
 
-def _stream(inner: Any) -> Any:
+def _stream(inner: Any) -> object:
     import httpx2
 
     class Counted(httpx2.AsyncByteStream):

@@ -79,7 +79,7 @@ def _refuse_repeated(text: str) -> None:
         json.loads(plain, object_pairs_hook=once, parse_int=str)
 
 
-def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
+def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, object]]:
     for table in _TABLES:
         if isinstance(value.get(table), Mapping) and not _ENTRY & value.keys():
             return _picked(value[table], name)
@@ -96,7 +96,7 @@ def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[st
     return {}
 
 
-def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, Any]]:
+def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, object]]:
     if name is None or name in table:
         return {key: entry for key, entry in table.items() if name in (None, key)}
     if len(table) == 1:  # one server under another name: the requested name wins

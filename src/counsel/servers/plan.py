@@ -106,7 +106,7 @@ class Planner:
         self._results: list[Result] = []
         self._edits: dict[Target, list[EditsOf]] = {}
         self._files: dict[str, Target] = {}  # two agents' files can be one, through links
-        self._layers: dict[tuple[AgentName, str], dict[str, Any]] = {}
+        self._layers: dict[tuple[AgentName, str], dict[str, object]] = {}
         self._steps: dict[tuple[str, Keys, str], ServerTable] = {}
 
     def step(

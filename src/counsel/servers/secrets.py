@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from counsel.agents.references import REFERENCE
 from counsel.agents.server_format import Server
@@ -171,7 +170,7 @@ def _without_keys(text: str) -> str:
     return re.sub(_VALUES, lambda hit: masked(hit[0]), text) if _known_key(text) else text
 
 
-def masked_any(value: object, name: str = "") -> Any:
+def masked_any(value: object, name: str = "") -> object:
     """An agent's own fields: masked by their names, however deep."""
     if isinstance(value, Mapping):
         return {key: masked_any(item, str(key)) for key, item in value.items()}

@@ -63,7 +63,7 @@ def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:
 
 
 def _of(
-    plugin: Plugin, manifest: dict[str, Any], values: Mapping[str, str], reader: Reader
+    plugin: Plugin, manifest: dict[str, object], values: Mapping[str, str], reader: Reader
 ) -> Iterator[ServerTable]:
     known: set[str] = set()
     for source in reversed(list(_sources(plugin, manifest))):
@@ -101,7 +101,7 @@ def _folders(plugin: Plugin, workspace: Workspace) -> dict[str, str]:
     return dict(zip(_HANDED, (str(plugin.folder), str(data)), strict=True))
 
 
-def _with_env(entry: object, values: Mapping[str, str]) -> Any:
+def _with_env(entry: object, values: Mapping[str, str]) -> object:
     """The client passes its folders to a server that it starts."""
     if not isinstance(entry, Mapping) or "command" not in entry:
         return entry

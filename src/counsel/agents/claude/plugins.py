@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class Plugin(NamedTuple):
     identity: str  # name@marketplace
     folder: Path
     version: str | None
-    offer: dict[str, Any]  # what its marketplace says about it
+    offer: dict[str, object]  # what its marketplace says about it
     marketplace: Path
 
 
@@ -64,7 +64,7 @@ def _why_not(market: str, known: bool, listed: bool) -> str:
     )
 
 
-def _enabled(settings: list[dict[str, Any]]) -> dict[str, Any]:
+def _enabled(settings: list[dict[str, object]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for layer in settings:
         if isinstance(plugins := layer.get("enabledPlugins"), dict):
@@ -73,7 +73,7 @@ def _enabled(settings: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _marketplace(
-    name: str, workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
+    name: str, workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, object]]
 ) -> tuple[Path, bool] | None:
     """Its folder, and whether plugins are read in place from there."""
     known = scanner.json(workspace.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
@@ -88,7 +88,7 @@ def _marketplace(
     return (Path(where), local) if isinstance(where, str) and where else None
 
 
-def _offer(marketplace: tuple[Path, bool], plugin: str, scanner: SkillScanner) -> dict[str, Any] | None:
+def _offer(marketplace: tuple[Path, bool], plugin: str, scanner: SkillScanner) -> dict[str, object] | None:
     listed = scanner.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
     offers = listed if isinstance(listed, list) else []
     return next((offer for offer in offers if isinstance(offer, dict) and offer.get("name") == plugin), None)
@@ -99,7 +99,7 @@ def _location(
     workspace: Workspace,
     scanner: SkillScanner,
     marketplace: tuple[Path, bool] | None,
-    offer: dict[str, Any],
+    offer: Mapping[str, object],
 ) -> tuple[Path | None, str | None]:
     assert marketplace
     folder, local = marketplace
@@ -124,7 +124,7 @@ def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> li
     return [item for item in entries if isinstance(item, dict)]
 
 
-def _applies(entry: dict[str, Any], workspace: Workspace) -> bool:
+def _applies(entry: Mapping[str, object], workspace: Workspace) -> bool:
     """An installation for one project counts in that project only."""
     project = entry.get("projectPath")
     if entry.get("scope") not in ("project", "local") or not isinstance(project, str):
@@ -177,7 +177,7 @@ def _paths(value: object) -> list[str] | None:
     return list(paths) if fine else None
 
 
-def _valid(manifest: dict[str, Any]) -> bool:
+def _valid(manifest: Mapping[str, object]) -> bool:
     name, version, author = manifest.get("name"), manifest.get("version"), manifest.get("author")
     return (
         isinstance(name, str)

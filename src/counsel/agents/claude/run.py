@@ -297,7 +297,7 @@ def _usage(line: Json) -> Usage:
     )
 
 
-def _cost(line: Json) -> float | None:
+def _cost(line: Mapping[str, object]) -> float | None:
     """Of this turn: `total_cost_usd` is the session's, while `usage` beside it is the turn's."""
     turns = line.get("model_usage_since_last_result")
     if isinstance(turns, dict):

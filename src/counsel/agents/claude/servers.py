@@ -18,7 +18,7 @@ from counsel.configfiles.write.safewrite import Reader, Target
 
 _OWN = {"timeout": "timeout"}
 # What the client writes around the first setting of a project (golden/claude/stdio-local).
-_PROJECT: dict[str, Any] = {
+_PROJECT: dict[str, object] = {
     "allowedTools": [],
     "mcpContextUris": [],
     "mcpServers": {},
@@ -54,7 +54,7 @@ def write(server: Server) -> dict[str, Any]:
     return write_entry(server, references.CLAUDE, _OWN, _layout)
 
 
-def _layout(server: Server) -> dict[str, Any]:
+def _layout(server: Server) -> dict[str, object]:
     if server.transport == "stdio":
         return {
             "type": "stdio",

@@ -54,7 +54,7 @@ def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roots(workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]) -> Iterator[Root]:
+def _roots(workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, object]]) -> Iterator[Root]:
     """In order of precedence: of two skills with one name, the earlier is used."""
     yield Root(MANAGED, "admin")
     yield Root(user_folder(workspace), "user")
@@ -74,7 +74,7 @@ def _upwards(workspace: Workspace) -> Iterator[Path]:
             return
 
 
-def _settings(workspace: Workspace, scanner: SkillScanner) -> list[dict[str, Any]]:
+def _settings(workspace: Workspace, scanner: SkillScanner) -> list[dict[str, object]]:
     return [scanner.json(path) for path in workspace.claude_settings()]
 
 
@@ -180,7 +180,7 @@ def _is_true(node: Node | None) -> bool:
 # ── which of several ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _switched_off(settings: list[dict[str, Any]]) -> set[str]:
+def _switched_off(settings: list[dict[str, object]]) -> set[str]:
     merged: dict[str, Any] = {}
     for layer in settings:
         if isinstance(overrides := layer.get("skillOverrides"), dict):

@@ -8,6 +8,7 @@ only for a new thread.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from counsel.agents import failures, images, local_servers, trust
 from counsel.agents.codex.servers import FORMAT
@@ -101,7 +102,7 @@ class ExecReader(Reader):
             raise LostSession
         return finished_or_fail(self.request, self._finished, ended)
 
-    def _item(self, item: Json) -> list[Step]:
+    def _item(self, item: Mapping[str, object]) -> list[Step]:
         text = str(item.get("text") or item.get("message") or "")
         if item.get("type") == "error":
             return [Notice("warning", failures.clean(text, self.request.secrets))]

@@ -14,7 +14,7 @@ from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 
 
-def tables(workspace: Workspace, reader: Reader, config: dict[str, Any]) -> Iterator[ServerTable]:
+def tables(workspace: Workspace, reader: Reader, config: dict[str, object]) -> Iterator[ServerTable]:
     for plugin in enabled_plugins(workspace, SkillScanner(), config):
         declared = plugin.manifest.get("mcpServers")
         kept_by = f"the plugin {plugin.identity}"
@@ -38,7 +38,7 @@ def tables(workspace: Workspace, reader: Reader, config: dict[str, Any]) -> Iter
             yield ServerTable("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(inner, plugin))
 
 
-def _placed(entries: Mapping[str, object], plugin: Plugin) -> dict[str, Any]:
+def _placed(entries: Mapping[str, object], plugin: Plugin) -> dict[str, object]:
     """A relative working folder is one inside the plugin."""
     return {name: _at(entry, plugin) for name, entry in entries.items()}
 

@@ -27,7 +27,9 @@ def plugin_roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, 
             yield Root(folder / path, "plugin", plugin=identity, version=version)
 
 
-def enabled_plugins(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) -> Iterator[Plugin]:
+def enabled_plugins(
+    workspace: Workspace, scanner: SkillScanner, config: dict[str, object]
+) -> Iterator[Plugin]:
     plugins = config.get("plugins")
     for identity, settings in plugins.items() if isinstance(plugins, dict) else ():
         name, _, market = identity.rpartition("@")

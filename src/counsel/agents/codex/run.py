@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ WRITABLE = "sandbox_workspace_write.writable_roots"  # applies at this level onl
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
 POLICIES = {"on-failure": "on-request"}  # its name in newer releases
 # Our responses when Codex asks the user something.
-DECLINE: dict[str, Json] = {
+DECLINE: dict[str, dict[str, object]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
     "item/fileChange/requestApproval": {"decision": "decline"},
     "item/permissions/requestApproval": {"permissions": {}},
@@ -103,7 +104,7 @@ def _in_git(folder: Path) -> bool:
     return any(paths.exists(parent / ".git") for parent in (folder, *folder.parents))
 
 
-def _request(number: int, method: str, params: Json) -> Json:
+def _request(number: int, method: str, params: Mapping[str, object]) -> dict[str, object]:
     return {"id": number, "method": method, "params": params}
 
 
@@ -203,7 +204,7 @@ class Reader(driver.Reader):
 
     # ── Codex' requests and notifications ──
 
-    def _on_request(self, line: Json) -> list[Step]:
+    def _on_request(self, line: Mapping[str, object]) -> list[Step]:
         method = str(line["method"])
         if method not in DECLINE:
             refusal = {"code": -32601, "message": "counsel does not support this"}
@@ -211,7 +212,7 @@ class Reader(driver.Reader):
         message = f"Codex asked for permission ({method}) and was refused: no user is present to approve it."
         return [Send({"id": line["id"], "result": DECLINE[method]}), Notice("warning", message)]
 
-    def _on_notification(self, method: str, params: Json) -> list[Step]:
+    def _on_notification(self, method: str, params: dict[str, object]) -> list[Step]:
         if params.get("threadId") not in {None, self._thread}:  # a subagent's thread is not the answer
             return []
         handle = {
@@ -257,7 +258,7 @@ class Reader(driver.Reader):
     def _close(self) -> None:
         self._last_complete, self._unfinished = self._item, []
 
-    def _text(self, params: Json) -> list[Step]:
+    def _text(self, params: Mapping[str, object]) -> list[Step]:
         text, item = str(params.get("delta", "")), str(params.get("itemId"))
         if item in self._comments:
             self._comments[item].append(text)
@@ -319,11 +320,11 @@ class Reader(driver.Reader):
         return failures.clean(str(error.get("message") or "the turn did not complete"), self.request.secrets)
 
 
-def _thought(params: Json) -> list[Step]:
+def _thought(params: Mapping[str, object]) -> list[Step]:
     return [Thinking(str(params.get("delta", "")))]
 
 
-def _status(error: Json) -> int | None:
+def _status(error: dict[str, object]) -> int | None:
     info = error.get("codexErrorInfo")
     if isinstance(info, str):
         return STATUSES.get(info)
@@ -350,7 +351,7 @@ def login(caller: Caller) -> tuple[bool | None, str]:
     return False, ""
 
 
-def _provider_login(name: str, config: Json, caller: Caller) -> tuple[bool | None, str]:
+def _provider_login(name: str, config: Mapping[str, object], caller: Caller) -> tuple[bool | None, str]:
     """A custom provider needs its own key, or none."""
     provider = inside(config, "model_providers", name)
     if inside(provider, "requires_openai_auth") or name == "openai":

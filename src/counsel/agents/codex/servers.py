@@ -124,7 +124,7 @@ def _forwarded(value: object) -> dict[str, str]:
     return {name: f"${{{name}}}" for name in names}
 
 
-def _described(entry: Entry) -> dict[str, Any]:
+def _described(entry: Entry) -> dict[str, object]:
     """Items of `env_vars` with more than a name (`{name, source}`)."""
     items = [item for item in entry.get("env_vars") or () if isinstance(item, Mapping)]
     return {"env_vars": items} if items else {}
@@ -149,7 +149,7 @@ def write(server: Server) -> dict[str, Any]:
     return {**entry, **{key: value for key, value in server.extras.items() if key != "env_vars"}}
 
 
-def _stdio(server: Server) -> dict[str, Any]:
+def _stdio(server: Server) -> dict[str, object]:
     forwarded = [name for name, value in server.env.items() if references.whole(value) == name]
     fixed = {name: value for name, value in server.env.items() if name not in forwarded}
     for name, value in fixed.items():

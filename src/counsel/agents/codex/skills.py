@@ -59,7 +59,7 @@ def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
 # ── where ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) -> Iterator[Root]:
+def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object]) -> Iterator[Root]:
     """In the order in which Codex keeps one of several paths to the same file."""
     upwards = list(_upwards(workspace.project, config))
     for folder in upwards:
@@ -74,7 +74,7 @@ def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) 
         yield Root(folder / ".agents" / "skills", "project", shared=True)
 
 
-def _upwards(project: Path, config: dict[str, Any]) -> Iterator[Path]:
+def _upwards(project: Path, config: dict[str, object]) -> Iterator[Path]:
     """The folder and its parents up to the repository's root; without one, the folder alone."""
     markers = config.get("project_root_markers")
     names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
@@ -285,7 +285,7 @@ def _manifest_name(folder: str, scanner: SkillScanner) -> str:
 # ── which of several ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _resolve_duplicates(skills: list[Skill], config: dict[str, Any]) -> list[Skill]:
+def _resolve_duplicates(skills: list[Skill], config: dict[str, object]) -> list[Skill]:
     """Skills with one name are all kept; one file counts once. Rejected system skills are left out."""
     files: dict[Path, Skill] = {}
     paths, names = _switched_off(config)
@@ -304,7 +304,7 @@ def _resolve_duplicates(skills: list[Skill], config: dict[str, Any]) -> list[Ski
     return settled
 
 
-def _switched_off(config: dict[str, Any]) -> tuple[set[str], set[str]]:
+def _switched_off(config: dict[str, object]) -> tuple[set[str], set[str]]:
     section = config.get("skills")
     rows = section.get("config") if isinstance(section, dict) else None
     off = (

@@ -133,7 +133,7 @@ class Reader(driver.Reader):
             return missing(received, message)
         return message if self._used_tool else missing(self._texts[-1], message)
 
-    def _result(self, line: Json) -> list[Step]:
+    def _result(self, line: Mapping[str, object]) -> list[Step]:
         if line.get("is_error") or line.get("subtype") != "success":
             raise self.request.fail(str(line.get("result") or line.get("subtype") or ""))
         self._finished = Finished("stop", self._model, session=self._session)

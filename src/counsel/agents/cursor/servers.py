@@ -22,7 +22,7 @@ def write(server: Server) -> dict[str, Any]:
     return write_entry(server, references.CURSOR, _OWN, _layout)
 
 
-def _layout(server: Server) -> dict[str, Any]:
+def _layout(server: Server) -> dict[str, object]:
     """No `type`, as in Cursor's documentation; but a bare `url` is streamable HTTP, so sse must be named."""
     if server.transport == "stdio":
         entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}

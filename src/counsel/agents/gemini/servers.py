@@ -39,7 +39,7 @@ def write(server: Server) -> dict[str, Any]:
     return write_entry(shell, references.GEMINI, _OWN, _layout)
 
 
-def _layout(server: Server) -> dict[str, Any]:
+def _layout(server: Server) -> dict[str, object]:
     if server.transport == "stdio":
         entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
         if server.env:

@@ -13,8 +13,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from counsel.types import Json
-
 _MOST = 4 << 20  # bytes at the end of the file
 
 
@@ -34,7 +32,7 @@ def _model_texts(path: Path, since: str) -> list[str]:
     return [text for text in texts.values() if text]
 
 
-def _entries(path: Path) -> Iterator[Json]:
+def _entries(path: Path) -> Iterator[dict[str, object]]:
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST))

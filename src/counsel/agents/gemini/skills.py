@@ -120,7 +120,7 @@ def _settings(path: Path, scanner: SkillScanner) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _trusted(workspace: Workspace, settings: dict[str, Any], scanner: SkillScanner) -> bool:
+def _trusted(workspace: Workspace, settings: dict[str, object], scanner: SkillScanner) -> bool:
     """Whether Gemini reads the project's skills at all."""
     asked = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
     if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
@@ -232,7 +232,7 @@ def by_lines(block: str) -> tuple[str, str] | None:
 # ── which of several ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _resolve_duplicates(skills: list[Skill], settings: list[dict[str, Any]]) -> list[Skill]:
+def _resolve_duplicates(skills: list[Skill], settings: list[dict[str, object]]) -> list[Skill]:
     last = {skill.name: skill for skill in skills if skill.state == "loaded"}
     lists = [inside(layer, "skills", "disabled") for layer in settings]
     off = {str(name).lower() for names in lists if isinstance(names, list) for name in names}

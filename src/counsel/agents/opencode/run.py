@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from counsel.agents import acp, driver, failures, images, local_servers
 from counsel.agents.definitions import AGENTS, Workspace, workspace_of
@@ -68,7 +68,7 @@ def _started_servers(request: AgentRequest) -> list[str]:
     return [name for _, name, entry in entries if local_servers.starts(_with_args(entry))]
 
 
-def _with_args(entry: Mapping[str, object]) -> Mapping[str, Any]:
+def _with_args(entry: Mapping[str, object]) -> Mapping[str, object]:
     command = entry.get("command")
     return {"command": command[0], "args": command[1:]} if isinstance(command, list) and command else entry
 
@@ -90,10 +90,10 @@ def _environment(request: AgentRequest, left_out: list[str]) -> Mapping[str, str
     return {**env, "OPENCODE_CONFIG_CONTENT": json.dumps(_config(request, left_out))}
 
 
-def _config(request: AgentRequest, left_out: list[str]) -> Json:
+def _config(request: AgentRequest, left_out: list[str]) -> dict[str, object]:
     """The user's own, with ours on top."""
     agents = {"counsel": {"mode": "primary", "permission": _permission(request)}, "title": {"disable": True}}
-    config: Json = {
+    config: dict[str, object] = {
         **_object(request.env.get("OPENCODE_CONFIG_CONTENT")),
         "default_agent": "counsel",
         "agent": agents,
@@ -115,7 +115,7 @@ def _object(text: str | None) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _permission(request: AgentRequest) -> Json:
+def _permission(request: AgentRequest) -> dict[str, object]:
     """The last matching rule wins, so denying everything comes first."""
     if request.level == "danger-full-access":
         return {"*": "allow"}

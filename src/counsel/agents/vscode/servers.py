@@ -39,7 +39,7 @@ def write(server: Server) -> dict[str, Any]:
     return write_entry(server, SYNTAX, {}, _layout)
 
 
-def _layout(server: Server) -> dict[str, Any]:
+def _layout(server: Server) -> dict[str, object]:
     if server.transport != "stdio":
         entry: dict[str, Any] = {"type": server.transport, "url": server.url}
         return {**entry, "headers": dict(server.headers)} if server.headers else entry

@@ -185,7 +185,7 @@ def _put(plain: Plain, holder: Container, path: Path, value: object, style: Styl
     return [(slot.value_start, slot.end, new)]
 
 
-def _put_items(plain: Plain, holder: Container, values: list[Any], style: Style) -> list[Splice]:
+def _put_items(plain: Plain, holder: Container, values: Sequence[object], style: Style) -> list[Splice]:
     """Turns a list into another item by item, so that its layout and the comments between items stay."""
     near = style.near(plain.original, holder)
     indent = near.member_indent(plain.original, holder)

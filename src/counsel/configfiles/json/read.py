@@ -101,7 +101,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+def _scanner(**hooks: Any) -> Callable[[str, int], tuple[object, int]]:
     decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant, **hooks)
     scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
     return scan
@@ -112,7 +112,7 @@ _SCAN = _scanner()
 _SCAN_HUGE = _scanner(parse_int=lambda digits: int(digits) if len(digits) < 4000 else Digits(digits))
 
 
-def _scan(text: str, start: int) -> tuple[Any, int]:
+def _scan(text: str, start: int) -> tuple[object, int]:
     try:
         return _SCAN(text, start)
     except StopIteration as stop:
@@ -144,7 +144,7 @@ def whole(plain: Plain, known: Known | None = None) -> Container | None:
     return document
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str) -> object:
     """The value of a text that is one object and nothing else."""
     try:
         value, end = _sparse(text, 0) if len(text) > _LARGE else _scan(text, 0)
@@ -202,7 +202,7 @@ def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse:
 _NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*')
 
 
-def _sparse(text: str, start: int) -> tuple[Any, int]:
+def _sparse(text: str, start: int) -> tuple[object, int]:
     """For thousands of members: valid text is read by C code alone."""
     at = skip(text, start + 1)
     if text[start : start + 1] != "{" or text[at : at + 1] != '"':
@@ -233,7 +233,7 @@ def _sparse(text: str, start: int) -> tuple[Any, int]:
     return Sparse(text, spans, _member), end + 1
 
 
-def _member(text: str, start: int) -> Any:
+def _member(text: str, start: int) -> object:
     return _scan(text, _key(text, start)[1])[0]
 
 

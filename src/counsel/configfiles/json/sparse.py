@@ -22,7 +22,7 @@ class Sparse(Mapping[str, Any]):
         self._read = read  # reads the member whose name starts at an offset
         self.changed = changed or {}  # members that differ from the text
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         if key in self.changed:
             return self.changed[key]
         return self._read(self.text, self.spans[key][0])

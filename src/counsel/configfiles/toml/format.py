@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -108,7 +108,7 @@ _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def put_items(text: str, array: Value, old: list[Any], new: list[Any]) -> str:
+def put_items(text: str, array: Value, old: Sequence[object], new: Sequence[object]) -> str:
     """Turns an array into another item by item, so that its layout and the comments between items stay."""
     if not array.items:
         return _filled(text, array, list(map(render, new)))
@@ -146,7 +146,7 @@ def dropped(text: str, array: Value, numbers: list[int]) -> list[Splice]:
     return [splice for first, stop in runs for splice in _dropped(text, array, first, stop)]
 
 
-def _alike_at_the_end(old: list[Any], new: list[Any]) -> int:
+def _alike_at_the_end(old: Sequence[object], new: Sequence[object]) -> int:
     count = 0
     while count < len(new) and alike(old[-1 - count], new[-1 - count]):
         count += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counsel.configfiles.document import malformed
 from counsel.errors import ConfigInvalid
@@ -26,7 +26,7 @@ class _Float(float):
     __hash__ = float.__hash__
 
 
-def meaning(text: str) -> dict[str, Any]:
+def meaning(text: str) -> dict[str, object]:
     bare = text.removeprefix("\ufeff")
     try:
         return _loaded(bare)
@@ -43,7 +43,7 @@ def meaning(text: str) -> dict[str, Any]:
         raise _malformed(str(error), bare, older) from None
 
 
-def _loaded(text: str) -> dict[str, Any]:
+def _loaded(text: str) -> dict[str, object]:
     try:
         return tomllib.loads(text, parse_float=_Float)
     except tomllib.TOMLDecodeError:

@@ -280,7 +280,7 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _entry_record(planned: Planned, start: int, end: int) -> dict[str, Any]:
+def _entry_record(planned: Planned, start: int, end: int) -> dict[str, object]:
     target = planned.change.target
     return {
         "path": str(target.path),

@@ -59,7 +59,7 @@ async def summary(store: Store, since: float, by: By) -> Json:
     }
 
 
-def _summed(calls: Sequence[UsageRecord]) -> Json:
+def _summed(calls: Sequence[UsageRecord]) -> dict[str, object]:
     failed = Counter(call.code for call in calls if call.code)
     times = sorted(call.ms for call in calls if not call.code)
     costs = [call.cost for call in calls if call.cost is not None]

@@ -29,7 +29,7 @@ def _share(value: object) -> str | None:
     return None if good else "must be a number from 0 to 1"
 
 
-def _one_of(*choices: str) -> Callable[[Any], str | None]:
+def _one_of(*choices: str) -> Callable[[object], str | None]:
     return lambda value: None if value in choices else f"must be one of {', '.join(choices)}"
 
 
@@ -37,7 +37,7 @@ def _folder(value: object) -> str | None:
     return None if isinstance(value, bool | str) else "must be true, false or a folder"
 
 
-_CHECKS: dict[str, Callable[[Any], str | None]] = {
+_CHECKS: dict[str, Callable[[object], str | None]] = {
     "prompt": _text,
     "model": _text,
     "models": _texts,

@@ -54,7 +54,7 @@ def _slot(key: str) -> str:
     return chat.SLOT if phase == "answer" else slot  # `answer:` has the model's name behind it
 
 
-def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, Json]:
+def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, dict[str, object]]:
     named = dict(zip(map(str, range(len(job.task.models))), consensus.labels(job.task.models), strict=True))
     answered = [named[slot] for slot in named if slot in answers]
     missing = [named[slot] for slot in named if slot not in answers]

@@ -48,7 +48,7 @@ class Task:
     images: tuple[str, ...] = ()  # blobs
     files: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each
-    sources: tuple[Json, ...] = ()
+    sources: tuple[dict[str, object], ...] = ()
     parts: tuple[Part, ...] = ()  # where in `text` each file stands; the first of `sources`, one each
     temperature: float | None = None
     reasoning_effort: Effort | None = None

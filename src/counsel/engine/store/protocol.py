@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from counsel.engine.store.model import Reply
 from counsel.engine.store.records import (
@@ -40,7 +40,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Pending(Protocol[T_co]):
     """A write on its way. Awaiting it is optional; cancelling who awaits does not stop it."""
 
-    def __await__(self) -> Generator[Any, None, T_co]: ...
+    def __await__(self) -> Generator[object, None, T_co]: ...
 
     def done(self) -> bool: ...
 

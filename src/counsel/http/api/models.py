@@ -14,7 +14,6 @@ from counsel.errors import InvalidArgument
 from counsel.http.api.routes import answering
 from counsel.requests import Engine
 from counsel.settings import Settings
-from counsel.types import Json
 
 
 def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
@@ -30,7 +29,7 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
     return [Route("/api/models", answering(models)), Route("/api/agents", answering(agents))]
 
 
-def _models(settings: Settings, provider: str | None) -> Json:
+def _models(settings: Settings, provider: str | None) -> dict[str, object]:
     """What `counsel models --json` prints."""
     from counsel.models import listing
     from counsel.models.catalog import Catalog

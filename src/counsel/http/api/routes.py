@@ -108,7 +108,7 @@ async def not_found(request: Request, _: Exception) -> Response:
     return await answering(_not_found)(request)
 
 
-async def _not_found(request: Request) -> Any:
+async def _not_found(request: Request) -> object:
     raise NotFound(
         f"There is no {request.method} {request.url.path[:100]}.", hint="docs/use/http.md lists the routes."
     )

@@ -59,14 +59,14 @@ def _answering(handler: Handler, settings: Settings) -> Callable[[Request], Awai
     return api.answering(answer)
 
 
-def _without_secrets(shown: Any) -> Any:
+def _without_secrets(shown: Any) -> object:
     """Mask secrets in diffs, which quote the files."""
     if "diffs" in shown:
         shown["diffs"] = [{**diff, "diff": secrets.masked_lines(diff["diff"])} for diff in shown["diffs"]]
     return shown
 
 
-def _query(request: Request) -> Mapping[str, Any]:
+def _query(request: Request) -> Mapping[str, object]:
     arguments: dict[str, Any] = dict(request.query_params)
     if "agents" in arguments:
         arguments["agents"] = [name for name in arguments["agents"].split(",") if name]
@@ -119,20 +119,20 @@ def _flag(arguments: Mapping[str, object], name: str) -> bool:
     return value
 
 
-def _fields(arguments: Mapping[str, object]) -> dict[str, Any]:
+def _fields(arguments: Mapping[str, object]) -> dict[str, object]:
     server = arguments.get("server", {})
     if not isinstance(server, dict):
         raise InvalidArgument("server must be an object.")
     return server
 
 
-async def _list(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _list(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     _only(arguments)
     listing = await asyncio.to_thread(servers.listing, _agents(arguments) or WITH_SERVERS, _scope(arguments))
     return listing.as_dict()
 
 
-async def _show(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _show(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     _only(arguments)
     name = request.path_params["name"]
     entries = await asyncio.to_thread(
@@ -141,7 +141,7 @@ async def _show(request: Request, servers: Servers, arguments: Mapping[str, obje
     return {"servers": [entry.as_dict() for entry in entries]}
 
 
-async def _add(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _add(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     """`{"name", "server": {…}, "literal"?}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
     _only(arguments, "name", "server", "paste", "replace", "literal")
     literal = _flag(arguments, "literal")
@@ -167,7 +167,7 @@ async def _add(_: Request, servers: Servers, arguments: Mapping[str, object]) ->
     return done.as_dict()
 
 
-async def _update(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _update(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     """`{"server": {field: value}, "literal"?}`; null removes a field, or a name in env and headers."""
     _only(arguments, "server", "literal")
     changes, literal = _fields(arguments), _flag(arguments, "literal")
@@ -183,7 +183,7 @@ async def _update(request: Request, servers: Servers, arguments: Mapping[str, ob
     return done.as_dict()
 
 
-async def _remove(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _remove(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     _only(arguments)
     name = request.path_params["name"]
     done = await asyncio.to_thread(
@@ -192,7 +192,7 @@ async def _remove(request: Request, servers: Servers, arguments: Mapping[str, ob
     return done.as_dict()
 
 
-async def _rename(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _rename(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     """`{"to": "new name"}`."""
     _only(arguments, "to")
     to = _text(arguments, "to")
@@ -205,7 +205,7 @@ async def _rename(request: Request, servers: Servers, arguments: Mapping[str, ob
     return done.as_dict()
 
 
-async def _copy(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _copy(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     """`{"from": {"agent", "scope"?}, "to": [{"agent", "scope"?}]}`."""
     _only(arguments, "from", "to", "replace")
     destinations = arguments.get("to")
@@ -234,11 +234,11 @@ def _location(value: object) -> tuple[str, str | None]:
     return value["agent"], _scope(value)
 
 
-async def _enable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _enable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     return await _switch(request, servers, arguments, enabled=True)
 
 
-async def _disable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _disable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     return await _switch(request, servers, arguments, enabled=False)
 
 
@@ -276,7 +276,7 @@ async def _history(_: Request, servers: Servers, arguments: Mapping[str, object]
     return {"operations": [operation.as_dict() for operation in operations]}
 
 
-async def _undo(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _undo(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     _only(arguments, "id")
     wanted = _text(arguments, "id")
     dry_run = _flag(arguments, "dry_run")

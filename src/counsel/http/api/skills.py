@@ -63,7 +63,7 @@ def _filters(request: Request, env: Env) -> dict[str, Any]:
     }
 
 
-async def _list(request: Request, env: Env) -> dict[str, Any]:
+async def _list(request: Request, env: Env) -> dict[str, object]:
     text = request.query_params.get("q", "")
     return (await run_in_threadpool(list_skills, text=text, **_filters(request, env))).as_dict()
 
@@ -76,7 +76,7 @@ async def _matrix(request: Request, env: Env) -> dict[str, Any]:
     return {"rows": [row.as_dict() for row in rows], "problems": list(listing.problems)}
 
 
-async def _show(request: Request, env: Env) -> dict[str, Any]:
+async def _show(request: Request, env: Env) -> dict[str, object]:
     """The name is a parameter, not part of the path: names may contain slashes, and a path is accepted as a name."""
     name = request.query_params.get("name")
     if not name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
@@ -21,11 +21,11 @@ class Tool:
     run: Callable[[Call, Json], Awaitable[Serialisable]]  # arguments that were checked → the result
     text: Callable[[Json], str]  # the structured result in words
     required: tuple[str, ...] = ()
-    annotations: Json
+    annotations: dict[str, object]
 
     @property
     def schema(self) -> Json:
-        schema: Json = {"type": "object", "properties": self.properties}
+        schema: dict[str, object] = {"type": "object", "properties": self.properties}
         if self.required:
             schema["required"] = list(self.required)
         return {**schema, "additionalProperties": False}
@@ -48,11 +48,11 @@ def text(words: str, **more: object) -> Json:
     return {"type": "string", **more, "description": words}
 
 
-def choice(words: str, values: tuple[str, ...], default: str) -> Json:
+def choice(words: str, values: tuple[str, ...], default: str) -> dict[str, object]:
     return {"type": "string", "enum": list(values), "default": default, "description": words}
 
 
-def switch(words: str, *, default: bool = False) -> Json:
+def switch(words: str, *, default: bool = False) -> dict[str, object]:
     return {"type": "boolean", "default": default, "description": words}
 
 
@@ -67,11 +67,11 @@ def temperature(default: float) -> Json:
 
 # ── results ──
 
-STRING: Json = {"type": "string"}
-INTEGER: Json = {"type": "integer"}
-BOOLEAN: Json = {"type": "boolean"}
-COST: Json = {"type": ["number", "null"]}  # null: no price is known
-OBJECT: Json = {"type": "object"}
+STRING: dict[str, object] = {"type": "string"}
+INTEGER: dict[str, object] = {"type": "integer"}
+BOOLEAN: dict[str, object] = {"type": "boolean"}
+COST: dict[str, object] = {"type": ["number", "null"]}  # null: no price is known
+OBJECT: dict[str, object] = {"type": "object"}
 
 
 def fields(**properties: Json) -> Json:
@@ -79,20 +79,20 @@ def fields(**properties: Json) -> Json:
     return {"type": "object", "properties": properties}
 
 
-def several(item: Json) -> Json:
+def several(item: Mapping[str, object]) -> Json:
     return {"type": "array", "items": item}
 
 
-FAILURE: dict[str, Json] = {"error": STRING, "code": STRING, "hint": STRING}
+FAILURE: dict[str, dict[str, object]] = {"error": STRING, "code": STRING, "hint": STRING}
 CONTINUATION = fields(id=STRING, status=STRING, messageCount=INTEGER)
 USAGE = fields(input_tokens=INTEGER, output_tokens=INTEGER, total_tokens=INTEGER)
-ANSWERED: dict[str, Json] = {
+ANSWERED: dict[str, dict[str, object]] = {
     "content": STRING,
     "continuation": CONTINUATION,
     "metadata": fields(model=STRING, provider=STRING, usage=USAGE, cost_usd=COST, response_time_ms=INTEGER),
     "job_id": STRING,
 }
-ASKS: Json = {"destructiveHint": False, "openWorldHint": True}
+ASKS: dict[str, object] = {"destructiveHint": False, "openWorldHint": True}
 
 FILES = texts("Files to include: absolute paths or relative to the working folder; path{10:50} for lines.")
 IMAGES = texts("Image paths, data: URLs or base64.")
@@ -114,7 +114,7 @@ def question(arguments: Json) -> Json:
     return given
 
 
-def asks(build: Callable[[Json], Request]) -> Callable[[Call, Json], Awaitable[Serialisable]]:
+def asks(build: Callable[[Json], Request]) -> Callable[[Call, dict[str, object]], Awaitable[Serialisable]]:
     """The handler of a tool that puts a question to models."""
 
     async def run(call: Call, arguments: Json) -> Serialisable:

@@ -19,7 +19,7 @@ def request(arguments: Json) -> ConsensusRequest:
     )
 
 
-_MODEL: Json = {
+_MODEL: dict[str, object] = {
     "anyOf": [
         {"type": "string", "minLength": 1},
         {
@@ -31,7 +31,7 @@ _MODEL: Json = {
     ]
 }
 
-_OR_NULL: Json = {"type": ["string", "null"]}
+_OR_NULL: dict[str, object] = {"type": ["string", "null"]}
 
 TOOL = base.Tool(
     name="consensus",

@@ -21,7 +21,7 @@ Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
 class Write(Future[T]):
     """A write that wakes the event loop only if somebody awaits it. Cancelling who awaits does not stop it."""
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[object, None, T]:
         return asyncio.shield(asyncio.wrap_future(self)).__await__()
 
 
@@ -65,7 +65,9 @@ def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
 
 def settle(outcomes: Settled) -> None:
     """Wake each event loop once for all of its writes: a wake is a system call."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any, Exception | None]]] = {}
+    by_loop: dict[
+        asyncio.AbstractEventLoop, list[tuple[asyncio.Future[object], object, Exception | None]]
+    ] = {}
     for done, value, failed in outcomes:
         if isinstance(done, asyncio.Future):
             by_loop.setdefault(done.get_loop(), []).append((done, value, failed))
@@ -78,7 +80,7 @@ def settle(outcomes: Settled) -> None:
             loop.call_soon_threadsafe(_resolve, group)
 
 
-def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
+def _resolve(outcomes: list[tuple[asyncio.Future[object], object, Exception | None]]) -> None:
     for done, value, failed in outcomes:
         if done.done():
             continue
