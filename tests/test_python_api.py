@@ -52,7 +52,7 @@ async def test_a_stream_says_how_to_go_on(env: dict[str, str], tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"temperature": 7}, "temperature must be a number from 0 to 1"),
+        ({"temperature": 7}, "^chat: temperature must be from 0 to 1, not 7"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": True}, "temperature"),
         ({"reasoning_effort": "ultra"}, "reasoning_effort must be one of minimal"),
@@ -61,9 +61,9 @@ async def test_a_stream_says_how_to_go_on(env: dict[str, str], tmp_path: Path) -
         ({"use_websearch": "yes"}, "use_websearch"),
         ({"files": "notes.md"}, "files must be a list"),
         ({"images": "a.png"}, "images must be a list"),
-        ({"continuation_id": 7}, "continuation_id must be text"),
-        ({"model": 7}, "model must be text"),
-        ({"prompt": 7}, "prompt must be text"),
+        ({"continuation_id": 7}, "continuation_id must be a string, not a number"),
+        ({"model": 7}, "model must be a string, not a number"),
+        ({"prompt": 7}, "prompt must be a string, not a number"),
         ({"export": 1}, "export"),
     ],
 )

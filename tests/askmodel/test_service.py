@@ -161,8 +161,14 @@ async def test_void_words_are_told_to_be_void(engine: Engine, fake_api: FakeAPI,
         (b'{"requestId": "a", "model": "m"}', "prompt is missing"),
         (b'{"requestId": "a", "model": "m", "prompt": ["p"]}', "prompt must be a string"),
         (b'{"requestId": "a", "model": "m", "prompt": "p", "stream": 1}', "stream must be true or false"),
-        (b'{"requestId": "a", "model": "m", "prompt": "p", "tools": [1]}', "tools must be a list of strings"),
-        (b'{"requestId": "a", "model": "m", "prompt": "p", "sesionTag": "x"}', "Unknown field 'sesionTag'"),
+        (
+            b'{"requestId": "a", "model": "m", "prompt": "p", "tools": [1]}',
+            "tools[0] must be a string, not a number",
+        ),
+        (
+            b'{"requestId": "a", "model": "m", "prompt": "p", "sesionTag": "x"}',
+            "sesionTag is not known (did you mean sessionTag?)",
+        ),
         (b'{"requestId": "a", "model": "gpt-5", "prompt": "p", "sessionTag": "x:y"}', "session tag"),
     ],
 )

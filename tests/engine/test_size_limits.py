@@ -119,7 +119,7 @@ def test_events_of_a_job_have_a_bound() -> None:
         live.notice("0", "source", str(number))
     live.done("completed")
     assert len(live.events) == MOST_ASIDES + 1
-    assert "no further ones" in live.events[-2].data["text"]
+    assert "further ones are not shown" in live.events[-2].data["text"]
 
 
 # ── memory, in a process of its own ──────────────────────────────────────────────────────────────────

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from counsel import argument_schema
+from counsel.engine.jobs import arguments
 from counsel.errors import InvalidArgument
-from counsel.mcp import overflow, render, schema, tool_result
+from counsel.mcp import overflow, render, tool_result
 from counsel.mcp.session import listing
-from counsel.mcp.tools import TOOLS
-from counsel.requests import ChatRequest, ConsensusRequest
+from counsel.mcp.tools import TOOLS, ask_model, chat, consensus
+from counsel.requests import ChatRequest, ConsensusRequest, Request
 from support.session_client import SessionClient
 
 
@@ -36,6 +39,11 @@ def test_every_schema_is_json_schema(tool: Any) -> None:
     assert tool["inputSchema"]["additionalProperties"] is False
 
 
+REQUESTS: dict[str, Callable[[Any], Request]] = {
+    "chat": chat.request,
+    "consensus": consensus.request,
+    "askModel": ask_model.request,
+}
 GOOD: list[tuple[str, Any]] = [
     ("chat", {"prompt": "p"}),
     ("chat", {"prompt": "p", "temperature": 1, "files": [], "async": True, "reasoning_effort": "max"}),
@@ -76,7 +84,7 @@ BAD: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("tool", "arguments"), GOOD)
 def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: Any) -> None:
-    schema.check(tool, TOOLS[tool].schema, arguments)
+    argument_schema.check(tool, TOOLS[tool].schema, arguments)
     jsonschema.validate(arguments or {}, TOOLS[tool].schema)
 
 
@@ -87,15 +95,43 @@ def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
     given = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}
     required = {field: given[field] for field in tool.required}
     optional = {field: blank for field in tool.properties if field not in tool.required}
-    assert schema.check(name, tool.schema, {**required, **optional}) == required
+    assert argument_schema.check(name, tool.schema, {**required, **optional}) == required
 
 
 @pytest.mark.parametrize(("tool", "arguments", "said"), BAD)
 def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, said: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        schema.check(tool, TOOLS[tool].schema, arguments)
+        argument_schema.check(tool, TOOLS[tool].schema, arguments)
     assert said in refused.value.message
     assert "Arguments:" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("tool", "wrong"),
+    [
+        ("chat", {"prompt": " "}),
+        ("chat", {"prompt": 5}),
+        ("chat", {"model": 5, "temperature": 1.1}),
+        ("chat", {"temperature": True}),
+        ("chat", {"files": ["a", 1]}),
+        ("chat", {"reasoning_effort": "huge", "verbosity": "loud", "media_resolution": "HIGH"}),
+        ("chat", {"use_websearch": "yes"}),
+        ("chat", {"continuation_id": 7}),
+        ("consensus", {"models": []}),
+        ("consensus", {"models": ["a"] * 21}),
+        ("consensus", {"models": ["a", " "]}),
+        ("consensus", {"enable_cross_feedback": 1, "cross_feedback_prompt": 5}),
+        ("askModel", {"tools": [1]}),
+    ],
+)
+def test_the_engine_refuses_the_same_arguments_with_the_same_message(tool: str, wrong: Any) -> None:
+    given = {"prompt": "p", "model": "m", "models": ["a"]}
+    values = {**{name: given[name] for name in TOOLS[tool].required}, **wrong}
+    with pytest.raises(InvalidArgument) as by_schema:
+        argument_schema.check(tool, TOOLS[tool].schema, values)
+    with pytest.raises(InvalidArgument) as by_engine:
+        arguments.check(REQUESTS[tool](values))
+    assert by_engine.value.message == by_schema.value.message
 
 
 async def test_a_refusal_is_a_result_and_nothing_is_sent(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Self
 
 from counsel import locks, run_paths
+from counsel.argument_schema import Checker
 from counsel.askmodel.json_objects import NewlineInserter
 from counsel.daemon.connection import peer_uid
 from counsel.daemon.connection_limit import PendingConnections, limit_accept_warnings
@@ -38,6 +39,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import LINES_AT_ONCE, Splitter
+from counsel.request_rules import NAME, RULES, STRING, SWITCH
 from counsel.requests import ChatRequest, Engine
 from counsel.results import Accepted, Result
 from counsel.types import Json
@@ -49,17 +51,16 @@ MOST_AT_ONCE = 1_000  # requests of one connection
 LONGEST_ID = 1_000  # characters of a requestId, which every answer repeats
 _PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
 _SESSION = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
-_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "requestId": (str, "a string"),
-    "model": (str, "a string"),
-    "prompt": (str, "a string"),
-    "sessionTag": ((str, type(None)), "a string"),
-    "timestamp": ((str, int, float, type(None)), "a string or a number"),
-    "stream": (bool, "true or false"),
-    "tools": (list, "a list of strings"),
-    "cancel": (bool, "true or false"),
+_FIELDS: dict[str, Json] = {
+    "requestId": NAME,
+    "model": NAME,
+    "prompt": RULES["prompt"],
+    "sessionTag": RULES["session_tag"],
+    "timestamp": {"anyOf": [STRING, {"type": "number"}]},
+    "stream": SWITCH,
+    "tools": RULES["tools"],
+    "cancel": SWITCH,
 }
-_REQUIRED = ("requestId", "model", "prompt")
 
 
 def check_session(session: str) -> str:
@@ -196,7 +197,7 @@ class Connection:
         try:
             message = _object(data)
             request_id = self._unused_id(message)
-            _check(message)
+            message = _check(message)
             if message.get("cancel"):
                 self._cancel(message["requestId"])
             elif request_id is None:
@@ -293,30 +294,25 @@ def _object(data: bytes) -> Json:
         raise InvalidArgument(f"This line is not a JSON object: {error}.", hint=hint) from None
     if not isinstance(message, dict):
         raise InvalidArgument("This line is not a JSON object.", hint=hint)
-    return {
-        name: value
-        for name, value in message.items()
-        if name in _REQUIRED or name not in _TYPES or (value is not None and value != "")
-    }
+    return message
 
 
-def _check(message: Json) -> None:
-    required = ("requestId",) if message.get("cancel") else _REQUIRED
-    for name in required:
-        if not message.get(name):
-            raise InvalidArgument(f"{name} is missing.", hint="Required: requestId, model, prompt.")
-    for name, value in message.items():
-        if name not in _TYPES:
-            raise InvalidArgument(f"Unknown field {name[:80]!r}.", hint=f"Known: {', '.join(_TYPES)}.")
-        kinds, description = _TYPES[name]
-        if not isinstance(value, kinds) or not _holds_strings(value):
-            raise InvalidArgument(f"{name} must be {description}.")
-    if len(message["requestId"]) > LONGEST_ID:
+def _checker(*required: str) -> Checker:
+    return Checker(
+        "askModel",
+        {"type": "object", "properties": _FIELDS, "required": list(required), "additionalProperties": False},
+    )
+
+
+_QUESTION, _CANCEL = _checker("requestId", "model", "prompt"), _checker("requestId")
+
+
+def _check(message: Json) -> Json:
+    """The fields that were given."""
+    checked: Json = (_CANCEL if message.get("cancel") else _QUESTION).check(message)
+    if len(checked["requestId"]) > LONGEST_ID:
         raise InvalidArgument(f"requestId may have at most {LONGEST_ID:,} characters.")
-
-
-def _holds_strings(value: object) -> bool:
-    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+    return checked
 
 
 def _request(service: AskService, message: Json) -> ChatRequest:

@@ -118,7 +118,7 @@ def full_prompt(prompt: str | None) -> str:
                 'No prompt. Pass it as an argument (counsel ask "…") or on standard input.'
             )
         return piped
-    if not str(prompt).strip():
+    if not str(prompt).strip():  # with standard input below it, the engine would not see that it is empty
         raise click.UsageError("The prompt is empty.")
     return f"{prompt}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped and piped.strip() else str(prompt)
 

@@ -242,7 +242,9 @@ class RemoteEngine:
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
-        size_limits.check(request, caller.settings)  # before the daemon refuses it, after all of it was sent
+        size_limits.check(
+            request, caller.settings
+        )  # intake checks it again, but after megabytes were sent to it
         self.meet(caller)
         key = key or secrets.token_urlsafe(16)
         params = {

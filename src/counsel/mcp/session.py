@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from counsel import argument_schema
 from counsel.caller import Caller
 from counsel.errors import CounselError, Internal
 from counsel.front.json_messages import quoted
@@ -36,7 +37,7 @@ from counsel.front.protocol import (
     progress_token,
 )
 from counsel.lazy_dataclass import dataclass
-from counsel.mcp import client_timeouts, overflow, schema, tasks, tool_result
+from counsel.mcp import client_timeouts, overflow, tasks, tool_result
 from counsel.mcp.client_timeouts import Transport
 from counsel.mcp.identity import ClientIdentity, folders
 from counsel.mcp.tool_call import Call, LeaveReason
@@ -337,7 +338,7 @@ async def _ended(task: asyncio.Task[object]) -> None:
         await asyncio.wait({task})
 
 
-_CHECKERS = {name: schema.Checker(name, tool.schema) for name, tool in TOOLS.items()}
+_CHECKERS = {name: argument_schema.Checker(name, tool.schema) for name, tool in TOOLS.items()}
 
 
 async def _outcome(tool: Tool, call: Call, arguments: object, frame: tool_result.Frame) -> Json:

@@ -32,7 +32,7 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        ("prompt", ["p"], [5, None, ["p"]]),
+        ("prompt", ["p"], [5, None, ["p"], b"p", "", " "]),
         ("files", [(), ("f",)], [["f"], "f", (5,)]),
         ("temperature", [0, 1, 0.5], [-0.1, 1.1, True, "1"]),
         ("reasoning_effort", ["low", "max"], ["lots", 5]),
@@ -46,7 +46,7 @@ def test_each_argument_is_of_its_kind(name: str, good: list[Any], bad: list[Any]
     for value in good:
         check(replace(CHAT, **{name: value}))
     for value in bad:
-        with pytest.raises(InvalidArgument, match=f"^{name} must be "):
+        with pytest.raises(InvalidArgument, match=rf"^chat: {name}(\[0\])? must "):
             check(replace(CHAT, **{name: value}))
 
 
@@ -56,7 +56,7 @@ def test_every_wrong_argument_is_named_and_none_is_repeated_at_length() -> None:
         check(replace(CHAT, **wrong))
     words = str(caught.value)
     assert "model must be" in words
-    assert "temperature must be a number from 0 to 1, not '5'" in words
+    assert "temperature must be from 0 to 1, not 5;" in words
     assert "v" * 80 in words
     assert "v" * 81 not in words
     with pytest.raises(InvalidArgument, match="models must be"):

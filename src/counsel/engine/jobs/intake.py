@@ -19,9 +19,9 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
-from counsel.errors import InvalidArgument, NotFound
+from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import MAX_MODELS, ChatRequest, ConsensusRequest, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.text import is_sound, sound
 from counsel.types import Image
 
@@ -40,7 +40,9 @@ async def receive(
 ) -> Arrival:
     request = arguments.without_blanks(request)
     arguments.check(request)
-    size_limits.check(request, caller.settings)
+    size_limits.check(
+        request, caller.settings
+    )  # also what `rpc_client` checked: other programs use the socket, too
     if not is_sound(request.prompt):  # vendors refuse half a character
         request = replace(request, prompt=sound(request.prompt))
     models = _models(request, router, caller)
@@ -54,7 +56,7 @@ async def receive(
     built = await build.build_async(request, caller)
     pictures = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
     task = Task(
-        tool=_tool(request),
+        tool=arguments.tool_of(request),
         prompt=request.prompt,
         text=built.prompt,
         models=models,
@@ -80,20 +82,12 @@ async def receive(
     return Arrival(job, pictures, may_continue)
 
 
-def _tool(request: Request) -> str:
-    return "consensus" if isinstance(request, ConsensusRequest) else request.tool
-
-
 def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]:
-    if not request.prompt.strip():
-        raise InvalidArgument("The prompt is empty.", hint="Say what you want to know.")
     if isinstance(request, ChatRequest):
         recursion.check(caller)
         if request.model.lower() != "auto":
             router.route(request.model, caller)
         return (request.model,)
-    if not 1 <= len(request.models) <= MAX_MODELS:
-        raise InvalidArgument(f"A consensus takes 1 to {MAX_MODELS} models, not {len(request.models)}.")
     return panel.chosen(request, router, caller)
 
 
@@ -109,7 +103,7 @@ async def _conversation(request: Request, store: Store, caller: Caller) -> tuple
     """The conversation's name, and whether it may exist already."""
     wanted = request.continuation_id
     if wanted is None:
-        return ids.new(_KINDS[_tool(request)]), False
+        return ids.new(_KINDS[arguments.tool_of(request)]), False
     name = ids.check_name(wanted)
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(

@@ -21,14 +21,16 @@ TOOL = base.Tool(
     description="Consult another AI model or agent; the same sessionTag continues the thread.",
     required=("model", "prompt"),
     properties={
-        "model": base.text(
-            "claude, codex, gemini, cursor or any model. You can not consult yourself.", minLength=1
+        "model": base.argument(
+            "model", "claude, codex, gemini, cursor or any model. You can not consult yourself.", minLength=1
         ),
-        "prompt": base.text("The question or topic, with the context that the other needs.", minLength=1),
-        "sessionTag": base.text(
-            "Names the thread to continue or begin. Default: the newest of this project."
+        "prompt": base.argument("prompt", "The question or topic, with the context that the other needs."),
+        "sessionTag": base.argument(
+            "session_tag", "Names the thread to continue or begin. Default: the newest of this project."
         ),
-        "tools": base.texts("MCP servers that the consulted model may use, if the user's settings allow."),
+        "tools": base.argument(
+            "tools", "MCP servers that the consulted model may use, if the user's settings allow."
+        ),
     },
     output=base.ANSWERED,
     annotations={"title": "Consult a colleague", **base.ASKS},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from counsel import request_rules
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
 from counsel.mcp.tool_call import Call
 from counsel.requests import Request
 from counsel.results import Serialisable
-from counsel.types import EFFORTS, Json
+from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +49,22 @@ def text(words: str, **more: object) -> Json:
     return {"type": "string", **more, "description": words}
 
 
-def choice(words: str, values: tuple[str, ...], default: str) -> dict[str, object]:
-    return {"type": "string", "enum": list(values), "default": default, "description": words}
+def argument(name: str, words: str, **more: object) -> dict[str, object]:
+    """An argument that the engine checks by the same rule, in requests of every interface."""
+    return {**request_rules.RULES[name], **more, "description": words}
 
 
 def switch(words: str, *, default: bool = False) -> dict[str, object]:
     return {"type": "boolean", "default": default, "description": words}
 
 
-def texts(words: str) -> Json:
-    return {"type": "array", "items": {"type": "string"}, "description": words}
-
-
 def temperature(default: float) -> Json:
-    words = "Randomness, 0 to 1."
-    return {"type": "number", "minimum": 0, "maximum": 1, "default": default, "description": words}
+    return argument("temperature", "Randomness, 0 to 1.", default=default)
 
 
 # ── results ──
 
-STRING: dict[str, object] = {"type": "string"}
+STRING = request_rules.STRING
 INTEGER: dict[str, object] = {"type": "integer"}
 BOOLEAN: dict[str, object] = {"type": "boolean"}
 COST: dict[str, object] = {"type": ["number", "null"]}  # null: no price is known
@@ -94,10 +91,12 @@ ANSWERED: dict[str, dict[str, object]] = {
 }
 ASKS: dict[str, object] = {"destructiveHint": False, "openWorldHint": True}
 
-FILES = texts("Files to include: absolute paths or relative to the working folder; path{10:50} for lines.")
-IMAGES = texts("Image paths, data: URLs or base64.")
-CONTINUE = text("Continue this conversation (id from an earlier result).")
-EFFORT = choice("Reasoning depth.", EFFORTS, "medium")
+FILES = argument(
+    "files", "Files to include: absolute paths or relative to the working folder; path{10:50} for lines."
+)
+IMAGES = argument("images", "Image paths, data: URLs or base64.")
+CONTINUE = argument("continuation_id", "Continue this conversation (id from an earlier result).")
+EFFORT = argument("reasoning_effort", "Reasoning depth.", default="medium")
 BACKGROUND = switch("Run in the background: returns an id at once for check_status.")
 EXPORT = switch("Save the conversation to a folder named after its id.")
 

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from typing import get_args
-
 from counsel.mcp import render
 from counsel.mcp.tools import base
 from counsel.requests import ChatRequest
-from counsel.types import Json, MediaResolution
-
-RESOLUTIONS: tuple[str, ...] = get_args(MediaResolution)
+from counsel.types import Json
 
 
 def request(arguments: Json) -> ChatRequest:
@@ -19,8 +15,9 @@ TOOL = base.Tool(
     description="Ask one AI model or coding agent, with files, images and a conversation that can be continued.",
     required=("prompt",),
     properties={
-        "prompt": base.text("Your question with relevant context.", minLength=1),
-        "model": base.text(
+        "prompt": base.argument("prompt", "Your question with relevant context."),
+        "model": base.argument(
+            "model",
             "Model, alias or agent: auto, gpt-5, gemini-2.5-flash, grok-4, opus, codex, provider/model …",
             default="auto",
         ),
@@ -29,12 +26,12 @@ TOOL = base.Tool(
         "continuation_id": base.CONTINUE,
         "temperature": base.temperature(0.5),
         "reasoning_effort": base.EFFORT,
-        "verbosity": base.choice(
-            "Length of the answer, where the model knows it.", ("low", "medium", "high"), "medium"
+        "verbosity": base.argument(
+            "verbosity", "Length of the answer, where the model knows it.", default="medium"
         ),
-        "use_websearch": base.switch("Let the model search the web."),
-        "media_resolution": base.choice(
-            "Image detail (Gemini 3).", RESOLUTIONS, default="MEDIA_RESOLUTION_HIGH"
+        "use_websearch": base.argument("use_websearch", "Let the model search the web.", default=False),
+        "media_resolution": base.argument(
+            "media_resolution", "Image detail (Gemini 3).", default="MEDIA_RESOLUTION_HIGH"
         ),
         "async": base.BACKGROUND,
         "export": base.EXPORT,

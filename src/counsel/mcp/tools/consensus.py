@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from counsel.mcp import render
 from counsel.mcp.tools import base
-from counsel.requests import MAX_MODELS, ConsensusRequest
+from counsel.request_rules import NAME
+from counsel.requests import ConsensusRequest
 from counsel.types import Json
 
 
@@ -21,10 +22,10 @@ def request(arguments: Json) -> ConsensusRequest:
 
 _MODEL: dict[str, object] = {
     "anyOf": [
-        {"type": "string", "minLength": 1},
+        NAME,
         {
             "type": "object",
-            "properties": {"model": {"type": "string", "minLength": 1}},
+            "properties": {"model": NAME},
             "required": ["model"],
             "additionalProperties": False,
         },
@@ -38,19 +39,21 @@ TOOL = base.Tool(
     description="Ask several models at once; then each sees the others' answers and refines its own.",
     required=("prompt", "models"),
     properties={
-        "prompt": base.text("The problem or proposal.", minLength=1),
-        "models": {
-            "type": "array",
-            "items": _MODEL,
-            "minItems": 1,
-            "maxItems": MAX_MODELS,
-            "description": 'Models to consult: "o3" or {"model": "o3"}; ["auto"]: three of different vendors.',
-        },
+        "prompt": base.argument("prompt", "The problem or proposal."),
+        "models": base.argument(
+            "models",
+            'Models to consult: "o3" or {"model": "o3"}; ["auto"]: three of different vendors.',
+            items=_MODEL,
+        ),
         "files": base.FILES,
         "images": base.IMAGES,
         "continuation_id": base.CONTINUE,
-        "enable_cross_feedback": base.switch("Second round, in which models refine.", default=True),
-        "cross_feedback_prompt": base.text("What the second round should look at."),
+        "enable_cross_feedback": base.argument(
+            "enable_cross_feedback", "Second round, in which models refine.", default=True
+        ),
+        "cross_feedback_prompt": base.argument(
+            "cross_feedback_prompt", "What the second round should look at."
+        ),
         "temperature": base.temperature(0.2),
         "reasoning_effort": base.EFFORT,
         "async": base.BACKGROUND,

@@ -1,7 +1,7 @@
-"""A validator for exactly the JSON Schema keywords that our tools use.
+"""A validator for exactly the JSON Schema keywords that our arguments use.
 
 Its messages say what is wrong and what is allowed, so that a model can act on them. An unknown keyword in a schema is a
-programming error, so that nothing in a tool's schema stays unchecked.
+programming error, so that nothing in a schema stays unchecked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "number": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
-    "array": ("a list", lambda value: isinstance(value, list)),
+    "array": ("a list", lambda value: isinstance(value, list | tuple)),  # a request has tuples
     "object": ("an object", lambda value: isinstance(value, dict)),
 }
 
@@ -30,11 +30,13 @@ class Checker:
 
     def __init__(self, tool: str, schema: Json) -> None:
         self._tool, self._schema = tool, schema
+        self._hint = _usage(schema)
         self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
 
     def check(self, arguments: object) -> dict[str, object]:
         present = {} if arguments is None else _without_blanks(self._optional, arguments)
-        return _checked(self._tool, self._schema, present)
+        refuse(self._tool, problems("", self._schema, present), self._hint)
+        return present
 
 
 def check(tool: str, schema: dict[str, object], arguments: object) -> dict[str, object]:
@@ -42,25 +44,24 @@ def check(tool: str, schema: dict[str, object], arguments: object) -> dict[str, 
     return Checker(tool, schema).check(arguments)
 
 
-def _checked(tool: str, schema: dict[str, object], arguments: Any) -> Json:
-    problems = list(islice(_problems("", schema, arguments), MOST_PROBLEMS + 1))
-    if problems:
-        more = ["and more"] if len(problems) > MOST_PROBLEMS else []
-        shown = "; ".join([*problems[:MOST_PROBLEMS], *more])
-        raise InvalidArgument(f"{tool}: {shown}.", hint=_usage(schema))
-    checked: Json = arguments
-    return checked
+def refuse(tool: str, found: Iterator[str], hint: str) -> None:
+    """Raises `InvalidArgument` if there is a problem."""
+    listed = list(islice(found, MOST_PROBLEMS + 1))
+    if listed:
+        more = ["and more"] if len(listed) > MOST_PROBLEMS else []
+        shown = "; ".join([*listed[:MOST_PROBLEMS], *more])
+        raise InvalidArgument(f"{tool}: {shown}.", hint=hint)
 
 
-def _without_blanks(optional: frozenset[str], arguments: object) -> object:
-    """Treat `null` and `""` for an optional argument as absent: many clients fill in every field."""
+def is_blank(value: object) -> bool:
+    """For an optional argument this means that it was not given: many clients fill in every field."""
+    return value is None or (isinstance(value, str) and not value)
+
+
+def _without_blanks(optional: frozenset[str], arguments: object) -> Any:
     if not isinstance(arguments, dict):
         return arguments
-    return {
-        name: value
-        for name, value in arguments.items()
-        if name not in optional or (value is not None and value != "")
-    }
+    return {name: value for name, value in arguments.items() if name not in optional or not is_blank(value)}
 
 
 def _usage(schema: Json) -> str:
@@ -70,7 +71,7 @@ def _usage(schema: Json) -> str:
     return "Arguments: " + "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) + "."
 
 
-def _problems(where: str, schema: Json, value: object) -> _Problems:
+def problems(where: str, schema: Json, value: object) -> _Problems:
     if "anyOf" in schema:
         yield from _any_of(where, schema["anyOf"], value)
         return
@@ -87,7 +88,7 @@ def _any_of(where: str, schemas: Sequence[Json], value: object) -> _Problems:
     """The alternatives of our schemas differ in type, so at most one can match."""
     matching = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
     if matching:
-        yield from _problems(where, matching[0], value)
+        yield from problems(where, matching[0], value)
     else:
         expected = " or ".join(_TYPES[schema["type"]][0] for schema in schemas)
         yield f"{where} must be {expected}, not {_kind(value)}"
@@ -96,7 +97,8 @@ def _any_of(where: str, schemas: Sequence[Json], value: object) -> _Problems:
 def _kind(value: object) -> str:
     if value is None:
         return "null"
-    return next(description for description, fits in _TYPES.values() if fits(value))
+    known = (description for description, fits in _TYPES.values() if fits(value))
+    return next(known, type(value).__name__)
 
 
 def _enum(where: str, allowed: Sequence[str], value: object, _: Json) -> _Problems:
@@ -123,13 +125,13 @@ def _count(where: str, _: Any, value: Any, schema: Json) -> _Problems:
 
 def _items(where: str, item: Json, value: Any, _: Json) -> _Problems:
     for number, entry in enumerate(value):
-        yield from _problems(f"{where}[{number}]", item, entry)
+        yield from problems(f"{where}[{number}]", item, entry)
 
 
 def _properties(where: str, properties: Mapping[str, Json], value: Any, _: Json) -> _Problems:
     for name, entry in value.items():
         if name in properties:
-            yield from _problems(_inside(where, name), properties[name], entry)
+            yield from problems(_inside(where, name), properties[name], entry)
 
 
 def _required(where: str, names: Sequence[str], value: Any, _: Json) -> _Problems:

@@ -1,0 +1,37 @@
+"""What each argument of a request may be: the tools' schemas are made of these rules, and the engine checks the same ones.
+
+So MCP, HTTP, the socket, the command line and Python refuse the same values, with the same message.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from counsel.requests import MAX_MODELS
+from counsel.types import EFFORTS, MediaResolution, Verbosity
+
+STRING: dict[str, object] = {"type": "string"}
+NAME: dict[str, object] = {"type": "string", "minLength": 1}
+STRINGS: dict[str, object] = {"type": "array", "items": STRING}
+SWITCH: dict[str, object] = {"type": "boolean"}
+
+RULES: dict[str, dict[str, object]] = {
+    "prompt": NAME,
+    "model": STRING,
+    "models": {"type": "array", "items": NAME, "minItems": 1, "maxItems": MAX_MODELS},
+    "files": STRINGS,
+    "images": STRINGS,
+    "tools": STRINGS,
+    "continuation_id": STRING,
+    "session_tag": STRING,
+    "temperature": {"type": "number", "minimum": 0, "maximum": 1},
+    "reasoning_effort": {"type": "string", "enum": list(EFFORTS)},
+    "verbosity": {"type": "string", "enum": list(get_args(Verbosity))},
+    "media_resolution": {"type": "string", "enum": list(get_args(MediaResolution))},
+    "use_websearch": SWITCH,
+    "enable_cross_feedback": SWITCH,
+    "cross_feedback_prompt": STRING,
+    "export": {
+        "anyOf": [SWITCH, STRING]
+    },  # a folder only from Python and the command line: tools offer the switch
+}
