@@ -142,7 +142,7 @@ def test_a_server_names_what_is_wrong_in_the_config_and_answers(
     _, said = server.communicate(timeout=60)
     assert answer["result"]["structuredContent"]["content"] == "gpt-5 says: hello"
     assert "unknown setting 'nonsense'" in said
-    assert "[models.mine]: there is no provider 'nobody'" in said
+    assert "[models.mine]: unknown provider 'nobody'" in said
 
 
 def test_a_command_says_once_that_nothing_can_be_kept() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from counsel.mcp import overflow
+from counsel.results import JobList, JobStatus
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,19 @@ class Jobs:
 
     text = " ".join(f"word{n:03}" for n in range(100))
 
-    async def status(self, job: str) -> Any:
-        return {"content": {"status": "completed", "job_id": job, "result": {"content": self.text}}}
+    async def status(self, job: str) -> JobStatus:
+        content = {"status": "completed", "job_id": job, "result": {"content": self.text}}
+        return JobStatus.from_json({"content": content})
 
-    async def recent(self) -> Any:
+    async def recent(self) -> JobList:
         rows = [
             ("a", "completed", "Title"),
             ("b", "processing", "t"),
             ("c", "completed_with_errors", ""),
             ("d", "failed", "t"),
         ]
-        return {
-            "content": {
-                "jobs": [{"job_id": job, "status": status, "title": title} for job, status, title in rows]
-            }
-        }
+        jobs = [{"job_id": job, "status": status, "title": title} for job, status, title in rows]
+        return JobList.from_json({"content": {"jobs": jobs}})
 
 
 async def page(number: int, room: int) -> str | None:
