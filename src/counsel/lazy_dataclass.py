@@ -97,7 +97,7 @@ class _Class:
         return methods
 
     def _placeholder(self) -> Callable[..., None]:
-        def init(instance: Any, /, *given: Any, **named: Any) -> None:
+        def init(instance: object, /, *given: Any, **named: Any) -> None:
             self.generate().__init__(instance, *given, **named)  # type: ignore[misc] # the generated one
 
         return init

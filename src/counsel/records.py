@@ -31,7 +31,7 @@ class Record:
         except AttributeError as error:
             raise TypeError(f"{cls.__name__} needs {error.name}") from None
 
-    def replaced(self, **changes: Any) -> Self:
+    def replaced(self, **changes: object) -> Self:
         """A copy with other values in some fields."""
         return type(self)(**{**self.__dict__, **changes})
 

@@ -36,7 +36,11 @@ def _given(**values: object) -> dict[str, object]:
 
 
 def usage_to_json(usage: Usage) -> dict[str, object]:
-    shown: Json = {"input_tokens": usage.input, "output_tokens": usage.output, "total_tokens": usage.total}
+    shown: dict[str, object] = {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "total_tokens": usage.total,
+    }
     if usage.estimated:
         shown["estimated"] = True
     return shown | _given(
@@ -71,8 +75,8 @@ class Continuation:
         None  # "new": nothing was known under the caller's name; of a background call: the job's
     )
 
-    def to_json(self) -> Json:
-        shown: Json = {"id": self.id}
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"id": self.id}
         if self.model is not None:
             shown |= {"provider": self.provider, "model": self.model}
         if self.tag:
@@ -110,7 +114,7 @@ class AnswerNotice:
         """The answer was cut."""
         return bool(self.more.get("incomplete"))
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {"kind": self.kind, "text": self.text, **self.more}
 
     @classmethod
@@ -128,8 +132,8 @@ class PassedOver:
     error: str
     spent: Usage | None = None
 
-    def to_json(self) -> Json:
-        shown: Json = {"model": self.model, "code": self.code, "error": self.error}
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"model": self.model, "code": self.code, "error": self.error}
         if self.spent:
             shown |= {"usage": usage_to_json(self.spent), "cost_usd": self.spent.cost_usd}
         return shown
@@ -160,7 +164,7 @@ class AnswerMetadata:
     files: tuple[Json, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {
             "model": self.model,
             "provider": self.provider,
@@ -255,7 +259,7 @@ class InitialAnswer:
     text: str
     metadata: AnswerMetadata
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         used = self.metadata.usage
         more = {
             "input_tokens": used.input,
@@ -288,9 +292,9 @@ class RefinedAnswer:
     def model(self) -> str:
         return self.first.model
 
-    def to_json(self, *, repeat: bool = True) -> Json:
+    def to_json(self, *, repeat: bool = True) -> dict[str, object]:
         """`repeat=False`: without the first answer."""
-        first: Json = {"initial_response": self.first.text} if repeat else {}
+        first: dict[str, object] = {"initial_response": self.first.text} if repeat else {}
         if self.metadata is None:
             error = self.error.as_dict() if self.error else None
             return {
@@ -327,7 +331,7 @@ class ModelFailure:
     phase: Phase
     error: CounselError
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {**self.error.as_dict(), "model": self.model, "status": "failed", "phase": self.phase}
 
     @classmethod
@@ -346,7 +350,7 @@ class ConsensusSettings:
     temperature: float
     models_requested: tuple[str, ...]
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {
             "enable_cross_feedback": self.enable_cross_feedback,
             "temperature": self.temperature,
@@ -368,7 +372,7 @@ class Totals:
     cost_complete: bool  # False: some price is not known
     warnings: tuple[str, ...] = ()
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {
             "usage": usage_to_json(self.usage),
             "cost_usd": self.cost_usd,
@@ -439,7 +443,7 @@ class ConsensusResult:
         """As it is stored: nothing twice, so that long answers do not fill the disk."""
         return self._shown(repeat=False)
 
-    def _shown(self, *, repeat: bool) -> Json:
+    def _shown(self, *, repeat: bool) -> dict[str, object]:
         return {
             "status": self.status,
             "models_consulted": self.models_consulted,
@@ -459,7 +463,7 @@ class ConsensusResult:
             **_described(self),
         }
 
-    def _from_row(self, row: Json) -> Json:
+    def _from_row(self, row: Json) -> dict[str, object]:
         """What `to_row` left out, behind what it wrote."""
         first = {answer.model: answer.text for answer in self.initial}
         phases = row["phases"]
@@ -519,7 +523,7 @@ class Accepted:
     def to_json(self) -> Json:
         if self.document is not None:
             return self.document
-        shown: Json = {
+        shown: dict[str, object] = {
             "content": self.content,
             "continuation": self.continuation.to_json(),
             "async_execution": True,
@@ -563,10 +567,10 @@ class ModelState:
     partial: str | None = None  # of an answer that did not finish
     stored: bool = False  # read from the database: another order of keys
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         phase: dict[str, object] = {} if self.phase is None else {"phase": self.phase}
-        text: Json = {"text": self.text}
-        shown: Json = {"slot": self.slot, "model": self.model, "status": self.status}
+        text: dict[str, object] = {"text": self.text}
+        shown: dict[str, object] = {"slot": self.slot, "model": self.model, "status": self.status}
         shown |= text | phase if self.stored else phase | text
         if self.waiting_for:
             shown["waiting_for"] = self.waiting_for.to_json()
@@ -596,8 +600,8 @@ class HistoryMessage:
     images: int = 0
     metadata: Json = field(default_factory=dict)
 
-    def to_json(self) -> Json:
-        shown: Json = {"role": self.role, "content": self.content, "at": self.at}
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"role": self.role, "content": self.content, "at": self.at}
         return shown | _given(images=self.images, metadata=self.metadata)
 
     @classmethod
@@ -633,11 +637,11 @@ class JobSummary:
     def is_open(self) -> bool:
         return self.status == "processing"
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return self._head() | self._wait()
 
     def _head(self) -> dict[str, object]:
-        shown: Json = {
+        shown: dict[str, object] = {
             "id": self.id,
             "job_id": self.job_id,
             "status": self.status,
@@ -776,7 +780,7 @@ class Cancellation:
 
     @property
     def content(self) -> Json:
-        shown: Json = {"status": self.status, "message": self.message, "job_id": self.job_id}
+        shown: dict[str, object] = {"status": self.status, "message": self.message, "job_id": self.job_id}
         if self.cancelled_at:
             shown |= {"elapsed_seconds": self.elapsed_seconds, "cancelled_at": self.cancelled_at}
         return shown

@@ -66,7 +66,7 @@ def without_comments(text: str) -> str:
     return _COMMENT.sub(lambda token: token[0] if token[0].startswith('"') else " ", text)
 
 
-def inside(value: object, *keys: str) -> Any:
+def inside(value: object, *keys: str) -> object:
     """The value below these keys; None if a key is missing or a value on the way is not an object."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

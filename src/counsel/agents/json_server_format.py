@@ -80,7 +80,7 @@ def with_token(server: Server) -> Server:
 
 def write_entry(
     server: Server, syntax: Syntax, own: Mapping[str, str], layout: Callable[[Server], dict[str, object]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`layout` gives the entry's first fields in the client's own order; the agent's other fields follow."""
     if server.token_env:
         headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}

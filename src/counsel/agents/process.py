@@ -17,7 +17,7 @@ from typing import Self
 from counsel import resource_errors, strict_json
 from counsel.agents.supervisor import GRACE
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Json, Limits
+from counsel.types import Limits
 
 MAX_OUTPUT = 64 * 1024 * 1024  # bytes of one run's stdout
 MAX_LINE = 32 * 1024 * 1024  # bytes of one line; a longer one is skipped like one that is not JSON
@@ -119,7 +119,7 @@ class Process:
     def pid(self) -> int:
         return self._process.pid
 
-    async def lines(self) -> AsyncGenerator[Json]:
+    async def lines(self) -> AsyncGenerator[dict[str, object]]:
         """Each JSON object that the agent prints; other lines are counted. Raises `TimeoutError`."""
         line = bytearray()  # the incomplete line
         size = 0

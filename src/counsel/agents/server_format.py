@@ -88,7 +88,7 @@ class ServerFormat(Record):
 
     agent: AgentName
     read: Callable[[str, Entry], Server]
-    write: Callable[[Server], dict[str, Any]]
+    write: Callable[[Server], dict[str, object]]
     tables: Callable[[Workspace], list[ServerTable]]  # the user's own tables
     syntax: Syntax
     names: re.Pattern[str]  # that its own commands accept

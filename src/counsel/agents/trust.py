@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from counsel.agents.definitions import Workspace
 from counsel.agents.detect import inside, read_json
@@ -86,7 +85,7 @@ def _gemini_everywhere(workspace: Workspace) -> bool | None:
 _JUDGES = {"claude": by_claude, "codex": by_codex, "gemini": by_gemini}
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _toml(path: Path) -> dict[str, object]:
     from counsel.configfiles.document import parse  # rarely needed
     from counsel.errors import ConfigInvalid
 

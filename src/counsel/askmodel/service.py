@@ -213,7 +213,7 @@ class Connection:
         valid = isinstance(request_id, str) and len(request_id) <= LONGEST_ID
         return request_id if valid and request_id not in self._requests else None
 
-    def _begin(self, request_id: str, message: Json) -> None:
+    def _begin(self, request_id: str, message: dict[str, object]) -> None:
         if len(self._requests) >= MOST_AT_ONCE:
             raise RateLimited(
                 f"{MOST_AT_ONCE:,} requests of this connection are in progress.",

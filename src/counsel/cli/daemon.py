@@ -43,7 +43,7 @@ def stop(*, as_json: bool) -> None:
         output.line("The daemon has stopped." if stopped else "No daemon is running.")
 
 
-async def _status() -> Json:
+async def _status() -> dict[str, object]:
     from counsel.daemon.rpc_client import find  # `--help` does not need it
 
     engine = await find()

@@ -18,7 +18,6 @@ from counsel.models import embedded
 from counsel.models.auto import Needs, candidates
 from counsel.models.catalog import Catalog
 from counsel.settings import Settings
-from counsel.types import Json
 
 QUESTIONS = ("Which city is the capital of France?", "What is a compiler, in one sentence?")
 TINY = "SmolLM2 (135 million parameters) is a tiny model for trying things out: it is often wrong."
@@ -60,7 +59,7 @@ async def _ask_all(
         return [await (_ask_live if live else _ask)(counsel, question) for question in questions]
 
 
-async def _ask(counsel: Counsel, question: str) -> Json:
+async def _ask(counsel: Counsel, question: str) -> dict[str, object]:
     answer = await counsel.ask(question, model="smollm2", temperature=0.0)
     return {"prompt": question, "content": answer.text, "metadata": answer.metadata}
 

@@ -106,7 +106,7 @@ def _with(members: Mapping[str, object], key: str, value: object) -> Mapping[str
     return members.having(key, value) if isinstance(members, Sparse) else {**members, key: value}
 
 
-def _without(members: Mapping[str, object], key: str) -> Mapping[str, Any]:
+def _without(members: Mapping[str, object], key: str) -> Mapping[str, object]:
     if isinstance(members, Sparse):
         return members.lacking(key)
     return {name: value for name, value in members.items() if name != key}

@@ -223,7 +223,7 @@ class RpcServer:
             if self._drain is not None:
                 await self._drain()
 
-    async def _daemon_status(self, _: int, __: dict[str, object]) -> Json:
+    async def _daemon_status(self, _: int, __: dict[str, object]) -> dict[str, object]:
         return self._status()
 
     async def _daemon_stop(self, _: int, __: Mapping[str, object]) -> dict[str, object]:

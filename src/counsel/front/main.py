@@ -87,7 +87,7 @@ def _options(argv: list[str]) -> tuple[str | None, bool]:
     return agent, standalone
 
 
-def _manifest() -> list[Json]:
+def _manifest() -> list[dict[str, object]]:
     with open(os.path.join(os.path.dirname(__file__), "manifest.json"), "rb") as file:
         tools: list[Json] = json.load(file)["tools"]
     return tools

@@ -243,7 +243,7 @@ def check_version(asked: object) -> str:
     return asked
 
 
-def _meta(request: Json) -> Json:
+def _meta(request: Json) -> dict[str, object]:
     meta = (request.get("params") or {}).get("_meta")
     return meta if isinstance(meta, dict) else {}
 

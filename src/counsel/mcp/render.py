@@ -167,7 +167,7 @@ def _text_of(entry: Mapping[str, object]) -> str:
     return next((str(entry[name]) for name in names if entry.get(name)), "")
 
 
-def _section(entry: Json) -> str:
+def _section(entry: dict[str, object]) -> str:
     state = entry.get("status", "success")
     mark = "" if state in {"success", "completed"} else f" ({state})"
     return f"## {entry.get('label') or entry.get('model')}{mark}\n\n{_text_of(entry)}"

@@ -64,7 +64,7 @@ def listing() -> list[Json]:
 class ActiveRequest:
     """A request in progress."""
 
-    task: asyncio.Task[Any]
+    task: asyncio.Task[object]
     call: Call | None = None
     stopped: bool = False
     began: float = field(default_factory=time.monotonic)
@@ -82,7 +82,7 @@ class Session:
     protocol_state: ProtocolState = field(default_factory=lambda: ProtocolState(listing()))
     ask: Send | None = None  # sends our own requests to the client, where the transport can
     active_requests: dict[Id, ActiveRequest] = field(default_factory=dict, init=False)
-    _asked: dict[Id, asyncio.Future[Json]] = field(default_factory=dict, init=False)
+    _asked: dict[Id, asyncio.Future[dict[str, object]]] = field(default_factory=dict, init=False)
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
     _roots_asked: int = field(default=0, init=False)
     _roots_due: float = field(default=0.0, init=False)  # until when calls wait for the roots

@@ -83,7 +83,7 @@ class Watch:
             return False
         return True
 
-    async def _follow(self, name: str, notify: Callable[[Json], None]) -> None:
+    async def _follow(self, name: str, notify: Callable[[dict[str, object]], None]) -> None:
         told: Json = {}
         async for event in self._engine.follow(name):
             if event.kind in _TOLD:
@@ -92,7 +92,7 @@ class Watch:
 
     async def _tell(
         self, name: str, told: dict[str, object], notify: Callable[[dict[str, object]], None]
-    ) -> Json:
+    ) -> dict[str, object]:
         task = detailed(await _job(self._engine, name), self._settings, self._frame)
         if (task["status"], task["statusMessage"]) != (told.get("status"), told.get("statusMessage")):
             notify(_notification("notifications/tasks", {**task, "_meta": self._meta}))

@@ -96,7 +96,7 @@ def with_user_tables(tables: Mapping[str, Any]) -> Rows:
 # ── one row ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _try(rows: Rows, where: str, add: Callable[[Rows, str, Any], None], name: str, row: object) -> None:
+def _try(rows: Rows, where: str, add: Callable[[Rows, str, object], None], name: str, row: object) -> None:
     try:
         add(rows, name, row)
     except (ValueError, TypeError) as error:

@@ -39,7 +39,7 @@ def _key(endpoint: Endpoint, model: Model, field: str) -> tuple[str, str | None,
     return endpoint.base_url, endpoint.key, model.wire_id, field
 
 
-def _without(body: Mapping[str, object], path: list[str]) -> Json:
+def _without(body: Mapping[str, object], path: list[str]) -> dict[str, object]:
     """A copy without one field; an object that becomes empty is removed, too."""
     name, rest = path[0], path[1:]
     nested = body.get(name)

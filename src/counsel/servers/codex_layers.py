@@ -26,7 +26,7 @@ def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[Serv
 
 def beneath(
     fmt: ServerFormat, places: Iterable[ServerTable], reader: Reader
-) -> dict[Path, Mapping[str, Any]]:
+) -> dict[Path, Mapping[str, object]]:
     """For each file, the merged servers of the weaker files."""
     merged_below: dict[Path, Mapping[str, object]] = {}
     below: Mapping[str, Any] = {}

@@ -36,7 +36,7 @@ def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
     return [_read(key, entry, agent) for key, entry in entries.items()], agent
 
 
-def _parsed(text: str) -> tuple[dict[str, Any], str]:
+def _parsed(text: str) -> tuple[dict[str, object], str]:
     """The value and its format: JSON if it parses as JSON (a fragment `"name": {…}` gets braces), else TOML."""
     stripped = text.strip().lstrip("\ufeff")
     if fenced := re.fullmatch(_FENCED, stripped):
@@ -66,7 +66,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], str]:
 def _refuse_repeated(text: str) -> None:
     """JSON allows a name twice and keeps the last; a person who pastes two servers expects two."""
 
-    def once(pairs: list[tuple[str, Any]]) -> None:
+    def once(pairs: list[tuple[str, object]]) -> None:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
             repeated = next(name for name in names if names.count(name) > 1)

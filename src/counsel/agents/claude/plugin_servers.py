@@ -28,7 +28,7 @@ class _Source(NamedTuple):
 
 
 def tables(
-    workspace: Workspace, reader: Reader, settings: list[dict[str, Any]], project: Path
+    workspace: Workspace, reader: Reader, settings: list[dict[str, object]], project: Path
 ) -> Iterator[ServerTable]:
     """A repository's settings can enable plugins, too, and name a marketplace in its own folder."""
     scanner = SkillScanner()
@@ -45,7 +45,7 @@ def tables(
                 yield table.replaced(by_project=True) if from_project else table
 
 
-def _sources(plugin: Plugin, manifest: dict[str, Any]) -> Iterator[_Source]:
+def _sources(plugin: Plugin, manifest: dict[str, object]) -> Iterator[_Source]:
     usual = plugin.folder / ".mcp.json"
     if exists(usual):
         yield _Source(usual, None)
@@ -88,7 +88,7 @@ def _of(
         yield table.replaced(entries=entries_by_name)
 
 
-def _read(target: Target, reader: Reader) -> Mapping[str, Any]:
+def _read(target: Target, reader: Reader) -> Mapping[str, object]:
     """`{"mcpServers": {…}}`, or the servers alone."""
     document = reader.read(target)
     value = {} if document is None else document.value

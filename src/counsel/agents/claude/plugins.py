@@ -29,14 +29,14 @@ class Plugin(NamedTuple):
 
 
 def plugin_roots(
-    workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
+    workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, object]]
 ) -> Iterator[Root]:
     for plugin in enabled_plugins(workspace, scanner, settings):
         yield from _skill_folders(plugin, scanner)
 
 
 def enabled_plugins(
-    workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, Any]]
+    workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, object]]
 ) -> Iterator[Plugin]:
     for identity, enabled in _enabled(settings).items():
         if enabled is not True or identity.endswith("@builtin"):
@@ -64,7 +64,7 @@ def _why_not(market: str, known: bool, listed: bool) -> str:
     )
 
 
-def _enabled(settings: list[dict[str, object]]) -> dict[str, Any]:
+def _enabled(settings: list[dict[str, object]]) -> dict[str, object]:
     merged: dict[str, Any] = {}
     for layer in settings:
         if isinstance(plugins := layer.get("enabledPlugins"), dict):
@@ -116,7 +116,7 @@ def _location(
     return None, None
 
 
-def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> list[dict[str, Any]]:
+def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> list[dict[str, object]]:
     """Version 2 holds a list per plugin, version 1 held one entry."""
     plugins = scanner.json(workspace.claude_dir() / "plugins" / "installed_plugins.json").get("plugins")
     entry = plugins.get(identity) if isinstance(plugins, dict) else None

@@ -50,7 +50,7 @@ def _refuse_skipped(entry: Entry) -> None:
                 raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
 
 
-def write(server: Server) -> dict[str, Any]:
+def write(server: Server) -> dict[str, object]:
     return write_entry(server, references.CLAUDE, _OWN, _layout)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from counsel.agents.codex.plugins import Plugin, enabled_plugins, manifest_file
 from counsel.agents.definitions import Workspace
@@ -43,7 +42,7 @@ def _placed(entries: Mapping[str, object], plugin: Plugin) -> dict[str, object]:
     return {name: _at(entry, plugin) for name, entry in entries.items()}
 
 
-def _at(entry: object, plugin: Plugin) -> Any:
+def _at(entry: object, plugin: Plugin) -> object:
     if not isinstance(entry, Mapping) or not isinstance(folder := entry.get("cwd"), str):
         return entry
     return {**entry, "cwd": os.path.normpath(plugin.folder / folder)}

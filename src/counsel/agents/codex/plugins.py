@@ -57,7 +57,7 @@ def manifest_file(folder: Path) -> Path | None:
     return next((folder / path for path in MANIFESTS if (folder / path).is_file()), None)
 
 
-def _manifest(folder: Path, scanner: SkillScanner) -> dict[str, Any] | None:
+def _manifest(folder: Path, scanner: SkillScanner) -> dict[str, object] | None:
     path = manifest_file(folder)
     return scanner.json(path) if path else None
 

@@ -362,7 +362,7 @@ def _provider_login(name: str, config: Mapping[str, object], caller: Caller) -> 
     return True, f"provider {name}"
 
 
-def _config(path: Path) -> Json:
+def _config(path: Path) -> dict[str, object]:
     try:
         value: Json = parse(path.read_text(encoding="utf-8"), "toml").value
     except (OSError, ValueError, ConfigInvalid):

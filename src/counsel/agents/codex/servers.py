@@ -135,7 +135,7 @@ def _header_references(entry: Entry) -> dict[str, str]:
     return {header: f"${{{name}}}" for header, name in names.items()}
 
 
-def write(server: Server) -> dict[str, Any]:
+def write(server: Server) -> dict[str, object]:
     """In Codex's own order; `env` and the header tables are sorted, as Codex does."""
     entry = _stdio(server) if server.transport == "stdio" else _remote(server)
     if not server.enabled:
@@ -171,7 +171,7 @@ def _stdio(server: Server) -> dict[str, object]:
     return {**entry, "cwd": plain.cwd} if plain.cwd else entry
 
 
-def _remote(server: Server) -> dict[str, Any]:
+def _remote(server: Server) -> dict[str, object]:
     referring = {
         header: name
         for header, value in server.headers.items()

@@ -85,7 +85,7 @@ def _upwards(project: Path, config: dict[str, object]) -> Iterator[Path]:
     return iter([project])
 
 
-def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, Any]:
+def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, object]:
     path = workspace.codex_dir() / "config.toml"
     try:
         value: dict[str, Any] = document.parse(settings_text(path), "toml").value

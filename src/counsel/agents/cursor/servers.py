@@ -18,7 +18,7 @@ def read(name: str, entry: Entry) -> Server:
     return read_entry(name, entry, references.CURSOR, _OWN)
 
 
-def write(server: Server) -> dict[str, Any]:
+def write(server: Server) -> dict[str, object]:
     return write_entry(server, references.CURSOR, _OWN, _layout)
 
 

@@ -169,7 +169,7 @@ class Reader(driver.Reader):
         last = finished_or_fail(self.request, self._finished if ended.code == 0 else None, ended)
         return [*self._corrected(), *last]
 
-    def _missing_text(self, line: Json) -> str:
+    def _missing_text(self, line: Mapping[str, object]) -> str:
         """What a message adds: a delta as it is; of a complete message what was not received in deltas."""
         text = str(line.get("content") or "")
         if line.get("delta") or not self._has_deltas:

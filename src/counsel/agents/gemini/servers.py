@@ -33,7 +33,7 @@ def read(name: str, entry: Entry) -> Server:
     return read_entry(name, entry, references.GEMINI, _OWN)
 
 
-def write(server: Server) -> dict[str, Any]:
+def write(server: Server) -> dict[str, object]:
     """In a shell's script `$NAME` may become a reference: the client expands it as the shell would."""
     shell = with_script(server, references.GEMINI.read)
     return write_entry(shell, references.GEMINI, _OWN, _layout)

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from counsel.agents.definitions import AGENTS, Workspace, locate
 from counsel.agents.detect import inside
@@ -103,7 +102,7 @@ def _in_order(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
     yield from reversed([path for path in paths if path not in own])
 
 
-def _settings(path: Path, scanner: SkillScanner) -> dict[str, Any]:
+def _settings(path: Path, scanner: SkillScanner) -> dict[str, object]:
     """Gemini's files may have comments."""
     try:
         text = settings_text(path)

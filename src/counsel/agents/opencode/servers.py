@@ -108,7 +108,7 @@ def _strings(entry: Entry, key: str) -> dict[str, str]:
     return dict(values)
 
 
-def write(server: Server) -> dict[str, Any]:
+def write(server: Server) -> dict[str, object]:
     if server.token_env:
         headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}
         server = server.replaced(headers=headers, token_env=None)

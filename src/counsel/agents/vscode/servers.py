@@ -35,7 +35,7 @@ def read(name: str, entry: Entry) -> Server:
     return read_entry(name, entry, SYNTAX, {})
 
 
-def write(server: Server) -> dict[str, Any]:
+def write(server: Server) -> dict[str, object]:
     return write_entry(server, SYNTAX, {}, _layout)
 
 

@@ -169,7 +169,7 @@ def _step(job: Job, route: Route) -> Step:
 def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
     task = job.task
     asked = task.prompt if task.prompt != task.text else None
-    sources: Json = {"sources": list(task.sources)} if task.sources else {}
+    sources: dict[str, object] = {"sources": list(task.sources)} if task.sources else {}
     sources |= {"settings": settings} if (settings := task.settings()) else {}
     sources |= {unchanged_files.SENT: {part.key: part.sha for part in task.parts}} if task.parts else {}
     return (

@@ -36,7 +36,7 @@ from counsel.results import (
     RefinedAnswer,
     Verdict,
 )
-from counsel.types import Call, Json, Turn
+from counsel.types import Call, Turn
 
 log = logging.getLogger("counsel.consensus")
 _SHOWN = frozenset({"provider", "usage", "cost_usd", "response_time_ms", "finish_reason"})  # of each member
@@ -281,7 +281,7 @@ def _outcome(
     )
 
 
-def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> list[Json]:
+def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> list[dict[str, object]]:
     """Who answered, for the conversation: a chat that continues it stays with one of them."""
     return [
         {

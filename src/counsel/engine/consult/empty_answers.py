@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from counsel.engine.consult.routes import Route
 from counsel.errors import ContentFiltered, CounselError, EmptyAnswer, UpstreamError
@@ -58,7 +58,7 @@ def _broken(route: Route, finished: Finished) -> UpstreamError:
     )
 
 
-def _fields(route: Route, finished: Finished) -> dict[str, Any]:
+def _fields(route: Route, finished: Finished) -> dict[str, object]:
     return {
         "provider": route.provider,
         "model": route.name,
@@ -73,7 +73,7 @@ def _words(finished: Finished, name: str) -> str | None:
     return scrubbed(said, None) if said else None
 
 
-def _why(fields: dict[str, Any]) -> str:
+def _why(fields: Mapping[str, object]) -> str:
     reason, said = fields["vendor_reason"], fields["vendor_text"]
     quoted = f": {said}" if said else "."
     return f" ({reason}){quoted}" if reason else quoted

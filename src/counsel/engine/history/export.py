@@ -51,7 +51,7 @@ def _turns(messages: list[Message]) -> list[ExportedTurn]:
     return turns
 
 
-def _asked(message: Message) -> Json:
+def _asked(message: Message) -> dict[str, object]:
     """Every setting by name: null where the caller left it to the model."""
     about = dict(message.about)
     settings = about.pop("settings", {})

@@ -79,7 +79,7 @@ class Link:
             self._holder.cancel()
         await asyncio.wait({self._holder})
 
-    async def _ask(self, tool: str, arguments: Json) -> tuple[str, bool]:
+    async def _ask(self, tool: str, arguments: dict[str, object]) -> tuple[str, bool]:
         if self._client is None:
             raise ConnectionError("it is not connected")
         result = await self._client.call_tool(tool, arguments)

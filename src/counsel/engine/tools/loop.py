@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from counsel.caller import Caller
 from counsel.engine.consult import empty_answers
@@ -27,7 +27,6 @@ from counsel.types import (
     Call,
     Event,
     Finished,
-    Json,
     Notice,
     Text,
     ToolCall,
@@ -282,7 +281,7 @@ def _left_out(link: Link, kept: Sequence[Tool]) -> list[Notice]:
     return [Notice("warning", words, {"server": link.name})] if words else []
 
 
-def _too_many(opened: Sequence[Link], ways: dict[str, Any], *, write: bool) -> list[Notice]:
+def _too_many(opened: Sequence[Link], ways: Mapping[str, object], *, write: bool) -> list[Notice]:
     usable = sum(
         1 for link in opened for tool in link.tools if _offered(tool, link) and (write or _reads_only(tool))
     )
@@ -292,7 +291,7 @@ def _too_many(opened: Sequence[Link], ways: dict[str, Any], *, write: bool) -> l
     return [Notice("warning", words, {"tools": usable, "offered": len(ways)})]
 
 
-def tool_name(server: str, tool: str, taken: dict[str, Any]) -> str:
+def tool_name(server: str, tool: str, taken: Mapping[str, object]) -> str:
     """`server__tool` in the letters and the length that every vendor takes, and no name twice."""
     name = _UNUSABLE.sub("_", f"{server}__{tool}")
     if not (name[0].isalpha() or name[0] == "_"):
@@ -308,7 +307,7 @@ def _description(tool: Tool) -> str:
     return words if len(words) <= LONGEST_DESCRIPTION else f"{words[: LONGEST_DESCRIPTION - 1]}…"
 
 
-def _schema(schema: Json) -> Json:
+def _schema(schema: Mapping[str, object]) -> dict[str, object]:
     """The server's own, but for what OpenAI refuses to miss and Gemini does not know."""
     kept = {name: value for name, value in schema.items() if name != "$schema"}
     return {**kept, "type": "object", "properties": kept.get("properties") or {}}

@@ -20,7 +20,7 @@ def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
     async def models(request: Request) -> Any:
         return await asyncio.to_thread(_models, settings, request.query_params.get("provider"))
 
-    async def agents(_: Request) -> Any:
+    async def agents(_: Request) -> object:
         from counsel.overview import agents_overview
 
         caller = Caller("http", cwd=Path.cwd(), settings=settings)

@@ -244,7 +244,7 @@ async def _disable(request: Request, servers: Servers, arguments: Mapping[str, o
 
 async def _switch(
     request: Request, servers: Servers, arguments: Mapping[str, object], *, enabled: bool
-) -> Any:
+) -> object:
     _only(arguments)
     name = request.path_params["name"]
     done = await asyncio.to_thread(
@@ -270,7 +270,7 @@ async def _check(_: Request, servers: Servers, arguments: Mapping[str, object]) 
     return {"checks": [result.as_dict() for result in results]}
 
 
-async def _history(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _history(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
     _only(arguments)
     operations = await asyncio.to_thread(servers.history)
     return {"operations": [operation.as_dict() for operation in operations]}
