@@ -11,9 +11,19 @@ from os.path import exists, isdir, isfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["current_folder", "exists", "isdir", "isfile", "private_folder", "write_private"]
+__all__ = ["current_folder", "exists", "isdir", "isfile", "private_folder", "up_to_root", "write_private"]
+
+
+def up_to_root(folder: Path, markers: Sequence[str] = (".git",)) -> list[Path]:
+    """The folder and its parents up to the repository's root; without one, the folder alone."""
+    folders = [folder, *folder.parents]
+    for number, parent in enumerate(folders):
+        if any(exists(parent / name) for name in markers):
+            return folders[: number + 1]
+    return [folder]
 
 
 def private_folder(path: str | os.PathLike[str]) -> None:

@@ -93,6 +93,18 @@ def write_entry(
     return {**entry, **server.extras}
 
 
+def stdio_fields(server: Server) -> dict[str, object]:
+    """What a server that is started has in most agents' files; empty fields are left out."""
+    entry: dict[str, object] = {"command": server.command, "args": list(server.args)}
+    if server.env:
+        entry["env"] = dict(server.env)
+    return {**entry, "cwd": server.cwd} if server.cwd else entry
+
+
+def with_headers(entry: dict[str, object], server: Server) -> dict[str, object]:
+    return {**entry, "headers": dict(server.headers)} if server.headers else entry
+
+
 def _milliseconds(seconds: float) -> int:
     """An integer: Claude Code ignores a server whose `timeout` is not one (measured, 2.1.325)."""
     return max(1, round(seconds * 1000))

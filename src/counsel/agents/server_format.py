@@ -1,6 +1,5 @@
 """An MCP server in no agent's form, and what an agent's module says about its own form."""
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any, Self, TypeAlias
 from counsel.agents.definitions import AgentName, Scope, Workspace
 from counsel.agents.references import Syntax
 from counsel.configfiles.document import Document, Meaning
-from counsel.configfiles.edits import Edit
+from counsel.configfiles.edits import Edit, Put, lookup
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.records import Record
 
 Entry: TypeAlias = Mapping[str, Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+ANY_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")  # what fits into a file
 TRANSPORTS = ("stdio", "http", "sse")
 
 
@@ -83,6 +83,18 @@ class Switch(Record):
     note: str = ""
 
 
+def switch_enabled(_workspace: Workspace, table: ServerTable) -> list[Switch]:
+    """The switch of agents whose entries have a field `enabled`."""
+
+    def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
+        path = (*table.keys, name, "enabled")
+        if not enabled:
+            return [Put(path, value=False)]
+        return [Put(path, value=True)] if lookup(document.value, path) is False else []
+
+    return [Switch(table.target, edits)]
+
+
 class ServerFormat(Record):
     """How one agent stores MCP servers."""
 
@@ -126,11 +138,6 @@ class ServerFormat(Record):
 
 def has_key(*keys: str) -> Callable[[Entry], bool]:
     return lambda entry: any(key in entry for key in keys)
-
-
-def exists(path: Path) -> bool:
-    """Whether the path exists. (`Path.exists` raises in a folder that may not be entered.)"""
-    return os.access(path, os.F_OK)
 
 
 class Unreadable(ValueError):

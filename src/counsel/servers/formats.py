@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from counsel.agents.definitions import WITH_SERVERS, Workspace, locate
-from counsel.agents.server_format import ServerFormat, ServerTable, exists
+from counsel.agents.server_format import ServerFormat, ServerTable
 from counsel.errors import InvalidArgument
+from counsel.paths import exists
 
 
 class _Formats(Mapping[str, ServerFormat]):

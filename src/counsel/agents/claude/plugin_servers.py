@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
 from counsel.agents.definitions import Workspace
-from counsel.agents.server_format import ServerTable, exists, with_values
+from counsel.agents.server_format import ServerTable, with_values
 from counsel.agents.skill_scanner import SkillScanner
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
+from counsel.paths import exists
 
 _HANDED = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 

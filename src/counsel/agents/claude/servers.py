@@ -10,11 +10,20 @@ from typing import Any
 
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
-from counsel.agents.json_server_format import TYPES, read_entry, write_entry
-from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, Switch, Unreadable, exists
+from counsel.agents.json_server_format import TYPES, read_entry, with_headers, write_entry
+from counsel.agents.server_format import (
+    ANY_NAME,
+    Entry,
+    Server,
+    ServerFormat,
+    ServerTable,
+    Switch,
+    Unreadable,
+)
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
 from counsel.configfiles.write.safewrite import Reader, Target
+from counsel.paths import exists
 
 _OWN = {"timeout": "timeout"}
 # What the client writes around the first setting of a project (golden/claude/stdio-local).
@@ -62,8 +71,7 @@ def _layout(server: Server) -> dict[str, object]:
             "args": list(server.args),
             "env": dict(server.env),
         }
-    entry: dict[str, Any] = {"type": server.transport, "url": server.url}
-    return {**entry, "headers": dict(server.headers)} if server.headers else entry
+    return with_headers({"type": server.transport, "url": server.url}, server)
 
 
 def tables(workspace: Workspace) -> list[ServerTable]:
@@ -229,7 +237,7 @@ FORMAT = ServerFormat(
     syntax=references.CLAUDE,
     names=_OF_ITS_COMMANDS,
     names_text="letters, digits, - and _",
-    loads=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    loads=ANY_NAME,
     others=_others,
     precedence=("managed", "local", "project", "user", "plugin"),
     reserved=frozenset({"workspace", "__proto__"}),

@@ -20,21 +20,19 @@ from counsel.agents.server_format import (
     Server,
     ServerFormat,
     ServerTable,
-    Switch,
     Unreadable,
-    exists,
     has_key,
     number,
     optional_strings,
     string_list,
     string_map,
+    switch_enabled,
     text,
     translated,
     with_script,
 )
-from counsel.configfiles.document import Meaning
-from counsel.configfiles.edits import Edit, Put, lookup
 from counsel.configfiles.write.safewrite import Reader, Target
+from counsel.paths import exists, up_to_root
 
 _KNOWN = frozenset(
     [
@@ -226,19 +224,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
 
 def _above(project: Path) -> list[Path]:
     """The folders above the project's, the nearest first, up to the repository's root; none outside of one."""
-    folders = [project, *project.parents]
-    root = next((number for number, folder in enumerate(folders) if exists(folder / ".git")), 0)
-    return folders[1 : root + 1]
-
-
-def _switches(_workspace: Workspace, table: ServerTable) -> list[Switch]:
-    def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-        path = (*table.keys, name, "enabled")
-        if not enabled:
-            return [Put(path, value=False)]
-        return [Put(path, value=True)] if lookup(document.value, path) is False else []
-
-    return [Switch(table.target, edits)]
+    return up_to_root(project)[1:]
 
 
 def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
@@ -264,7 +250,7 @@ FORMAT = ServerFormat(
     layered=True,
     precedence=("managed", "project", "user", "system", "plugin"),
     transports=frozenset({"stdio", "http"}),
-    switches=_switches,
+    switches=switch_enabled,
     notes=_notes,
     tells=has_key(
         "env_vars",

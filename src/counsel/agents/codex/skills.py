@@ -23,7 +23,7 @@ from counsel.configfiles import document
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
 from counsel.errors import ConfigInvalid
-from counsel.paths import exists
+from counsel.paths import up_to_root
 
 AGENT = "codex"
 ADMIN = Path("/etc/codex/skills")
@@ -61,7 +61,7 @@ def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
 
 def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object]) -> Iterator[Root]:
     """In the order in which Codex keeps one of several paths to the same file."""
-    upwards = list(_upwards(workspace.project, config))
+    upwards = _upwards(workspace.project, config)
     for folder in upwards:
         if folder / ".codex" != workspace.codex_dir():
             yield Root(folder / ".codex" / "skills", "project")
@@ -74,15 +74,11 @@ def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object
         yield Root(folder / ".agents" / "skills", "project", shared=True)
 
 
-def _upwards(project: Path, config: dict[str, object]) -> Iterator[Path]:
+def _upwards(project: Path, config: dict[str, object]) -> list[Path]:
     """The folder and its parents up to the repository's root; without one, the folder alone."""
     markers = config.get("project_root_markers")
     names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
-    above = [project, *project.parents]
-    for number, folder in enumerate(above):
-        if any(exists(folder / name) for name in names):
-            return iter(above[: number + 1])
-    return iter([project])
+    return up_to_root(project, names)
 
 
 def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, object]:

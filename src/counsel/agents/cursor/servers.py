@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
-from counsel.agents.json_server_format import read_entry, write_entry
-from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, has_key
+from counsel.agents.json_server_format import read_entry, stdio_fields, with_headers, write_entry
+from counsel.agents.server_format import ANY_NAME, Entry, Server, ServerFormat, ServerTable, has_key
 from counsel.configfiles.write.safewrite import Target
 
 _OWN = {"include_tools": "enabledTools"}
@@ -25,12 +24,11 @@ def write(server: Server) -> dict[str, object]:
 def _layout(server: Server) -> dict[str, object]:
     """No `type`, as in Cursor's documentation; but a bare `url` is streamable HTTP, so sse must be named."""
     if server.transport == "stdio":
-        entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
-        if server.env:
-            entry["env"] = dict(server.env)
-        return {**entry, "cwd": server.cwd} if server.cwd else entry
-    entry = {"type": "sse", "url": server.url} if server.transport == "sse" else {"url": server.url}
-    return {**entry, "headers": dict(server.headers)} if server.headers else entry
+        return stdio_fields(server)
+    entry: dict[str, object] = (
+        {"type": "sse", "url": server.url} if server.transport == "sse" else {"url": server.url}
+    )
+    return with_headers(entry, server)
 
 
 def tables(workspace: Workspace) -> list[ServerTable]:
@@ -48,7 +46,7 @@ FORMAT = ServerFormat(
     write=write,
     tables=tables,
     syntax=references.CURSOR,
-    names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    names=ANY_NAME,
     names_text="any characters",
     precedence=(),
     reserved=frozenset({"__proto__"}),

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
 from counsel.agents.definitions import Scope, Workspace
-from counsel.agents.json_server_format import read_entry, write_entry
+from counsel.agents.json_server_format import read_entry, stdio_fields, with_headers, write_entry
 from counsel.agents.server_format import (
+    ANY_NAME,
     Entry,
     Server,
     ServerFormat,
     ServerTable,
     Switch,
-    exists,
     has_key,
     with_script,
 )
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.write.safewrite import Reader, Target
+from counsel.paths import exists
 
 _OWN = {"timeout": "timeout", "include_tools": "includeTools", "exclude_tools": "excludeTools"}
 _BLOCKED = ("PYTHONPATH",)  # the client removes these from a server's environment
@@ -41,12 +41,8 @@ def write(server: Server) -> dict[str, object]:
 
 def _layout(server: Server) -> dict[str, object]:
     if server.transport == "stdio":
-        entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
-        if server.env:
-            entry["env"] = dict(server.env)
-        return {**entry, "cwd": server.cwd} if server.cwd else entry
-    entry = {"url": server.url, "type": server.transport}
-    return {**entry, "headers": dict(server.headers)} if server.headers else entry
+        return stdio_fields(server)
+    return with_headers({"url": server.url, "type": server.transport}, server)
 
 
 def tables(workspace: Workspace) -> list[ServerTable]:
@@ -154,7 +150,7 @@ FORMAT = ServerFormat(
     write=write,
     tables=tables,
     syntax=references.GEMINI,
-    names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    names=ANY_NAME,
     names_text="any characters",
     others=_others,
     precedence=("managed", "project", "user", "system", "plugin"),

@@ -22,21 +22,20 @@ from counsel.agents.definitions import Scope, Workspace
 from counsel.agents.json_server_format import with_token
 from counsel.agents.references import REFERENCE, Syntax, Untranslatable
 from counsel.agents.server_format import (
+    ANY_NAME,
     Entry,
     Server,
     ServerFormat,
     ServerTable,
-    Switch,
     Unreadable,
-    exists,
     number,
     read_references,
+    switch_enabled,
     text,
     translated,
 )
-from counsel.configfiles.document import Meaning
-from counsel.configfiles.edits import Edit, Put, lookup
 from counsel.configfiles.write.safewrite import Reader, Target
+from counsel.paths import exists, up_to_root
 
 _OWN_REFERENCE = re.compile(r"\{(env|file):([^}]+)\}")
 _NAMES = ("opencode.jsonc", "opencode.json")  # the stronger first
@@ -170,22 +169,10 @@ def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
 
 def _project_files(workspace: Workspace) -> Iterator[Path]:
     own = {_written(workspace.project), _written(folder(workspace))}
-    folders = [workspace.project, *workspace.project.parents]
-    root = next((current for current, parent in enumerate(folders) if exists(parent / ".git")), 0)
-    for current in folders[: root + 1]:
+    for current in up_to_root(workspace.project):
         for path in (current / name for name in _NAMES):
             if exists(path) and path not in own:
                 yield path
-
-
-def _switches(_workspace: Workspace, table: ServerTable) -> list[Switch]:
-    def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-        path = (*table.keys, name, "enabled")
-        if not enabled:
-            return [Put(path, value=False)]
-        return [Put(path, value=True)] if lookup(document.value, path) is False else []
-
-    return [Switch(table.target, edits)]
 
 
 FORMAT = ServerFormat(
@@ -196,7 +183,7 @@ FORMAT = ServerFormat(
     syntax=SYNTAX,
     names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff{}]+"),
     names_text="any characters but braces",
-    loads=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    loads=ANY_NAME,
     others=_others,
     layered=True,
     precedence=("project", "managed", "user", "system"),
@@ -206,7 +193,7 @@ FORMAT = ServerFormat(
         "include_tools": "OpenCode has no list of allowed tools per server",
         "exclude_tools": "OpenCode has no list of forbidden tools per server",
     },
-    switches=_switches,
+    switches=switch_enabled,
     tells=lambda entry: "environment" in entry or isinstance(entry.get("command"), list),
     tries_sse=lambda _entry: True,
 )

@@ -7,15 +7,14 @@ available where counsel is built. Files may have comments; servers are under `se
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
-from counsel.agents.json_server_format import read_entry, write_entry
-from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable
+from counsel.agents.json_server_format import read_entry, stdio_fields, with_headers, write_entry
+from counsel.agents.server_format import ANY_NAME, Entry, Server, ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Target
 
 
@@ -41,12 +40,8 @@ def write(server: Server) -> dict[str, object]:
 
 def _layout(server: Server) -> dict[str, object]:
     if server.transport != "stdio":
-        entry: dict[str, Any] = {"type": server.transport, "url": server.url}
-        return {**entry, "headers": dict(server.headers)} if server.headers else entry
-    entry = {"type": "stdio", "command": server.command, "args": list(server.args)}
-    if server.env:
-        entry["env"] = dict(server.env)
-    return {**entry, "cwd": server.cwd} if server.cwd else entry
+        return with_headers({"type": server.transport, "url": server.url}, server)
+    return {"type": "stdio", **stdio_fields(server)}
 
 
 def tables(workspace: Workspace) -> list[ServerTable]:
@@ -71,7 +66,7 @@ FORMAT = ServerFormat(
     write=write,
     tables=tables,
     syntax=SYNTAX,
-    names=re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+"),
+    names=ANY_NAME,
     names_text="any characters",
     precedence=("project", "user"),
     reserved=frozenset({"__proto__"}),

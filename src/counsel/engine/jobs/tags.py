@@ -29,8 +29,7 @@ def project(folder: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _project(folder: Path, _moment: int) -> str:
-    real = folder.resolve()
-    return str(next((each for each in (real, *real.parents) if paths.exists(each / ".git")), real))
+    return str(paths.up_to_root(folder.resolve())[-1])
 
 
 async def resolve(request: Request, caller: Caller, within: str, store: Store) -> str | None:
