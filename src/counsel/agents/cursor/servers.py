@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import read_entry, stdio_fields, with_headers, write_entry

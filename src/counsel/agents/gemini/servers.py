@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from counsel.agents import references
 from counsel.agents.definitions import Scope, Workspace
