@@ -37,7 +37,7 @@ class Caller:
         return self.settings.own_env
 
     @property
-    def lineage(self) -> tuple[str, ...]:
+    def agent_chain(self) -> tuple[str, ...]:
         """The agents that asked on the way here, this caller last."""
         if self.agent is None or self.chain[-1:] == (self.agent,):
             return self.chain

@@ -27,4 +27,4 @@ CHAIN = "COUNSEL_CHAIN"  # who asked whom, for a counsel that the agent starts
 def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     own = untrusted.absolute_paths(caller.own_env)
     env = {name: value for name, value in own.items() if value and not _MARKS(name)}
-    return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.lineage, agent))}
+    return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.agent_chain, agent))}

@@ -16,17 +16,17 @@ def caller(name: str, *, total: int = 10, share: int = 2) -> Caller:
     )
 
 
-class Room:
+class Calls:
     def __init__(self) -> None:
-        self.gate = Limiter()
+        self.limiter = Limiter()
         self.order: list[str] = []
         self.most = 0
         self.leave = asyncio.Event()
 
-    async def visit(self, who: Caller, provider: str = "p") -> None:
-        async with self.gate.place(who, provider):
-            self.order.append(who.client)
-            self.most = max(self.most, self.gate.running.total())
+    async def call(self, client: Caller, provider: str = "p") -> None:
+        async with self.limiter.slot(client, provider):
+            self.order.append(client.client)
+            self.most = max(self.most, self.limiter.running.total())
             await self.leave.wait()
 
 
@@ -36,120 +36,120 @@ async def settle() -> None:
 
 
 async def test_no_more_than_the_share_at_once_and_all_get_their_turn() -> None:
-    room = Room()
-    tasks = [asyncio.create_task(room.visit(caller("a"))) for _ in range(6)]
+    calls = Calls()
+    tasks = [asyncio.create_task(calls.call(caller("a"))) for _ in range(6)]
     await settle()
-    assert len(room.order) == 2
-    room.leave.set()
+    assert len(calls.order) == 2
+    calls.leave.set()
     await asyncio.gather(*tasks)
-    assert len(room.order) == 6
-    assert room.most == 2
-    assert room.gate.running.total() == 0
+    assert len(calls.order) == 6
+    assert calls.most == 2
+    assert calls.limiter.running.total() == 0
 
 
 async def test_a_busy_caller_does_not_keep_another_waiting_behind_its_queue() -> None:
-    room = Room()
-    tasks = [asyncio.create_task(room.visit(caller("busy"))) for _ in range(20)]
+    calls = Calls()
+    tasks = [asyncio.create_task(calls.call(caller("busy"))) for _ in range(20)]
     await settle()
-    tasks.append(asyncio.create_task(room.visit(caller("other"))))
+    tasks.append(asyncio.create_task(calls.call(caller("other"))))
     await settle()
-    room.leave.set()
+    calls.leave.set()
     await asyncio.gather(*tasks)
-    assert room.order.index("other") <= 4
+    assert calls.order.index("other") <= 4
 
 
 async def test_one_provider_full_does_not_block_another() -> None:
-    room = Room()
-    tasks = [asyncio.create_task(room.visit(caller("a"), "full")) for _ in range(3)]
+    calls = Calls()
+    tasks = [asyncio.create_task(calls.call(caller("a"), "full")) for _ in range(3)]
     await settle()
-    tasks.append(asyncio.create_task(room.visit(caller("b"), "free")))
+    tasks.append(asyncio.create_task(calls.call(caller("b"), "free")))
     await settle()
-    assert "b" in room.order
-    room.leave.set()
+    assert "b" in calls.order
+    calls.leave.set()
     await asyncio.gather(*tasks)
 
 
 async def test_who_is_cancelled_while_waiting_takes_no_place() -> None:
-    room = Room()
-    first = [asyncio.create_task(room.visit(caller("a"))) for _ in range(2)]
+    calls = Calls()
+    first = [asyncio.create_task(calls.call(caller("a"))) for _ in range(2)]
     await settle()
-    waiting = asyncio.create_task(room.visit(caller("a")))
+    waiting = asyncio.create_task(calls.call(caller("a")))
     await settle()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    room.leave.set()
+    calls.leave.set()
     await asyncio.gather(*first)
-    await room.visit(caller("a"))
-    assert room.gate.running.total() == 0
+    await calls.call(caller("a"))
+    assert calls.limiter.running.total() == 0
 
 
 async def test_callers_who_wait_are_let_in_by_turns() -> None:
-    room = Room()
-    who = [caller(name, share=1) for name in ("a", "a", "a", "b", "b", "c")]
-    tasks = [asyncio.create_task(room.visit(one)) for one in who]
+    calls = Calls()
+    callers = [caller(name, share=1) for name in ("a", "a", "a", "b", "b", "c")]
+    tasks = [asyncio.create_task(calls.call(one)) for one in callers]
     await settle()
-    room.leave.set()
+    calls.leave.set()
     await asyncio.gather(*tasks)
-    assert room.order == ["a", "a", "b", "c", "a", "b"]
+    assert calls.order == ["a", "a", "b", "c", "a", "b"]
 
 
 async def test_who_leaves_the_queue_leaves_nothing_behind() -> None:
-    room = Room()
-    first = asyncio.create_task(room.visit(caller("a", share=1)))
+    calls = Calls()
+    first = asyncio.create_task(calls.call(caller("a", share=1)))
     await settle()
-    waiting = [asyncio.create_task(room.visit(caller("b", share=1))) for _ in range(2)]
+    waiting = [asyncio.create_task(calls.call(caller("b", share=1))) for _ in range(2)]
     await settle()
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    room.leave.set()
+    calls.leave.set()
     await first
-    assert not room.gate._queues
-    assert room.gate.full(caller("a", share=1), "p") == ""
+    assert not calls.limiter._queues
+    assert calls.limiter.full(caller("a", share=1), "p") == ""
 
 
 async def test_a_place_that_came_with_the_cancel_goes_to_the_next() -> None:
-    room = Room()
-    room.leave.set()
-    async with room.gate.place(caller("a", share=1), "p"):
-        second, third = (asyncio.create_task(room.visit(caller(name, share=1))) for name in "bc")
+    calls = Calls()
+    calls.leave.set()
+    async with calls.limiter.slot(caller("a", share=1), "p"):
+        second, third = (asyncio.create_task(calls.call(caller(name, share=1))) for name in "bc")
         await settle()
     second.cancel()  # it has just been admitted, and has not run since
     await asyncio.gather(second, return_exceptions=True)
     await third
-    assert room.order == ["c"]
-    assert room.gate.running.total() == 0
+    assert calls.order == ["c"]
+    assert calls.limiter.running.total() == 0
 
 
 async def test_the_limit_over_all_providers_holds() -> None:
-    room = Room()
-    tasks = [asyncio.create_task(room.visit(caller("a", total=2), provider)) for provider in "pqr"]
+    calls = Calls()
+    tasks = [asyncio.create_task(calls.call(caller("a", total=2), provider)) for provider in "pqr"]
     await settle()
-    assert room.most == len(room.order) == 2
-    room.leave.set()
+    assert calls.most == len(calls.order) == 2
+    calls.leave.set()
     await asyncio.gather(*tasks)
-    assert len(room.order) == 3
+    assert len(calls.order) == 3
 
 
 async def test_why_a_call_would_wait() -> None:
-    room = Room()
+    calls = Calls()
     few = caller("a", total=3, share=2)
-    assert room.gate.full(few, "p") == ""
-    tasks = [asyncio.create_task(room.visit(few)) for _ in range(2)]
+    assert calls.limiter.full(few, "p") == ""
+    tasks = [asyncio.create_task(calls.call(few)) for _ in range(2)]
     await settle()
-    assert "2 calls to p are running (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)" in room.gate.full(few, "p")
-    assert room.gate.full(few, "q") == ""
-    tasks.append(asyncio.create_task(room.visit(few, "q")))
+    assert "2 calls to p are running (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)" in calls.limiter.full(few, "p")
+    assert calls.limiter.full(few, "q") == ""
+    tasks.append(asyncio.create_task(calls.call(few, "q")))
     await settle()
-    assert "3 calls are running (COUNSEL_MAX_CONCURRENT)" in room.gate.full(few, "r")
-    room.leave.set()
+    assert "3 calls are running (COUNSEL_MAX_CONCURRENT)" in calls.limiter.full(few, "r")
+    calls.leave.set()
     await asyncio.gather(*tasks)
 
 
 async def test_calls_are_counted_by_provider_and_model_while_they_run() -> None:
-    gate = Limiter()
-    async with gate.place(caller("a"), "p", "m"):
-        assert gate.calls == {("p", "m"): 1}
-        assert gate.running == {"p": 1}
-    assert gate.calls == {("p", "m"): 0}
-    assert gate.running == {"p": 0}
+    limiter = Limiter()
+    async with limiter.slot(caller("a"), "p", "m"):
+        assert limiter.calls == {("p", "m"): 1}
+        assert limiter.running == {"p": 1}
+    assert limiter.calls == {("p", "m"): 0}
+    assert limiter.running == {"p": 0}

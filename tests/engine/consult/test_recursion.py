@@ -93,4 +93,4 @@ def test_the_asked_agent_is_told_the_whole_chain(
 
 
 def test_a_program_started_by_an_agent_knows_its_chain(tmp_path: Path) -> None:
-    assert here("cli", {"COUNSEL_CHAIN": "claude, codex"}, tmp_path).lineage == ("claude", "codex")
+    assert here("cli", {"COUNSEL_CHAIN": "claude, codex"}, tmp_path).agent_chain == ("claude", "codex")

@@ -202,6 +202,6 @@ def test_what_was_said_before_stays_when_only_the_end_is_void() -> None:
 def test_words_are_taken_back_as_they_were_mended() -> None:
     fold = Fold()
     for piece in ("kept", "\ud83d", "\ude00 and hal"):
-        if mended := fold.mender.feed(piece):
-            fold.said.append(mended)
+        if repaired := fold.repair.feed(piece):
+            fold.buffer.append(repaired)
     assert fold.without("\ud83d\ude00 and hal") == len("kept")

@@ -18,16 +18,16 @@ class AnswerCache:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def through(self, talk: Consultation, step: Step, route: Route, call: Call) -> Reply:
+    async def through(self, consultation: Consultation, step: Step, route: Route, call: Call) -> Reply:
         """Ask, unless the same question to the same model with the same key was answered within the caller's lifetime."""
-        seconds = talk.job.caller.settings.cache_seconds
+        seconds = consultation.job.caller.settings.cache_seconds
         # what an agent or a shared tool looks at may have changed
-        if not seconds or route.is_agent or talk.job.task.tools:
-            return await talk.ask(step, route, call)
+        if not seconds or route.is_agent or consultation.job.task.tools:
+            return await consultation.ask(step, route, call)
         key = _key(route, call)
         if reply := await self._store.cached_answer(key):
-            return talk.recall(step, dataclasses.replace(reply, cached=True, ms=0))
-        reply = await talk.ask(step, route, call)
+            return consultation.recall(step, dataclasses.replace(reply, cached=True, ms=0))
+        reply = await consultation.ask(step, route, call)
         if reply.finish_reason == "stop":
             self._store.cache_answer(key, reply, expires=time.time() + seconds)
         return reply

@@ -1,4 +1,4 @@
-"""One job's dealings with models: each call once, its text live, its outcome remembered."""
+"""One job's calls to models: each is made once, streams its text, and stores its outcome."""
 
 from __future__ import annotations
 
@@ -48,19 +48,21 @@ MOST_TOOLS = 2_000  # tool calls kept of one answer
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of a job. `key` names it in the memo, `slot` on the screen."""
+    """One call of a job. `key` names it in the store, `slot` in the live view."""
 
     key: str
     slot: str
     phase: str
     limit: float | None = None  # seconds
-    last: bool = False  # the job ends with this call: its end remembers it
-    hint: str = "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when they are over
+    last: bool = False  # the job ends with this call, and its end stores the reply
+    hint: str = (
+        "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when the limit is reached
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished call that the job's end writes down, with its usage record."""
+    """A finished call that is stored with the job's end, and its usage record."""
 
     step: Step
     reply: Reply
@@ -69,26 +71,26 @@ class Answer:
 
 @dataclass(slots=True)
 class Fold:
-    """What a stream of events amounts to. `said` is the buffer that the listeners' text is kept in, too."""
+    """The state of one answer while its events arrive. `buffer` is shared with the listeners."""
 
-    said: TextBuffer = field(default_factory=TextBuffer)
-    size: int = 0  # bytes of `said`
+    buffer: TextBuffer = field(default_factory=TextBuffer)
+    size: int = 0  # bytes of `buffer`
     began: float = field(default_factory=time.monotonic)
-    unbilled: int = 0  # four for a token: what came since usage was last reported
+    unbilled: int = 0  # quarter tokens received since usage was last reported
     usage: Usage = field(default_factory=Usage)
     notices: list[AnswerNotice] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     tools: list[ToolRun] = field(default_factory=list)
     finished: Finished | None = None
-    mender: TextRepair = field(default_factory=TextRepair)
+    repair: TextRepair = field(default_factory=TextRepair)
 
     def report(self, usage: Usage) -> None:
         self.usage, self.unbilled = usage, 0
 
-    def without(self, void: str) -> int:
-        """How many characters stand when what was said last is taken back, mended as it was when it came."""
-        self.mender = TextRepair()
-        return len(self.said.text().removesuffix(TextRepair().feed(void)))
+    def without(self, withdrawn: str) -> int:
+        """The length of the text without its withdrawn end, which was repaired on arrival like the rest."""
+        self.repair = TextRepair()
+        return len(self.buffer.text().removesuffix(TextRepair().feed(withdrawn)))
 
     def notice(self, notice: Notice) -> None:
         if notice.kind == "left_out":
@@ -102,7 +104,7 @@ class Fold:
 
 
 class Consultation:
-    """Bound to one job and its fence; `ask` is the only way from the engine to a model."""
+    """Bound to one job and its fence; all calls from the engine to a model go through `ask`."""
 
     def __init__(self, job: Job, fence: Fence, store: Store, live: Live, limiter: Limiter) -> None:
         self.job = job
@@ -111,13 +113,13 @@ class Consultation:
         self._store = store
         self._limiter = limiter
         self._marked = False
-        # by slot: what its last failure used, also of one that was cancelled from outside
+        # by slot: what its last failed or cancelled call used
         self.spent: dict[str, Usage] = {}
         self._most = job.caller.settings.max_answer_bytes
         self.unrecorded: list[Answer] = []
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
-        """Ask a model, or recall what it said before a crash."""
+        """Ask a model, or recall the answer that it gave before a crash."""
         slot, limit = step.slot, step.limit
         if self.job.attempt > 1 and (reply := await self.remembered(step.key)):
             return self.recall(step, reply)
@@ -126,7 +128,7 @@ class Consultation:
         try:
             if full := self._limiter.full(self.job.caller, route.provider):
                 self.live.wait(slot, Wait("slot", full))
-            async with self._limiter.place(self.job.caller, route.provider, route.name):
+            async with self._limiter.slot(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
                 listening = self._listen(slot, route, self._events(route, call), fold)
@@ -147,11 +149,11 @@ class Consultation:
         return reply
 
     async def remembered(self, key: str) -> Reply | None:
-        """What an earlier attempt was answered. Read each time: the process that lost the job may have written it just now."""
+        """The reply of an earlier attempt. Read each time: the process that lost the job may have stored it just now."""
         return await self._store.reply(self.job.id, key)
 
-    def hand_on(self) -> None:
-        """The job was lost in its last moment: what was answered is there for whoever has it now."""
+    def save_unrecorded(self) -> None:
+        """Another process took the job at its end: store the replies for it."""
         for answer in self.unrecorded:
             step = answer.step
             self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
@@ -159,22 +161,22 @@ class Consultation:
     def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
         if not self.job.task.tools:
             return route.answer(call)
-        from counsel.engine.tools import loop  # with the rooms of the agents' files: few calls need them
+        from counsel.engine.tools import loop  # imports the agents' modules, which few calls need
 
         return loop.answer(route, call, self.job.task.tools, self.job.caller)
 
     def progress(self, completed: int) -> None:
-        """How many models of the round are done, for whoever asks meanwhile."""
+        """Store how many models of the round are done, for `check_status`."""
         self._store.progress(self.fence, completed)
 
     def _mark_attempt(self) -> None:
-        """Once per attempt after the first: a job that kills its process every time is given up some day."""
+        """Once per attempt after the first: a job that kills its process every time is given up eventually."""
         if self.job.attempt > 1 and not self._marked:
             self._marked = True
             self._store.mark_attempt(self.fence)
 
     def recall(self, step: Step, reply: Reply) -> Reply:
-        """An answer that was there already: shown like any other, asked for by nobody."""
+        """Show a stored answer like a new one, without asking a model."""
         self.live.begin(step.slot, step.phase)
         self.live.text(step.slot, reply.text)
         self.live.finish(step.slot, reply.provider, reply.ms, len(reply.text))
@@ -182,36 +184,36 @@ class Consultation:
 
     async def _listen(self, slot: str, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
         handlers: dict[type, Callable[[Any], None]] = {
-            Text: lambda event: self._hear(slot, event.delta, fold),
-            Withdrawn: lambda event: self._withdraw(slot, route, event, fold),
-            Thinking: lambda event: self._think(slot, event.delta, fold),
+            Text: lambda event: self._on_text(slot, event.delta, fold),
+            Withdrawn: lambda event: self._on_withdrawn(slot, route, event, fold),
+            Thinking: lambda event: self._on_thinking(slot, event.delta, fold),
             UsageReport: lambda event: fold.report(event.usage),
-            Notice: lambda event: self._notice(slot, event, fold),
+            Notice: lambda event: self._on_notice(slot, event, fold),
             ToolUse: lambda event: self.live.tool(slot, event.call.name),
-            ToolRan: lambda event: self._tool(slot, event, fold),
+            ToolRan: lambda event: self._on_tool(slot, event, fold),
             Finished: lambda event: setattr(fold, "finished", event),
         }
         try:
             async for event in events:
                 handlers[type(event)](event)
                 if fold.size > self._most:
-                    self._cut(slot, route, fold)
+                    self._cut_off(slot, route, fold)
                     break
         finally:
             await _close(events)
-            if rest := fold.mender.rest():
+            if rest := fold.repair.rest():
                 self.live.text(slot, rest)
         if fold.finished is None:
             raise Internal(
                 "The answer ended without a final event.", hint="This is a bug in counsel; please report it."
             )
-        if failure := empty_answers.failure(route, fold.finished, fold.said.text()):
+        if failure := empty_answers.failure(route, fold.finished, fold.buffer.text()):
             raise failure
 
-    def _hear(self, slot: str, delta: str, fold: Fold) -> None:
-        """A client in Rust refuses a whole message for half a character."""
-        if fold.mender.waits or not delta.isascii():
-            delta = fold.mender.feed(delta)
+    def _on_text(self, slot: str, delta: str, fold: Fold) -> None:
+        """Clients written in Rust reject a whole message for half a surrogate pair."""
+        if fold.repair.waits or not delta.isascii():
+            delta = fold.repair.feed(delta)
         if not delta:
             return
         if fold.size + (count := answer_limit.size(delta)) > self._most:
@@ -220,22 +222,22 @@ class Consultation:
         fold.unbilled += 2 * count - len(delta)  # as `tokens.estimate` counts
         self.live.text(slot, delta)
 
-    def _cut(self, slot: str, route: Route, fold: Fold) -> None:
-        """The transport cuts one request's answer; an agent's, or that of many requests, is cut here."""
-        self._notice(slot, answer_limit.notice(route.name, self._most), fold)
+    def _cut_off(self, slot: str, route: Route, fold: Fold) -> None:
+        """The transport limits the answer of one request; agents and answers of several requests are limited here."""
+        self._on_notice(slot, answer_limit.notice(route.name, self._most), fold)
         fold.finished = Finished("length")
 
-    def _think(self, slot: str, delta: str, fold: Fold) -> None:
+    def _on_thinking(self, slot: str, delta: str, fold: Fold) -> None:
         fold.unbilled += 2 * answer_limit.size(delta) - len(delta)
         self.live.thinking(slot, delta)
 
-    def _withdraw(self, slot: str, route: Route, void: Withdrawn, fold: Fold) -> None:
-        kept = fold.without(void.text)
+    def _on_withdrawn(self, slot: str, route: Route, withdrawn: Withdrawn, fold: Fold) -> None:
+        length = fold.without(withdrawn.text)
         name = self.live.slots[slot].model if self.job.tool == "consensus" else route.name
-        self.live.restart(slot, "retried", void.why, model=name, after=name, keep=kept)
-        fold.size = answer_limit.size(fold.said.text())
+        self.live.restart(slot, "retried", withdrawn.why, model=name, after=name, keep=length)
+        fold.size = answer_limit.size(fold.buffer.text())
 
-    def _notice(self, slot: str, notice: Notice, fold: Fold) -> None:
+    def _on_notice(self, slot: str, notice: Notice, fold: Fold) -> None:
         if notice.kind == "retry":
             call_log.retries(self.job, notice)
         fold.notice(notice)
@@ -246,14 +248,14 @@ class Consultation:
             reason = notice.data.get("reason", "it failed")
             self.live.wait(slot, Wait("retry", f"the next attempt at {moment} ({reason})", at=at))
 
-    def _tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
+    def _on_tool(self, slot: str, ran: ToolRan, fold: Fold) -> None:
         run = ToolRun(ran.server, ran.tool, ran.ms, ran.ok)
         if len(fold.tools) < MOST_TOOLS:
             fold.tools.append(run)
         self.live.tool(slot, ran.name, run)
 
     def _failed(self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold) -> CounselError:
-        """Write it down. Not in `ask`: a failure that its own frame names stays, with the prompt, until it is collected."""
+        """Record the failure. Not in `ask`: a frame that refers to its own exception keeps the prompt in memory until a collection."""
         failure = self._failure(error, route, step, fold)
         spent = _spent(route, call, fold)
         if spent.total:
@@ -265,9 +267,9 @@ class Consultation:
         return failure
 
     def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
-        partial = fold.said.text() or None
+        partial = fold.buffer.text() or None
         if isinstance(error, CounselError):
-            if partial:  # of all requests that the answer took; the error knows the last one's
+            if partial:  # of all requests; the error has only the last one's
                 error.fields["partial"] = partial
             return error
         if isinstance(error, TimeoutError):
@@ -292,7 +294,7 @@ class Consultation:
     def _reply(self, route: Route, call: Call, fold: Fold) -> Reply:
         finished = fold.finished or Finished()
         return Reply(
-            text=fold.said.text(),
+            text=fold.buffer.text(),
             provider=route.provider,
             model=route.name,
             usage=_spent(route, call, fold) if fold.cut else _priced(route, fold.usage),
@@ -307,25 +309,25 @@ class Consultation:
 
 
 def _spent(route: Route, call: Call, fold: Fold) -> Usage:
-    """What a call used that failed or was cut. Vendors bill a stream that breaks off or is cancelled, but report its usage at
-    its end: what they had not reported by then is estimated. An agent's input is its own affair and is not guessed at.
+    """The usage of a call that failed or was cut off. Vendors bill a stream that breaks off or is cancelled, but report usage
+    only at its end: the rest is estimated. An agent's input is not known and not estimated.
     """
     reported = _priced(route, fold.usage) if fold.usage.total else Usage(cost_usd=0.0)
     complete = fold.finished is not None and reported.total and not fold.cut
     if complete or not fold.unbilled:
         return reported
-    unheard = 0
+    input_tokens = 0
     if route.model is not None and not reported.input:
-        unheard = call.tokens or tokens.estimate_call(call, route.model)
-    guessed = Usage(input=unheard, output=-(-fold.unbilled // 4), estimated=True)
-    return reported + _priced(route, guessed)
+        input_tokens = call.tokens or tokens.estimate_call(call, route.model)
+    estimated = Usage(input=input_tokens, output=-(-fold.unbilled // 4), estimated=True)
+    return reported + _priced(route, estimated)
 
 
 _NOTHING = Usage()
 
 
 def _priced(route: Route, usage: Usage) -> Usage:
-    """With its price, also of a call that failed or was cancelled: what it had used is paid for."""
+    """The usage with its price, which failed and cancelled calls have, too."""
     if usage.cost_usd is not None or usage == _NOTHING:
         return usage
     return Usage(

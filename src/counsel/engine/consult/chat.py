@@ -1,4 +1,4 @@
-"""One model, or with `auto` the first that can."""
+"""`chat`: asks one model, or with `auto` the first that can answer."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from counsel.types import Json
 SLOT = "0"
 
 
-async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
-    job = talk.job
+async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
+    job = consultation.job
     history = await conversation.load(store, job)
     job.task = unchanged_files.without_known(job.task, history.messages)
     reply, passed_over = await _first_answer(
-        talk, await routes(job, router, history, store), history, store, cache
+        consultation, await routes(job, router, history, store), history, store, cache
     )
     metadata = replace(results.metadata(reply), files=job.task.sources)
     if job.task.models[0].lower() == "auto" and reply.model in members(history):
@@ -60,95 +60,100 @@ async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCac
 
 
 async def routes(job: Job, router: Router, history: History, store: Store) -> list[Route]:
-    """Whom to try: the one that was named; else the conversation's own, then who else can."""
+    """The routes to try: the named model; for `auto`, the conversation's last model, then the others."""
     name = job.task.models[0]
     if name.lower() != "auto":
         return [router.route(name, job.caller)]
-    kept = await store.conversation(job.conversation)
-    names = [kept.model] if kept and kept.model else members(history)
-    own = [route for route in (_kept(name, job, router) for name in names) if route]
+    stored = await store.conversation(job.conversation)
+    names = [stored.model] if stored and stored.model else members(history)
+    own = [route for route in (_usable_route(name, job, router) for name in names) if route]
     try:
         others = router.auto(job.caller, needs(job, history))
     except CounselError:
         if not own:
             raise
         others = []
-    mine = {route.name for route in own}
-    return [*own, *(route for route in others if route.name not in mine)]
+    own_names = {route.name for route in own}
+    return [*own, *(route for route in others if route.name not in own_names)]
 
 
 def members(history: History) -> list[str]:
-    """Who answered last, when that was a consensus: a chat that names no model stays with one of them."""
+    """The models of the last answer, if that was a consensus: a chat that names no model continues with one of them."""
     last = next((message for message in reversed(history.messages) if message.role == "assistant"), None)
-    told = last.about.get("models", []) if last else []
+    entries = last.about.get("models", []) if last else []
     return list(
-        dict.fromkeys(entry["model"] for entry in told if isinstance(entry, dict) and "model" in entry)
+        dict.fromkeys(entry["model"] for entry in entries if isinstance(entry, dict) and "model" in entry)
     )
 
 
-def _kept(name: str | None, job: Job, router: Router) -> Route | None:
+def _usable_route(name: str | None, job: Job, router: Router) -> Route | None:
     try:
         return router.route(name, job.caller) if name else None
     except (
         ModelNotFound,
         Unavailable,
         SelfConsultation,
-    ):  # no key since, or it is the caller: others may answer
+    ):  # its key is gone, or it is the caller: others may answer
         return None
 
 
 def needs(job: Job, history: History) -> Needs:
-    said = sum(tokens.estimate(message.text) for message in history.messages)
+    earlier = sum(tokens.estimate(message.text) for message in history.messages)
     return Needs(
         vision=bool(job.task.images) or history.has_images(),
         web_search=job.task.use_websearch,
-        tokens=said + tokens.estimate(job.task.text),
+        tokens=earlier + tokens.estimate(job.task.text),
         tools=bool(job.task.tools),
     )
 
 
 async def _first_answer(
-    talk: Consultation, candidates: list[Route], history: History, store: Store, cache: AnswerCache
+    consultation: Consultation, candidates: list[Route], history: History, store: Store, cache: AnswerCache
 ) -> tuple[Reply, list[PassedOver]]:
     passed_over: list[PassedOver] = []
-    # whoever has answered in an earlier attempt is not asked behind others again
-    if talk.job.attempt > 1:
-        answered = {route.name: await talk.remembered(_step(talk.job, route).key) for route in candidates}
+    # a model that answered in an earlier attempt comes first: its answer is stored
+    if consultation.job.attempt > 1:
+        answered = {
+            route.name: await consultation.remembered(_step(consultation.job, route).key)
+            for route in candidates
+        }
         candidates = sorted(candidates, key=lambda route: answered[route.name] is None)
     for number, route in enumerate(candidates, 1):
         try:
-            call = await conversation.compose_async(talk.job, history, route, store)
+            call = await conversation.compose_async(consultation.job, history, route, store)
             if number < len(candidates):
                 call = replace(call, hurry=True)
-            step = _step(talk.job, route)
-            reply = await cache.through(talk, step, route, call)
+            step = _step(consultation.job, route)
+            reply = await cache.through(consultation, step, route, call)
         except CounselError as error:
             if number == len(candidates) or not _another_may_answer(error):
                 raise
             passed_over.append(PassedOver(route.name, error.code, error.message, results.spent(error)))
-            _say(talk, route, error, candidates[number])
+            _report_failure(consultation, route, error, candidates[number])
         else:
             return reply, passed_over
     raise AssertionError("auto never gives an empty list")
 
 
 def _with_failures(reply: Reply, passed_over: list[PassedOver]) -> float | None:
-    """What the job cost: failed calls are paid, too."""
+    """What the job cost, including failed calls."""
     costs = [reply.usage.cost_usd, *(failed.spent.cost_usd for failed in passed_over if failed.spent)]
     return None if None in costs else round(sum(cost for cost in costs if cost), 10)
 
 
-def _say(talk: Consultation, route: Route, error: CounselError, next_: Route) -> None:
-    if talk.live.slots[SLOT].length:
-        talk.live.restart(SLOT, "failed", error.message, model=route.name, after=next_.name, code=error.code)
+def _report_failure(consultation: Consultation, route: Route, error: CounselError, next_: Route) -> None:
+    if consultation.live.slots[SLOT].length:
+        consultation.live.restart(
+            SLOT, "failed", error.message, model=route.name, after=next_.name, code=error.code
+        )
     else:
-        talk.live.notice(SLOT, "passed_over", f"{route.name}: {error.message}")
+        consultation.live.notice(SLOT, "passed_over", f"{route.name}: {error.message}")
 
 
 def _another_may_answer(error: CounselError) -> bool:
     """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
-    its window may be full by now; what one refuses to say, or says nothing to, another may answer. Whoever says that it cannot go on is replaced in the middle of an answer, too; what any other
-    failure breaks off is kept as what had arrived.
+    its context may be full; what one model refuses or leaves empty, another may answer. These errors move on to the next
+    model even in the middle of an answer; after any other failure the partial answer is kept.
     """
     if isinstance(error, Unavailable | AuthenticationFailed | Refused | NoAnswer):
         return True
@@ -158,7 +163,7 @@ def _another_may_answer(error: CounselError) -> bool:
 
 
 def _step(job: Job, route: Route) -> Step:
-    """One request has its limit from the transport; a loop with tools is many, and one limit is for all of them."""
+    """The transport limits one request; a loop with tools makes many, which share one limit."""
     key = f"answer:{route.name}"
     if not job.task.tools or route.is_agent:
         return Step(key, SLOT, "answer", last=True)

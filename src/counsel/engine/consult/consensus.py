@@ -1,6 +1,6 @@
-"""Several models at once, who then read each other's answers and refine their own.
+"""`consensus`: asks several models at once; each then reads the others' answers and refines its own.
 
-A model that fails or is slow never holds up or spoils the rest: it is left behind and named, with its reason.
+A model that fails or is slow does not hold up the others: the result names it and the reason.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from counsel.types import Call, Turn
 
 log = logging.getLogger("counsel.consensus")
 _SHOWN = frozenset({"provider", "usage", "cost_usd", "response_time_ms", "finish_reason"})  # of each member
-GRACE = 120.0  # seconds that the last one gets once all others are done
+GRACE = 120.0  # seconds for the last model after all others are done
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One model of the round; `label` tells two of the same model apart."""
+    """One model of the round; `label` distinguishes two of the same model."""
 
     slot: str
     label: str
@@ -73,26 +73,26 @@ def labels(models: tuple[str, ...]) -> list[str]:
     return named
 
 
-async def run(talk: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
-    job = talk.job
+async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
+    job = consultation.job
     history = await conversation.load(store, job)
     job.task = unchanged_files.without_known(job.task, history.messages)
-    round_ = Round(talk, cache, store, history)
+    round_ = Round(consultation, cache, store, history)
     participants = [
         _participant(slot, label, model, router, job) for slot, (label, model) in enumerate(_named(job))
     ]
     for participant in participants:
-        talk.live.slots[participant.slot].model = participant.label
-    talk.live.phase("initial")
-    initial, failures = await round_.hold(participants, "initial", round_.first)
+        consultation.live.slots[participant.slot].model = participant.label
+    consultation.live.phase("initial")
+    initial, failures = await round_.ask_all(participants, "initial", round_.first)
     if not initial:
-        raise _nobody(failures)
+        raise _all_failed(failures)
     refined: Mapping[str, Reply] = {}
     if job.task.cross_feedback and len(initial) > 1:
-        talk.live.phase("refined")
-        heard = [participant for participant in participants if participant.slot in initial]
-        refined, lost = await round_.hold(
-            heard, "refined", lambda participant: round_.second(participant, heard, initial)
+        consultation.live.phase("refined")
+        answered = [participant for participant in participants if participant.slot in initial]
+        refined, lost = await round_.ask_all(
+            answered, "refined", lambda participant: round_.second(participant, answered, initial)
         )
         failures = [*failures, *lost]
     return _outcome(job, participants, initial, refined, failures)
@@ -110,20 +110,22 @@ def _participant(slot: int, label: str, model: str, router: Router, job: Job) ->
 
 
 class Round:
-    def __init__(self, talk: Consultation, cache: AnswerCache, store: Store, history: History) -> None:
-        self._talk = talk
+    def __init__(
+        self, consultation: Consultation, cache: AnswerCache, store: Store, history: History
+    ) -> None:
+        self._consultation = consultation
         self._cache = cache
         self._store = store
         self._history = history
         self._done = 0
-        self._limit = float(talk.job.caller.settings.model_limit_seconds)
+        self._limit = float(consultation.job.caller.settings.model_limit_seconds)
 
-    async def hold(
+    async def ask_all(
         self, participants: list[Participant], phase: Phase, ask: Ask
     ) -> tuple[dict[str, Reply], list[Failure]]:
         """Ask all at once; the round closes when all are done, or the last have had their grace."""
         self._done = 0
-        self._talk.progress(0)
+        self._consultation.progress(0)
         tasks = {
             asyncio.create_task(self._counted(participant, phase, ask)): participant
             for participant in participants
@@ -138,8 +140,8 @@ class Round:
         failures: list[Failure] = []
         for task, participant in tasks.items():
             if task.cancelled():
-                late = _too_slow(participant, self._talk.live.slots[participant.slot].text())
-                if used := self._talk.spent.get(participant.slot):
+                late = _too_slow(participant, self._consultation.live.slots[participant.slot].text())
+                if used := self._consultation.spent.get(participant.slot):
                     results.charge(late, used)
                 failures.append(Failure(participant, phase, late))
             elif isinstance(outcome := task.result(), CounselError):
@@ -160,26 +162,26 @@ class Round:
                 grace = time.monotonic() + GRACE
 
     async def _counted(self, participant: Participant, phase: Phase, ask: Ask) -> Reply | CounselError:
-        outcome = await _answered(participant, ask)
+        outcome = await _reply_or_error(participant, ask)
         if isinstance(outcome, CounselError):
-            self._talk.live.refuse(participant.slot, phase, outcome)
+            self._consultation.live.refuse(participant.slot, phase, outcome)
         self._done += 1
-        self._talk.progress(self._done)
+        self._consultation.progress(self._done)
         return outcome
 
     async def first(self, participant: Participant) -> Reply:
         return await self._ask(participant, "initial", await self._compose(participant))
 
     async def second(
-        self, participant: Participant, heard: list[Participant], initial: Mapping[str, Reply]
+        self, participant: Participant, answered: list[Participant], initial: Mapping[str, Reply]
     ) -> Reply:
-        """The question, the model's own answer, then the others' and the wish to refine."""
-        others = [(other.label, initial[other.slot].text) for other in heard if other is not participant]
-        size_limits.check_answers((text for _, text in others), self._talk.job.caller.settings)
-        wish = prompts.refine(others, self._talk.job.task.feedback_prompt)
+        """The question, the model's own answer, then the others' answers and the request to refine it."""
+        others = [(other.label, initial[other.slot].text) for other in answered if other is not participant]
+        size_limits.check_answers((text for _, text in others), self._consultation.job.caller.settings)
+        request = prompts.refine(others, self._consultation.job.task.feedback_prompt)
         own = initial[participant.slot]
         call = await self._compose(participant)
-        call = replace(call, turns=(*call.turns, Turn("assistant", own.text), Turn("user", wish)))
+        call = replace(call, turns=(*call.turns, Turn("assistant", own.text), Turn("user", request)))
         if own.session:
             call = replace(call, session=own.session)
         if model := _route(participant).model:
@@ -188,22 +190,22 @@ class Round:
 
     async def _compose(self, participant: Participant) -> Call:
         return await conversation.compose_async(
-            self._talk.job, self._history, _route(participant), self._store
+            self._consultation.job, self._history, _route(participant), self._store
         )
 
     async def _ask(self, participant: Participant, phase: str, call: Call) -> Reply:
         step = Step(f"{phase}:{participant.slot}", participant.slot, phase, self._limit)
-        return await self._cache.through(self._talk, step, _route(participant), call)
+        return await self._cache.through(self._consultation, step, _route(participant), call)
 
 
-async def _answered(participant: Participant, ask: Ask) -> Reply | CounselError:
+async def _reply_or_error(participant: Participant, ask: Ask) -> Reply | CounselError:
     if participant.refused:
         return participant.refused
     try:
         return await ask(participant)
     except CounselError as error:
         return error
-    except Exception as error:  # a defect met by one model is that model's failure
+    except Exception as error:  # a bug that one model triggers fails only that model
         log.exception("asking %s failed", participant.label)
         return Internal(
             f"Asking {participant.label} failed because of an internal error ({type(error).__name__})."
@@ -225,15 +227,15 @@ def _too_slow(participant: Participant, partial: str) -> TimedOut:
     )
 
 
-def _nobody(failures: list[Failure]) -> CounselError:
-    told = "; ".join(
+def _all_failed(failures: list[Failure]) -> CounselError:
+    messages = "; ".join(
         f"{failure.participant.label}: {failure.error.message.rstrip('.')}" for failure in failures
     )
     shown = [_failed(failure).to_json() for failure in failures]
     if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
         return failures[0].error
     return UpstreamError(
-        f"All {len(failures)} models failed: {told}.",
+        f"All {len(failures)} models failed: {messages}.",
         hint="Fix the first failure, or ask other models.",
         failed=shown,
     )
@@ -282,7 +284,7 @@ def _outcome(
 
 
 def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> list[dict[str, object]]:
-    """Who answered, for the conversation: a chat that continues it stays with one of them."""
+    """The models that answered, for the conversation: a chat that continues it stays with one of them."""
     return [
         {
             "model": participant.route.name if participant.route else participant.label,

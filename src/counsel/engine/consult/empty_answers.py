@@ -1,4 +1,4 @@
-"""Answers that are none: refused, blocked, empty. A vendor sends them with HTTP 200; here they are failures."""
+"""Refused, blocked and empty answers: vendors send them with HTTP 200; counsel reports them as failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ASK_ANOTHER = "Rephrase the question, or ask another model."
 
 
 def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
-    """The failure that this end of an answer is; None for an answer."""
+    """The failure, or None for a proper answer."""
     if finished.reason == "filtered":
         return _filtered(route, finished)
     if is_blank(text):
@@ -24,7 +24,7 @@ def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
 
 def _filtered(route: Route, finished: Finished) -> ContentFiltered:
     fields = _fields(route, finished)
-    recommended = _words(finished, "recommended_model")
+    recommended = _vendor_text(finished, "recommended_model")
     hint = (
         f"Ask {recommended}, which the provider recommends for it, or rephrase the question."
         if recommended
@@ -63,17 +63,17 @@ def _fields(route: Route, finished: Finished) -> dict[str, object]:
         "provider": route.provider,
         "model": route.name,
         "finish_reason": finished.reason,
-        "vendor_reason": _words(finished, "reason"),
-        "vendor_text": _words(finished, "text"),
+        "vendor_reason": _vendor_text(finished, "reason"),
+        "vendor_text": _vendor_text(finished, "text"),
     }
 
 
-def _words(finished: Finished, name: str) -> str | None:
-    said = finished.vendor.get(name)
-    return scrubbed(said, None) if said else None
+def _vendor_text(finished: Finished, name: str) -> str | None:
+    text = finished.vendor.get(name)
+    return scrubbed(text, None) if text else None
 
 
 def _why(fields: Mapping[str, object]) -> str:
-    reason, said = fields["vendor_reason"], fields["vendor_text"]
-    quoted = f": {said}" if said else "."
+    reason, text = fields["vendor_reason"], fields["vendor_text"]
+    quoted = f": {text}" if text else "."
     return f" ({reason}){quoted}" if reason else quoted

@@ -1,6 +1,6 @@
 """How many calls run at once: in all, per provider, and fair between callers.
 
-A caller that queues a hundred calls does not keep another's single one waiting behind them: places go round the
+A caller that queues a hundred calls does not keep another's single one waiting behind them: slots go to the
 callers in turn.
 """
 
@@ -28,9 +28,9 @@ class Limiter:
         self.calls: Counter[tuple[str, str]] = Counter()  # by provider and model
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
 
-    def place(self, caller: Caller, provider: str, model: str = "") -> _Place:
-        """`async with`: inside of it a call runs."""
-        return _Place(self, caller, provider, model)
+    def slot(self, caller: Caller, provider: str, model: str = "") -> _Slot:
+        """For `async with` around one call."""
+        return _Slot(self, caller, provider, model)
 
     async def enter(self, caller: Caller, provider: str, model: str) -> None:
         await self._enter(caller, provider)
@@ -43,7 +43,7 @@ class Limiter:
             self._admit()
 
     def full(self, caller: Caller, provider: str) -> str:
-        """Why a call of this caller would have to wait now; "" when it would not."""
+        """Why a call of this caller would have to wait now; "" if it would not."""
         settings = caller.settings
         if self.running[provider] >= settings.max_concurrent_per_provider:
             return f"a free slot: {self.running[provider]} calls to {provider} are running (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
@@ -71,7 +71,7 @@ class Limiter:
         return self.running.total() < waiter.total and self.running[waiter.provider] < waiter.share
 
     def _admit(self) -> None:
-        """Let in whoever fits, one per caller a round, until nobody does."""
+        """Admit waiting calls, one per caller in each pass, until none fits."""
         progress = True
         while progress:
             progress = False
@@ -98,8 +98,8 @@ class Limiter:
         return True
 
 
-class _Place:
-    """One call's place. A class: the library's `asynccontextmanager` costs a generator and four calls more."""
+class _Slot:
+    """One call's slot. A class, because `asynccontextmanager` costs a generator and four more calls."""
 
     __slots__ = ("_caller", "_limiter", "_model", "_provider")
 

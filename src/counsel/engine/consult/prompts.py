@@ -1,4 +1,4 @@
-"""The words that counsel itself says to models."""
+"""The prompts that counsel itself writes for models."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ believe is right. Then give your refined answer to the original question. It mus
 
 def refine(others: Iterable[tuple[str, str]], extra: str | None) -> str:
     """What a model reads before its second answer. `others`: name and text of each."""
-    held = list(others)
-    plural = len(held) > 1
+    answers = list(others)
+    plural = len(answers) > 1
     return _REFINE.format(
-        count=len(held),
+        count=len(answers),
         s="s" if plural else "",
         are="are" if plural else "is",
-        answers="\n\n".join(f'<answer from="{name}">\n{text}\n</answer>' for name, text in held),
+        answers="\n\n".join(f'<answer from="{name}">\n{text}\n</answer>' for name, text in answers),
         extra=f"\n\n{extra.strip()}" if extra and extra.strip() else "",
     )
 
 
 def missed(turns: Iterable[tuple[str, str]]) -> str:
-    """What an agent's own session did not hear, because others were asked in between."""
-    said = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
-    return f"Since your last answer, this conversation continued without you:\n\n{said}\n\nNow:\n\n"
+    """The turns that an agent's own session lacks, because other models were asked in between."""
+    transcript = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
+    return f"Since your last answer, this conversation continued without you:\n\n{transcript}\n\nNow:\n\n"
 
 
 TITLE = (
@@ -46,8 +46,8 @@ RUNNING = "This answer is still being written. Say in one or two sentences what 
 
 
 def unseen(count: int) -> str:
-    """In the place of earlier images, for a model that sees none: else it would not know what the others spoke of."""
+    """Replaces earlier images for a model without vision, which otherwise could not follow the conversation."""
     return f"\n\n[{count} image{'s' if count > 1 else ''} here, which you cannot see]"
 
 
-NO_ANSWER = "[no answer was given]"  # in the place of an empty one, which no vendor takes back
+NO_ANSWER = "[no answer was given]"  # replaces an empty answer, which no vendor accepts as a turn

@@ -1,4 +1,4 @@
-"""From a name to someone who answers: a provider's model or an agent, as this caller may use it."""
+"""Routes: from a name to the model or agent that answers, with this caller's keys and settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Route:
     answer: Callable[[Call], AsyncIterator[Event]]
     cost: Callable[[Usage], float | None]
     model: Model | None = None  # None: an agent, which knows its own limits
-    account: str = ""  # tells callers apart who reach the provider with another key or address
+    account: str = ""  # differs between callers with different keys or addresses
 
     @property
     def is_agent(self) -> bool:
@@ -39,8 +39,8 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
-    """One caller's catalog, and the routes to providers that were looked up in it."""
+class _CallerCatalog:
+    """One caller's catalog, and the routes that were resolved from it."""
 
     settings: Settings
     catalog: Catalog
@@ -50,36 +50,36 @@ class _Book:
 class Router:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self._books: OrderedDict[int, _Book] = OrderedDict()
+        self._catalogs: OrderedDict[int, _CallerCatalog] = OrderedDict()
 
     def catalog(self, caller: Caller) -> Catalog:
-        return self._book(caller).catalog
+        return self._cached(caller).catalog
 
-    def _book(self, caller: Caller) -> _Book:
+    def _cached(self, caller: Caller) -> _CallerCatalog:
         settings = caller.settings
-        held = self._books.get(id(settings))
-        if held is None or held.settings is not settings:
-            held = self._books[id(settings)] = _Book(settings, Catalog.load(settings))
-            logs.warn_once(held.catalog.problems)
-            while len(self._books) > _MOST:
-                self._books.popitem(last=False)
-        return held
+        cached = self._catalogs.get(id(settings))
+        if cached is None or cached.settings is not settings:
+            cached = self._catalogs[id(settings)] = _CallerCatalog(settings, Catalog.load(settings))
+            logs.warn_once(cached.catalog.problems)
+            while len(self._catalogs) > _MOST:
+                self._catalogs.popitem(last=False)
+        return cached
 
     def route(self, name: str, caller: Caller) -> Route:
-        """The one that this name means. Raises `ModelNotFound`, `SelfConsultation`, or `Unavailable` with what to do."""
+        """The route of this name. Raises `ModelNotFound`, `SelfConsultation`, or `Unavailable`, with a hint."""
         driver = registry.resolve(name)
         recursion.check(caller, driver.agent if driver else None)
         if driver:
             return _to_agent(driver, caller)
-        book = self._book(caller)
-        if name not in book.routes:
-            if len(book.routes) > _MOST:
-                book.routes.clear()
-            book.routes[name] = self._to_model(book.catalog.resolve(name), caller)
-        return book.routes[name]
+        cached = self._cached(caller)
+        if name not in cached.routes:
+            if len(cached.routes) > _MOST:
+                cached.routes.clear()
+            cached.routes[name] = self._to_model(cached.catalog.resolve(name), caller)
+        return cached.routes[name]
 
     def auto(self, caller: Caller, needs: Needs) -> list[Route]:
-        """Everyone who could answer, best first. Never empty: raises when nobody can."""
+        """All models that could answer, best first. Never empty: raises if there is none."""
         recursion.check(caller)
         catalog, order = self.catalog(caller), caller.settings.auto_order
         targets = candidates(catalog, needs, order)
@@ -108,25 +108,25 @@ class Router:
         )
 
     def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
-        way = target.searching() if call.knobs.web_search else target
-        return self.transport.stream(call, way.model, way.endpoint, limits)
+        searched = target.searching() if call.knobs.web_search else target
+        return self.transport.stream(call, searched.model, searched.endpoint, limits)
 
     async def _stream_or_successor(
         self, call: Call, target: Target, successor: Target, limits: Limits
     ) -> AsyncGenerator[Event]:
-        """A vendor that has retired a model answers 404 before anything else: its successor is asked, and it is said."""
-        spoke = False
+        """A vendor that has retired a model answers 404 before anything else: then its successor is asked, and a notice says so."""
+        started = False
         try:
             async with aclosing(self._stream(call, target, limits)) as events:
                 async for event in events:
-                    spoke = spoke or type(event) is Text
+                    started = started or type(event) is Text
                     yield event
         except ModelNotFound:
-            if spoke:
+            if started:
                 raise
             gone, now = target.model.id, successor.model.id
-            told = {"model": gone, "successor": now}
-            yield Notice("warning", f"The provider no longer offers {gone}; {now} was asked instead.", told)
+            data = {"model": gone, "successor": now}
+            yield Notice("warning", f"The provider no longer offers {gone}; {now} was asked instead.", data)
         else:
             return
         async with aclosing(self._stream(call, successor, limits)) as events:

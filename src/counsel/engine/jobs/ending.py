@@ -28,7 +28,7 @@ class Endings:
         self.unsaved: dict[str, tuple[Fence, JobEnd]] = {}  # by job: ends that could not be written yet
 
     async def complete(
-        self, running: Running, talk: Consultation, outcome: Outcome, *, expires: float, alone: bool
+        self, running: Running, consultation: Consultation, outcome: Outcome, *, expires: float, alone: bool
     ) -> None:
         """Write the result and the turn. The answer was paid for: it is given even when it cannot be kept."""
         job = running.job
@@ -39,12 +39,12 @@ class Endings:
         if running.live.is_stored:  # else no other process has followed it, and its row has everything
             running.flush(self._store)
         ending = _Ending(result, job.conversation, len(outcome.messages))
-        end = _completed(running, talk, outcome, ending.complete, expires)
+        end = _completed(running, consultation, outcome, ending.complete, expires)
         try:
             await self._store.finish(running.fence, end, alone=alone)
         except (StoreError, LostJob) as error:
             if not (unkept := running.unkept(error)):
-                talk.hand_on()
+                consultation.save_unrecorded()
                 raise
             self._keep_trying(running.fence, end, error)
             warnings.append(f"This answer could not be kept: {unkept}")
@@ -120,7 +120,7 @@ def _with_warnings(result: Result, warnings: tuple[str, ...]) -> Result:
 
 def _completed(
     running: Running,
-    talk: Consultation,
+    consultation: Consultation,
     outcome: Outcome,
     result: Callable[[int], Result],
     expires: float,
@@ -138,6 +138,6 @@ def _completed(
             session=outcome.session,
         ),
         completed=outcome.completed,
-        usage=tuple(answer.usage for answer in talk.unrecorded),
+        usage=tuple(answer.usage for answer in consultation.unrecorded),
         has_events=running.live.is_stored,
     )

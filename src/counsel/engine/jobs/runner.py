@@ -197,10 +197,10 @@ class Runner:
         if job.attempt > 1:
             running.live.resume(await self._store.slots_with_text(job.id))
         running.titling = self.describer.entitle(running)
-        talk = Consultation(job, running.fence, self._store, running.live, self.limiter)
-        outcome = await _KINDS[job.tool](talk, self._router, self._store, self._cache)
+        consultation = Consultation(job, running.fence, self._store, running.live, self.limiter)
+        outcome = await _KINDS[job.tool](consultation, self._router, self._store, self._cache)
         alone = len(self.running) == 1 and not job.background
-        await self.endings.complete(running, talk, outcome, expires=_expires(job), alone=alone)
+        await self.endings.complete(running, consultation, outcome, expires=_expires(job), alone=alone)
         self.describer.sum_up(running, outcome.text)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
