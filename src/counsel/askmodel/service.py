@@ -28,9 +28,8 @@ from counsel import locks, run_paths
 from counsel.argument_schema import Checker
 from counsel.askmodel.json_objects import NewlineInserter
 from counsel.daemon.connection import peer_uid
-from counsel.daemon.connection_limit import PendingConnections, limit_accept_warnings
 from counsel.daemon.files import bind
-from counsel.daemon.process_limits import most_connections
+from counsel.daemon.process_limits import PendingConnections, limit_accept_warnings, most_connections
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, InvalidArgument, RateLimited
 from counsel.front.bounded_lines import TooLong
 from counsel.front.json_messages import Unreadable, encode, parse

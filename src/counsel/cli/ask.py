@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -53,22 +54,14 @@ def ask(
         **ask_options.common(options),
     )
     caller = connect.caller(options["cwd"], ask_options.export_roots(options))
-    mode = {"standalone": standalone, "background": options["background"], "stream": stream}
-    connect.run(_ask(request, caller, **mode, as_json=as_json))
-
-
-async def _ask(
-    request: ChatRequest, caller: Any, *, standalone: bool, background: bool, stream: bool, as_json: bool
-) -> None:
-    async with connect.engine(caller, standalone=standalone) as engine:
-        submitted = await engine.submit(request, caller, background=background)
-        if background:
-            output.accepted(await engine.accepted(submitted), as_json=as_json)
-            return
-        async with ask_options.job(engine, submitted):
-            if as_json:
-                output.document((await engine.wait(submitted)).to_json())
-                return
-            result = await ask_options.tell(engine, submitted, stream=stream)
-    ask_options.notes(result)
-    output.message(ask_options.footer(result))
+    asking = ask_options.submit(
+        request,
+        caller,
+        partial(ask_options.tell, stream=stream),
+        standalone=standalone,
+        background=options["background"],
+        as_json=as_json,
+    )
+    if result := connect.run(asking):
+        ask_options.notes(result)
+        output.message(ask_options.footer(result))

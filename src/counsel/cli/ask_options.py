@@ -8,17 +8,18 @@ import os
 import select
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from counsel import answer_notes
-from counsel.cli import output
+from counsel.caller import Caller
+from counsel.cli import connect, output
 from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
-from counsel.requests import Engine
+from counsel.requests import Engine, Request
 from counsel.results import Result
 from counsel.types import EFFORTS
 
@@ -149,6 +150,28 @@ def _read() -> str:
             "Standard input", about.st_size if stat.S_ISREG(about.st_mode) else None, most
         )
     return decode(data, "Standard input")[0]
+
+
+async def submit(
+    request: Request,
+    caller: Caller,
+    watch: Callable[[Engine, str], Awaitable[Result]],
+    *,
+    standalone: bool,
+    background: bool,
+    as_json: bool,
+) -> Result | None:
+    """The result as `watch` has shown it; None where JSON or a background job's id was printed instead."""
+    async with connect.engine(caller, standalone=standalone) as engine:
+        submitted = await engine.submit(request, caller, background=background)
+        if background:
+            output.accepted(await engine.accepted(submitted), as_json=as_json)
+            return None
+        async with job(engine, submitted):
+            if not as_json:
+                return await watch(engine, submitted)
+            output.document((await engine.wait(submitted)).to_json())
+            return None
 
 
 @contextlib.asynccontextmanager

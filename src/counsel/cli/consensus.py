@@ -67,27 +67,21 @@ def consensus(
         **ask_options.common(options),
     )
     caller = connect.caller(options["cwd"], ask_options.export_roots(options))
-    connect.run(
-        _consensus(request, caller, standalone=standalone, background=options["background"], as_json=as_json)
+    asking = ask_options.submit(
+        request,
+        caller,
+        _watched,
+        standalone=standalone,
+        background=options["background"],
+        as_json=as_json,
     )
-
-
-async def _consensus(
-    request: ConsensusRequest, caller: Any, *, standalone: bool, background: bool, as_json: bool
-) -> None:
-    async with connect.engine(caller, standalone=standalone) as engine:
-        submitted = await engine.submit(request, caller, background=background)
-        if background:
-            output.accepted(await engine.accepted(submitted), as_json=as_json)
-            return
-        async with ask_options.job(engine, submitted):
-            if not as_json:
-                await watch(engine, submitted)
-            result = await engine.wait(submitted)
-    if as_json:
-        output.document(result.to_json())
-    else:
+    if result := connect.run(asking):
         show(result)
+
+
+async def _watched(engine: Engine, job_id: str) -> Result:
+    await watch(engine, job_id)
+    return await engine.wait(job_id)
 
 
 def show(result: Result) -> None:

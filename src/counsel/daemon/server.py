@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 
 from counsel import __version__, logs, resource_errors, run_paths, settings, strict_json
 from counsel.daemon.connection import Connection
-from counsel.daemon.connection_limit import PendingConnections
 from counsel.daemon.files import BACKLOG, AlreadyRunning, DaemonFiles
-from counsel.daemon.process_limits import most_connections, prepare_process
+from counsel.daemon.process_limits import PendingConnections, most_connections, prepare_process
 from counsel.errors import CounselError
 from counsel.lazy_import import imported
 from counsel.requests import LocalEngine

@@ -15,8 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from counsel.daemon.connection_limit import PendingConnections
-from counsel.daemon.process_limits import MOST_CONNECTIONS
+from counsel.daemon.process_limits import MOST_CONNECTIONS, PendingConnections
 from counsel.lazy_dataclass import dataclass
 
 LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers

@@ -14,8 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from counsel.daemon.connection_limit import limit_accept_warnings
-from counsel.daemon.process_limits import MOST_CONNECTIONS, most_connections
+from counsel.daemon.process_limits import MOST_CONNECTIONS, limit_accept_warnings, most_connections
 from counsel.errors import ConfigInvalid
 from counsel.http import auth
 from counsel.http.auth import Guard
