@@ -8,12 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from counsel.errors import InvalidArgument
-from counsel.types import Json
 
 _Problems: TypeAlias = Iterator[str]
+
+
+class Schema(TypedDict, total=False):
+    """The keywords that the tools' parameters use."""
+
+    type: str
+    description: str
+    default: object
+    enum: Sequence[str]
+    minimum: float
+    maximum: float
+    minLength: int
+    minItems: int
+    maxItems: int
+    items: Schema
+    properties: Mapping[str, Schema]
+    required: Sequence[str]
+    additionalProperties: bool
+    anyOf: Sequence[Schema]
+
+
 MOST_PROBLEMS = 10  # in one message; there may be 100,000
 
 _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
@@ -28,7 +48,7 @@ _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
 class Checker:
     """Checks the arguments of one tool."""
 
-    def __init__(self, tool: str, schema: Json) -> None:
+    def __init__(self, tool: str, schema: Schema) -> None:
         self._tool, self._schema = tool, schema
         self._hint = _usage(schema)
         self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
@@ -39,7 +59,7 @@ class Checker:
         return present
 
 
-def check(tool: str, schema: dict[str, object], arguments: object) -> dict[str, object]:
+def check(tool: str, schema: Schema, arguments: object) -> dict[str, object]:
     """The arguments, or `InvalidArgument` with all problems."""
     return Checker(tool, schema).check(arguments)
 
@@ -64,14 +84,14 @@ def _without_blanks(optional: frozenset[str], arguments: object) -> Any:
     return {name: value for name, value in arguments.items() if name not in optional or not is_blank(value)}
 
 
-def _usage(schema: Json) -> str:
+def _usage(schema: Schema) -> str:
     required = schema.get("required", [])
     optional = [name for name in schema["properties"] if name not in required]
     parts = [("required", required), ("optional", optional)]
     return "Arguments: " + "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) + "."
 
 
-def problems(where: str, schema: Json, value: object) -> _Problems:
+def problems(where: str, schema: Schema, value: object) -> _Problems:
     if "anyOf" in schema:
         yield from _any_of(where, schema["anyOf"], value)
         return
@@ -84,7 +104,7 @@ def problems(where: str, schema: Json, value: object) -> _Problems:
             yield from _KEYWORDS[keyword](where, wanted, value, schema)
 
 
-def _any_of(where: str, schemas: Sequence[Json], value: object) -> _Problems:
+def _any_of(where: str, schemas: Sequence[Schema], value: object) -> _Problems:
     """The alternatives of our schemas differ in type, so at most one can match."""
     matching = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
     if matching:
@@ -101,53 +121,55 @@ def _kind(value: object) -> str:
     return next(known, type(value).__name__)
 
 
-def _enum(where: str, allowed: Sequence[str], value: object, _: Json) -> _Problems:
+def _enum(where: str, allowed: Sequence[str], value: object, _: object) -> _Problems:
     if value not in allowed:
         yield f"{where} must be one of {', '.join(allowed)}, not {_shown(value)}"
 
 
-def _range(where: str, _: object, value: object, schema: Json) -> _Problems:
+def _range(where: str, _: object, value: float, schema: Schema) -> _Problems:
     low, high = schema["minimum"], schema["maximum"]
     if not low <= value <= high:  # in this form NaN is refused
         yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
 
 
-def _length(where: str, least: int, value: Any, _: Json) -> _Problems:
+def _length(where: str, least: int, value: str, _: object) -> _Problems:
     if len(value.strip()) < least:
         yield f"{where} must not be empty"
 
 
-def _count(where: str, _: Any, value: Any, schema: Json) -> _Problems:
+def _count(where: str, _: object, value: Sequence[object], schema: Schema) -> _Problems:
     low, high = schema["minItems"], schema["maxItems"]
     if not low <= len(value) <= high:
         yield f"{where} must have {low} to {high} entries, not {len(value)}"
 
 
-def _items(where: str, item: Json, value: Any, _: Json) -> _Problems:
+def _items(where: str, item: Schema, value: Sequence[object], _: object) -> _Problems:
     for number, entry in enumerate(value):
         yield from problems(f"{where}[{number}]", item, entry)
 
 
-def _properties(where: str, properties: Mapping[str, Json], value: Any, _: Json) -> _Problems:
+def _properties(
+    where: str, properties: Mapping[str, Schema], value: Mapping[str, object], _: object
+) -> _Problems:
     for name, entry in value.items():
         if name in properties:
             yield from problems(_inside(where, name), properties[name], entry)
 
 
-def _required(where: str, names: Sequence[str], value: Any, _: Json) -> _Problems:
+def _required(where: str, names: Sequence[str], value: Mapping[str, object], _: object) -> _Problems:
     for name in names:
         if name not in value:
             yield f"{_inside(where, name)} is missing"
 
 
-def _additional(where: str, _: bool, value: Any, schema: Json) -> _Problems:
+def _additional(where: str, _: bool, value: Mapping[str, object], schema: Schema) -> _Problems:
     known = schema["properties"]
     for name in value:
         if name not in known:
             yield f"{_inside(where, str(name))} is not known{_nearest(str(name), known)}"
 
 
-def _nearest(name: str, known: Mapping[str, Json]) -> str:
+def _nearest(name: str, known: Mapping[str, Schema]) -> str:
     from difflib import get_close_matches  # needed only after a mistake
 
     near = get_close_matches(name[:60], known, 1)
@@ -166,7 +188,7 @@ def _shown(value: object, most: int = 80) -> str:
 _CHECKED_ELSEWHERE = frozenset(
     {"type", "description", "default", "maximum", "maxItems"}
 )  # `type` above, maximum with minimum
-_KEYWORDS: dict[str, Callable[[str, Any, Any, Json], _Problems]] = {
+_KEYWORDS: dict[str, Callable[[str, Any, Any, Schema], _Problems]] = {
     "enum": _enum,
     "minimum": _range,
     "minLength": _length,

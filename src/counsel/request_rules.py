@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import get_args
 
+from counsel.argument_schema import Schema
 from counsel.requests import MAX_MODELS
 from counsel.types import EFFORTS, MediaResolution, Verbosity
 
-STRING: dict[str, object] = {"type": "string"}
-NAME: dict[str, object] = {"type": "string", "minLength": 1}
-STRINGS: dict[str, object] = {"type": "array", "items": STRING}
-SWITCH: dict[str, object] = {"type": "boolean"}
+STRING: Schema = {"type": "string"}
+NAME: Schema = {"type": "string", "minLength": 1}
+STRINGS: Schema = {"type": "array", "items": STRING}
+SWITCH: Schema = {"type": "boolean"}
 
-RULES: dict[str, dict[str, object]] = {
+RULES: dict[str, Schema] = {
     "prompt": NAME,
     "model": STRING,
     "models": {"type": "array", "items": NAME, "minItems": 1, "maxItems": MAX_MODELS},

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Self
 
 from counsel import locks, run_paths
-from counsel.argument_schema import Checker
+from counsel.argument_schema import Checker, Schema
 from counsel.askmodel.json_objects import NewlineInserter
 from counsel.daemon.connection import peer_uid
 from counsel.daemon.files import bind
@@ -50,7 +50,7 @@ MOST_AT_ONCE = 1_000  # requests of one connection
 LONGEST_ID = 1_000  # characters of a requestId, which every answer repeats
 _PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
 _SESSION = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
-_FIELDS: dict[str, Json] = {
+_FIELDS: dict[str, Schema] = {
     "requestId": NAME,
     "model": NAME,
     "prompt": RULES["prompt"],

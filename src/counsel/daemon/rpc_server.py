@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from counsel.caller import Caller
 from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
@@ -45,7 +45,16 @@ def request_from_json(data: Mapping[str, object]) -> Request:
     return kinds[fields.pop("kind")](**fields)
 
 
-def caller_to_json(caller: Caller) -> dict[str, object]:
+class CallerDocument(TypedDict):
+    client: str
+    agent: str | None
+    cwd: str
+    roots: list[str]
+    chain: list[str]
+    env: dict[str, str]
+
+
+def caller_to_json(caller: Caller) -> CallerDocument:
     return {
         "client": caller.client,
         "agent": caller.agent,
@@ -57,7 +66,7 @@ def caller_to_json(caller: Caller) -> dict[str, object]:
     }
 
 
-def caller_from_json(data: Json) -> Caller:
+def caller_from_json(data: CallerDocument) -> Caller:
     identity = ClientIdentity(
         env=data["env"],
         cwd=Path(data["cwd"]),
@@ -65,6 +74,33 @@ def caller_from_json(data: Json) -> Caller:
         roots=tuple(Path(root) for root in data["roots"]),
     )
     return replace(identity.caller(data["client"]), cwd=identity.cwd, chain=tuple(data["chain"]))
+
+
+class _Job(TypedDict):
+    job_id: str
+
+
+class _Follow(_Job):
+    after: int
+
+
+class _AnyId(TypedDict):
+    any_id: str
+
+
+class _Status(_AnyId):
+    full_history: bool
+
+
+class _Recent(TypedDict):
+    limit: int
+
+
+class _Submit(TypedDict):
+    request: dict[str, object]
+    caller: CallerDocument
+    background: bool
+    key: str
 
 
 _ANY_ID: dict[str, type] = {"any_id": str}
@@ -114,7 +150,7 @@ class RpcServer:
         self._end = end
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that are not finished
-        self._methods: dict[str, Callable[[int, dict[str, object]], Awaitable[object]]] = {
+        self._methods: dict[str, Callable[[int, Any], Awaitable[object]]] = {
             "submit": self._submit,
             "wait": self._wait,
             "follow": self._follow,
@@ -171,14 +207,14 @@ class RpcServer:
         else:
             self._write(encode_line({"id": number, "result": result}))
 
-    async def _submit(self, _: int, params: Json) -> str:
+    async def _submit(self, _: int, params: _Submit) -> str:
         try:
             request, caller = request_from_json(params["request"]), caller_from_json(params["caller"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(
                 f"This is not a valid request ({type(error).__name__}).", hint=_HINT
             ) from error
-        background: bool = params["background"]
+        background = params["background"]
         submitting = asyncio.ensure_future(
             self.engine.submit(request, caller, background=background, key=params["key"])
         )
@@ -189,8 +225,8 @@ class RpcServer:
                 self._awaited[await submitting] = caller
         return job
 
-    async def _wait(self, _: int, params: Json) -> dict[str, object]:
-        job: str = params["job_id"]
+    async def _wait(self, _: int, params: _Job) -> dict[str, object]:
+        job = params["job_id"]
         try:
             result = await self.engine.wait(job)
         except CounselError:
@@ -199,25 +235,25 @@ class RpcServer:
         self._awaited.pop(job, None)
         return result.to_json()
 
-    async def _accepted(self, _: int, params: Json) -> dict[str, object]:
+    async def _accepted(self, _: int, params: _Job) -> dict[str, object]:
         return (await self.engine.accepted(params["job_id"])).to_json()
 
-    async def _job_status(self, _: int, params: Json) -> dict[str, object]:
+    async def _job_status(self, _: int, params: _Status) -> dict[str, object]:
         return (await self.engine.status(params["any_id"], full_history=params["full_history"])).to_json()
 
-    async def _recent(self, _: int, params: Json) -> dict[str, object]:
+    async def _recent(self, _: int, params: _Recent) -> dict[str, object]:
         return (await self.engine.recent(params["limit"])).to_json()
 
-    async def _cancel(self, _: int, params: Json) -> Json:
+    async def _cancel(self, _: int, params: _AnyId) -> dict[str, object]:
         result = await self.engine.cancel(params["any_id"])
         self._awaited.pop(params["any_id"], None)
         return result.to_json()
 
-    async def _detach(self, _: int, params: Json) -> None:
+    async def _detach(self, _: int, params: _Job) -> None:
         await self.engine.detach(params["job_id"])
         self._awaited.pop(params["job_id"], None)
 
-    async def _follow(self, number: int, params: Json) -> None:
+    async def _follow(self, number: int, params: _Follow) -> None:
         async for event in self.engine.follow(params["job_id"], params["after"]):
             self._write(encode_line({"id": number, "event": event.to_json()}))
             if self._drain is not None:

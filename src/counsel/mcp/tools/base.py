@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Unpack
 
 from counsel import request_rules
+from counsel.argument_schema import Schema
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
 from counsel.mcp.tool_call import Call
@@ -17,16 +19,16 @@ from counsel.types import Json
 class Tool:
     name: str
     description: str
-    properties: dict[str, Json]
-    output: dict[str, Json]
+    properties: dict[str, Schema]
+    output: Mapping[str, object]
     run: Callable[[Call, Json], Awaitable[Serialisable]]  # arguments that were checked → the result
     text: Callable[[Json], str]  # the structured result in words
     required: tuple[str, ...] = ()
     annotations: dict[str, object]
 
     @property
-    def schema(self) -> Json:
-        schema: dict[str, object] = {"type": "object", "properties": self.properties}
+    def schema(self) -> Schema:
+        schema: Schema = {"type": "object", "properties": self.properties}
         if self.required:
             schema["required"] = list(self.required)
         return {**schema, "additionalProperties": False}
@@ -45,20 +47,20 @@ class Tool:
         }
 
 
-def text(words: str, **more: object) -> Json:
+def text(words: str, **more: Unpack[Schema]) -> Schema:
     return {"type": "string", **more, "description": words}
 
 
-def argument(name: str, words: str, **more: object) -> dict[str, object]:
+def argument(name: str, words: str, **more: Unpack[Schema]) -> Schema:
     """An argument that the engine checks by the same rule, in requests of every interface."""
     return {**request_rules.RULES[name], **more, "description": words}
 
 
-def switch(words: str, *, default: bool = False) -> dict[str, object]:
+def switch(words: str, *, default: bool = False) -> Schema:
     return {"type": "boolean", "default": default, "description": words}
 
 
-def temperature(default: float) -> Json:
+def temperature(default: float) -> Schema:
     return argument("temperature", "Randomness, 0 to 1.", default=default)
 
 
@@ -71,19 +73,19 @@ COST: dict[str, object] = {"type": ["number", "null"]}  # null: no price is know
 OBJECT: dict[str, object] = {"type": "object"}
 
 
-def fields(**properties: Json) -> Json:
+def fields(**properties: Mapping[str, object]) -> dict[str, object]:
     """An object with these fields, of which any may be missing, and others that need no name here."""
     return {"type": "object", "properties": properties}
 
 
-def several(item: Mapping[str, object]) -> Json:
+def several(item: Mapping[str, object]) -> dict[str, object]:
     return {"type": "array", "items": item}
 
 
-FAILURE: dict[str, dict[str, object]] = {"error": STRING, "code": STRING, "hint": STRING}
+FAILURE: Mapping[str, Mapping[str, object]] = {"error": STRING, "code": STRING, "hint": STRING}
 CONTINUATION = fields(id=STRING, status=STRING, messageCount=INTEGER)
 USAGE = fields(input_tokens=INTEGER, output_tokens=INTEGER, total_tokens=INTEGER)
-ANSWERED: dict[str, dict[str, object]] = {
+ANSWERED: Mapping[str, Mapping[str, object]] = {
     "content": STRING,
     "continuation": CONTINUATION,
     "metadata": fields(model=STRING, provider=STRING, usage=USAGE, cost_usd=COST, response_time_ms=INTEGER),
@@ -108,7 +110,9 @@ _SWITCHES = ("use_websearch", "export")
 
 def question(arguments: Json) -> Json:
     """The keyword arguments of `Question` that the caller gave."""
-    given: Json = {name: arguments[name] for name in (*_QUESTION, *_SWITCHES) if name in arguments}
+    given: dict[str, object] = {
+        name: arguments[name] for name in (*_QUESTION, *_SWITCHES) if name in arguments
+    }
     given.update({name: tuple(arguments[name]) for name in _LISTS if name in arguments})
     return given
 

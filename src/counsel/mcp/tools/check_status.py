@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from counsel.errors import InvalidArgument
 from counsel.mcp import render
 from counsel.mcp.tool_call import Call
@@ -20,7 +22,12 @@ async def run(call: Call, arguments: Json) -> JobStatus | JobList:
     return status
 
 
-_JOB: Json = {"id": base.STRING, "job_id": base.STRING, "status": base.STRING, "progress": base.OBJECT}
+_JOB: dict[str, Mapping[str, object]] = {
+    "id": base.STRING,
+    "job_id": base.STRING,
+    "status": base.STRING,
+    "progress": base.OBJECT,
+}
 
 TOOL = base.Tool(
     name="check_status",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from counsel.argument_schema import Schema
 from counsel.mcp import render
 from counsel.mcp.tools import base
 from counsel.request_rules import NAME
@@ -20,7 +21,7 @@ def request(arguments: Json) -> ConsensusRequest:
     )
 
 
-_MODEL: dict[str, object] = {
+_MODEL: Schema = {
     "anyOf": [
         NAME,
         {
