@@ -31,7 +31,7 @@ from counsel.engine.store.sqlite import backups, maintenance
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.lazy_dataclass import dataclass
 from counsel.paths import exists, isdir
-from counsel.types import Endpoint, Json, Limits
+from counsel.types import Endpoint, Limits
 
 if TYPE_CHECKING:
     from counsel.models.catalog import Catalog, ProviderRow
@@ -63,7 +63,7 @@ class Finding:
     what: str
     todo: str = ""
 
-    def as_dict(self) -> Json:
+    def as_dict(self) -> dict[str, object]:
         return {name: value for name, value in asdict(self).items() if value}
 
 

@@ -189,7 +189,7 @@ class RemoteEngine:
 
     # ── requests ──
 
-    async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | Json]:
+    async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | dict[str, object]]:
         await self.open()
         assert self._pipe is not None  # `open` set it
         self._number += 1

@@ -200,12 +200,12 @@ class ProtocolState:
         has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
         self.capabilities = {"roots": {}} if has_roots else {}  # all that is used; the rest may be megabytes
 
-    def static(self, request: Json) -> Json | None:
+    def static(self, request: Json) -> dict[str, object] | None:
         """The response to a request that needs no engine; None for one that does. Call `open` first."""
         method = request["method"]
         if self.era == "stateless" and _is_about_tasks(request):
             if not declares_tasks(request):
-                needed: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+                needed: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
                 raise RpcError(MISSING_CAPABILITY, "Missing required client capability", needed)
             return None
         if method in ENGINE_METHODS:
@@ -294,7 +294,7 @@ def _one_page(params: Mapping[str, object]) -> None:
         raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have a single page")
 
 
-def _tools(state: ProtocolState, params: Json) -> Json:
+def _tools(state: ProtocolState, params: Json) -> dict[str, object]:
     _one_page(params)
     return {"tools": state.tools}
 

@@ -45,7 +45,7 @@ def lean(value: object) -> Any:
     return leaner
 
 
-def _consensus(result: Json) -> Json:
+def _consensus(result: Json) -> dict[str, object]:
     """The last answer of each model; its first one is left out when it refined it."""
     phases = result["phases"]
     refined = phases.get("refined") or []
@@ -67,7 +67,7 @@ def _consensus(result: Json) -> Json:
     return leaner
 
 
-def _beside_history(result: Json) -> Json:
+def _beside_history(result: Json) -> dict[str, object]:
     """The conversation has the last answers; a consensus' first ones are only here."""
     if "phases" not in result:
         return _without(result, "content")
@@ -83,7 +83,7 @@ def _beside_history(result: Json) -> Json:
     return _without({**result, "phases": {**phases, "initial": initial, "refined": refined}}, "content")
 
 
-def _without(entry: Mapping[str, object], *names: str) -> Json:
+def _without(entry: Mapping[str, object], *names: str) -> dict[str, object]:
     return {name: held for name, held in entry.items() if name not in names}
 
 

@@ -38,7 +38,7 @@ def consensus(result: Json) -> str:
     )
 
 
-def _last(phases: Json) -> list[Json]:
+def _last(phases: Json) -> list[dict[str, object]]:
     """Each model's last answer: the refined one, else its first."""
     initial, refined = phases.get("initial") or [], phases.get("refined") or []
     again = {entry.get("model"): entry for entry in refined if _text_of(entry)}
@@ -124,7 +124,7 @@ def _outcome(content: dict[str, object]) -> str | None:
     return consensus(result) if isinstance(result, dict) else None
 
 
-def _first_answers(content: dict[str, object]) -> Iterable[Json]:
+def _first_answers(content: dict[str, object]) -> Iterable[dict[str, object]]:
     """Of the models of a consensus that refined theirs: the conversation has only the last ones."""
     result = content.get("result")
     phases = result.get("phases") if isinstance(result, dict) else None
@@ -136,7 +136,7 @@ def _first_answers(content: dict[str, object]) -> Iterable[Json]:
             yield {**entry, "status": "first answer"}
 
 
-def _history(content: dict[str, object]) -> Sequence[Json]:
+def _history(content: dict[str, object]) -> Sequence[dict[str, object]]:
     found = content.get("history") or []
     return found if isinstance(found, list) else []
 

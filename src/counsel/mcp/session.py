@@ -139,7 +139,7 @@ class Session:
 
     async def _answer(
         self, request: Json, notify: Send, key: str | None, on_job: Callable[[str], None] | None
-    ) -> Json:
+    ) -> dict[str, object]:
         params = request.get("params") or {}
         try:
             if request["method"] == "resources/list":
@@ -157,7 +157,7 @@ class Session:
             log.exception("%s failed", request["method"])
             raise RpcError(INTERNAL_ERROR, "Internal error: see counsel's log") from error
 
-    async def _read(self, uri: object) -> Json:
+    async def _read(self, uri: object) -> dict[str, object]:
         frame = self._frame()
         try:
             resource = await overflow.read(self.engine, uri, frame.room) if isinstance(uri, str) else None

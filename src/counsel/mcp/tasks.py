@@ -44,7 +44,7 @@ def detailed(job: JobStatus, settings: Settings, frame: tool_result.Frame) -> di
     return task if job.status in _STATUS else {**task, "result": _result(job, frame)}
 
 
-async def update(engine: Engine, params: Mapping[str, object]) -> Json:
+async def update(engine: Engine, params: Mapping[str, object]) -> dict[str, object]:
     """No job of ours asks for input, so every answer is one that nobody waits for: it is ignored."""
     await _job(engine, params.get("taskId"))
     return {}
@@ -67,7 +67,7 @@ class Watch:
         self._meta = {META_SUBSCRIPTION: request["id"]}
         self._settings, self._frame = settings, frame
 
-    async def run(self, notify: Callable[[Json], None]) -> Json:
+    async def run(self, notify: Callable[[Json], None]) -> dict[str, object]:
         known = [name for name in self._asked if await self._is_known(name)]
         honored = {"notifications": {"taskIds": known}, "_meta": self._meta}
         notify(_notification("notifications/subscriptions/acknowledged", honored))

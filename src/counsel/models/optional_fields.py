@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counsel.models.vendor_errors import ErrorReport
-from counsel.types import Endpoint, Json, Model, Prepared
+from counsel.types import Endpoint, Model, Prepared
 
 _MAX_REMEMBERED = 1024
 
@@ -14,7 +14,7 @@ class RefusedFields:
     def __init__(self) -> None:
         self._refused: set[tuple[str, str | None, str, str]] = set()  # address, key, model, field
 
-    def body(self, prepared: Prepared, endpoint: Endpoint, model: Model) -> Json:
+    def body(self, prepared: Prepared, endpoint: Endpoint, model: Model) -> dict[str, object]:
         """The request's body without the fields that were refused before."""
         body = prepared.body
         for field in prepared.optional:

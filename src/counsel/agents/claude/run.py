@@ -134,7 +134,7 @@ def _without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]
     return [*options, "--strict-mcp-config"], note
 
 
-def _message(request: AgentRequest) -> Json:
+def _message(request: AgentRequest) -> dict[str, object]:
     image_blocks = [
         {
             "type": "image",

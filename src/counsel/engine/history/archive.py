@@ -78,7 +78,7 @@ class Archive:
         return conversation
 
 
-def _shown(conversation: Conversation) -> Json:
+def _shown(conversation: Conversation) -> dict[str, object]:
     return {
         "id": conversation.id,
         "title": conversation.title,

@@ -12,7 +12,6 @@ from counsel.engine.store.model import SETTINGS
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Message
 from counsel.errors import NotFound
-from counsel.types import Json
 
 
 async def write(store: Store, conversation: str, target: Path, root: Path) -> Path:
@@ -65,7 +64,7 @@ def _asked(message: Message) -> dict[str, object]:
     }
 
 
-def _totals(turns: list[ExportedTurn]) -> Json:
+def _totals(turns: list[ExportedTurn]) -> dict[str, object]:
     """What the whole conversation used and cost, as far as it is known."""
     metadata = [turn.metadata for turn in turns]
     used = [about["usage"] for about in metadata if isinstance(about.get("usage"), dict)]

@@ -20,7 +20,6 @@ from counsel.front.json_messages import Unreadable, parse, quoted
 from counsel.requests import Engine
 from counsel.settings import Settings
 from counsel.strict_json import encode_line
-from counsel.types import Json
 
 # Modules with a function `routes(engine, settings)`.
 MODULES: tuple[str, ...] = (
@@ -82,7 +81,7 @@ def _json(value: object, status: int = 200) -> Response:
     return Response(encode_line(value), status, headers=FRESH, media_type="application/json")
 
 
-async def body(request: Request) -> Json:
+async def body(request: Request) -> dict[str, object]:
     """The JSON object that was sent; reading stops at the size limit."""
     raw = bytearray()
     async for part in request.stream():

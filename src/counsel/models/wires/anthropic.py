@@ -57,7 +57,7 @@ class Anthropic:
         temperature = None if thinking else settings.temperature
         messages = _messages(call)
         _mark_stable_prefix(messages)
-        body: Json = {
+        body: dict[str, object] = {
             "model": model.wire_id,
             "max_tokens": limit,
             "messages": messages,
@@ -92,7 +92,7 @@ def _url(endpoint: Endpoint) -> str:
 
 def _thinking(
     model: Model, effort: str | int | None, max_output: int | None, options: Mapping[str, object]
-) -> tuple[Json | None, int]:
+) -> tuple[dict[str, object] | None, int]:
     """The thinking field, and a max_tokens that leaves room for the answer, too."""
     limit = min(max_output or model.output, model.output)
     # From Opus 4.7 on, thinking is not sent unless requested: a long one would look like a dead connection.
@@ -113,7 +113,7 @@ def _thinking(
 _EFFORTS_BESIDE_BUDGET = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "high"}
 
 
-def _output_config(model: Model, effort: str | int | None, call: Call) -> Json | None:
+def _output_config(model: Model, effort: str | int | None, call: Call) -> dict[str, object] | None:
     if effort is None:
         return None
     if model.effort_style == "adaptive":
@@ -173,7 +173,7 @@ def _result(result: ToolResult) -> Json:
     }
 
 
-def _image(image: Image) -> Json:
+def _image(image: Image) -> dict[str, object]:
     data = b64encode(image.data).decode()
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": data}}
 

@@ -58,7 +58,7 @@ class Gemini:
         options = wire_options(model, endpoint)
         can_search = not call.tools or bool(options.get("search_with_tools"))
         settings = resolve_settings(call, model, can_search=can_search)
-        body: Json = {
+        body: dict[str, object] = {
             "contents": [content for turn in call.turns if (content := _content(turn))],
             "generationConfig": _generation(model, settings, call),
             **without_none(
@@ -88,7 +88,7 @@ def _url(model: Model, endpoint: Endpoint) -> str:
     return joined(base, f"/v1beta/models/{quote(model.wire_id, safe='')}:streamGenerateContent?alt=sse")
 
 
-def _generation(model: Model, settings: SentSettings, call: Call) -> Json:
+def _generation(model: Model, settings: SentSettings, call: Call) -> dict[str, object]:
     field = {"thinking_level": "thinkingLevel", "thinking_budget": "thinkingBudget"}.get(model.effort_style)
     thinking = (
         {"includeThoughts": True, field: _in_range(settings.effort, model)}
@@ -111,7 +111,7 @@ def _in_range(effort: str | int, model: Model) -> str | int:
     return int(min(max(effort, low), high))
 
 
-def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[dict[str, object]]:
     built_in: list[Json] = [{options.get("web_search_tool", "googleSearch"): {}}] if search else []
     own = [
         {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
@@ -120,7 +120,7 @@ def _tools(call: Call, options: Mapping[str, Any], *, search: bool) -> list[Json
     return [*built_in, *([{"functionDeclarations": own}] if own else [])]
 
 
-def _content(turn: Turn) -> Json | None:
+def _content(turn: Turn) -> dict[str, object] | None:
     if turn.native is not None:
         native = [part for part in turn.native["parts"] if not _is_blank(part)]
         return {**turn.native, "parts": native} if native else None
@@ -137,11 +137,11 @@ def _is_blank(part: Json) -> bool:
     return part.keys() <= {"text", "thought"} and is_blank(part.get("text") or "")
 
 
-def _image(image: Image) -> Json:
+def _image(image: Image) -> dict[str, object]:
     return {"inlineData": {"mimeType": image.media_type, "data": b64encode(image.data).decode()}}
 
 
-def _call(call: ToolCall, *, first: bool) -> Json:
+def _call(call: ToolCall, *, first: bool) -> dict[str, object]:
     signature = {"thoughtSignature": NO_SIGNATURE} if first else {}
     return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}, **signature}
 
@@ -151,7 +151,7 @@ def _result(result: ToolResult) -> Json:
     return {"functionResponse": {**_id(result.call_id), "name": result.name, "response": response}}
 
 
-def _id(call_id: str) -> Json:
+def _id(call_id: str) -> dict[str, object]:
     return {} if call_id.startswith(OUR_ID) else {"id": call_id}
 
 

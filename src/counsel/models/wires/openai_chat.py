@@ -57,7 +57,7 @@ class OpenAIChat:
             if not is_blank(call.system or "")
             else []
         )
-        body: Json = {
+        body: dict[str, object] = {
             "model": model.wire_id,
             "messages": [*system, *(message for turn in call.turns for message in _messages(turn))],
             "stream": True,
@@ -85,10 +85,10 @@ def bearer(endpoint: Endpoint) -> dict[str, str]:
     return {**key, **endpoint.provider.headers}
 
 
-def _effort(model: Model, settings: SentSettings) -> Json:
+def _effort(model: Model, settings: SentSettings) -> dict[str, object]:
     if settings.effort is None:
         return {}
-    forms: dict[str, Json] = {
+    forms: dict[str, dict[str, object]] = {
         "reasoning_effort": {"reasoning_effort": settings.effort},
         "reasoning": {"reasoning": {"effort": settings.effort, "enabled": True}},
         "thinking_type": {"thinking": {"type": settings.effort}},
@@ -96,20 +96,20 @@ def _effort(model: Model, settings: SentSettings) -> Json:
     return forms[model.effort_style]
 
 
-def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[dict[str, object]]:
     built_in = [{"type": options["web_search_tool"]}] if search else []
     return [*built_in, *(_tool(tool) for tool in call.tools)]
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool(tool: ToolSpec) -> dict[str, object]:
     about = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     return {"type": "function", "function": about}
 
 
-def _messages(turn: Turn) -> list[Json]:
+def _messages(turn: Turn) -> list[dict[str, object]]:
     if turn.native is not None:
         return _verbatim(turn.native)
-    messages: list[Json] = [
+    messages: list[dict[str, object]] = [
         {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
         for result in turn.tool_results
     ]
@@ -129,18 +129,18 @@ def _messages(turn: Turn) -> list[Json]:
     return messages
 
 
-def _verbatim(message: Json) -> list[Json]:
+def _verbatim(message: Json) -> list[dict[str, object]]:
     if not is_blank(message["content"] or ""):
         return [message]
     return [{**message, "content": None}] if message.get("tool_calls") else []
 
 
-def _image(image: Image) -> Json:
+def _image(image: Image) -> dict[str, object]:
     data = b64encode(image.data).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
 
 
-def _call(call: ToolCall) -> Json:
+def _call(call: ToolCall) -> dict[str, object]:
     function = {"name": call.name, "arguments": json.dumps(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 
@@ -150,7 +150,7 @@ def source_name(title: str | None, url: str) -> str:
     return title if title and not title.isdigit() else url
 
 
-def parsed_arguments(raw: str | None) -> Json:
+def parsed_arguments(raw: str | None) -> dict[str, object]:
     """A model can be cut off within its arguments, or write invalid JSON: the tool then reports what is missing."""
     try:
         arguments = strict_json.loads(raw or "{}")
@@ -238,7 +238,7 @@ class ChatReader:
         self._native_reason = choice.get("native_finish_reason") or self._native_reason
         return events
 
-    def _not_received(self, message: Json) -> Json:
+    def _not_received(self, message: Json) -> dict[str, object]:
         """What a whole message adds to the pieces of it that have arrived."""
         received = {
             "content": self._text,
@@ -302,7 +302,7 @@ class ChatReader:
         self._sources.add(url)
         return [Notice("source", source_name(title, url), {"url": url})]
 
-    def _native(self) -> Json:
+    def _native(self) -> dict[str, object]:
         thoughts = {field: "".join(pieces) for field, pieces in self._thoughts.items()}
         return {
             "role": "assistant",
@@ -334,7 +334,7 @@ class ReasoningDetails:
                 elif value is not None or name not in known:
                     known[name] = value
 
-    def items(self) -> list[Json]:
+    def items(self) -> list[dict[str, object]]:
         return list(self._items.values())
 
 

@@ -47,7 +47,7 @@ class OpenAIResponses:
         options = wire_options(model, endpoint)
         settings = resolve_settings(call, model)
         can_reason = model.effort_style != "none"
-        body: Json = {
+        body: dict[str, object] = {
             "model": model.wire_id,
             "input": [item for turn in call.turns for item in _items(turn)],
             "stream": True,
@@ -74,16 +74,16 @@ class OpenAIResponses:
         )
 
 
-def _reasoning(effort: str | int | None, options: Mapping[str, object]) -> Json | None:
+def _reasoning(effort: str | int | None, options: Mapping[str, object]) -> dict[str, object] | None:
     return None if effort is None else without_none(effort=effort, summary=options.get("reasoning_summary"))
 
 
-def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[Json]:
+def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[dict[str, object]]:
     built_in = [{"type": options.get("web_search_tool", "web_search")}] if search else []
     return [*built_in, *(_tool(tool) for tool in call.tools)]
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool(tool: ToolSpec) -> dict[str, object]:
     # Without `strict: false` the API tightens the schema, which breaks schemas of MCP tools.
     return {
         "type": "function",
@@ -94,10 +94,10 @@ def _tool(tool: ToolSpec) -> Json:
     }
 
 
-def _items(turn: Turn) -> list[Json]:
+def _items(turn: Turn) -> list[dict[str, object]]:
     if turn.native is not None:
         return [item for item in turn.native if not _is_blank(item)]
-    items: list[Json] = [
+    items: list[dict[str, object]] = [
         {"type": "function_call_output", "call_id": result.call_id, "output": result.text}
         for result in turn.tool_results
     ]
@@ -119,12 +119,12 @@ def _is_blank(item: Json) -> bool:
     )
 
 
-def _image(image: Image) -> Json:
+def _image(image: Image) -> dict[str, object]:
     data = b64encode(image.data).decode()
     return {"type": "input_image", "image_url": f"data:{image.media_type};base64,{data}", "detail": "auto"}
 
 
-def _call(call: ToolCall) -> Json:
+def _call(call: ToolCall) -> dict[str, object]:
     return {
         "type": "function_call",
         "call_id": call.id,
