@@ -1,6 +1,6 @@
-"""Who is asking, from where, with which keys. Every call carries its own; none is global.
+"""The caller of a request: its folder, settings and keys. Every call carries its own; none is global.
 
-Two windows with different keys or folders share one daemon and must never see each other's.
+Two clients with different keys or folders share one daemon and must never see each other's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from counsel.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    client: str = "python"  # the MCP client's name, or the door's
+    client: str = "python"  # the MCP client's name, or the interface's
     agent: str | None = None  # claude, codex … when the caller is an agent (`counsel stdio --as`)
     cwd: Path = Path()
     roots: tuple[Path, ...] = ()  # further folders that the client says it works in
     settings: Settings = field(default_factory=Settings, repr=False)
-    chain: tuple[str, ...] = ()  # who asked whom before this call, nearest last
+    chain: tuple[str, ...] = ()  # the agents that asked before this call, nearest last
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -33,12 +33,12 @@ class Caller:
 
     @property
     def own_env(self) -> Mapping[str, str]:
-        """What a program that is started for this caller may get: never counsel's own keys."""
+        """The environment for a program that is started for this caller: without counsel's own keys."""
         return self.settings.own_env
 
     @property
     def agent_chain(self) -> tuple[str, ...]:
-        """The agents that asked on the way here, this caller last."""
+        """The chain of agents that led to this call, this caller last."""
         if self.agent is None or self.chain[-1:] == (self.agent,):
             return self.chain
         return (*self.chain, self.agent)
@@ -48,24 +48,24 @@ class Caller:
         return (self.cwd, *self.roots)
 
     def fingerprint(self, secret: bytes) -> str:
-        """Equal for callers whose settings and keys are equal; says nothing about them to a reader."""
-        seen = sorted((name, value) for name, value in self.env.items() if _matters(name))
-        return hmac.new(secret, repr(seen).encode(), hashlib.sha256).hexdigest()[:32]
+        """Equal for callers whose settings and keys are equal; reveals nothing about them."""
+        values = sorted((name, value) for name, value in self.env.items() if _matters(name))
+        return hmac.new(secret, repr(values).encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def here(client: str = "python", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Caller:
-    """A caller in this process: its environment, and the folder that it says or stands in."""
+    """A caller in this process: its environment, and its named or current folder."""
     loaded = settings_.load(os.environ if env is None else env)
     named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or paths.current_folder()
     return Caller(client=client, cwd=Path(named).absolute(), settings=loaded, chain=chain(loaded.env))
 
 
 def chain(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Who asked whom before this caller: an agent that counsel started finds it in COUNSEL_CHAIN."""
+    """The agents that asked before this caller: counsel sets COUNSEL_CHAIN for the agents that it starts."""
     return tuple(name.strip() for name in env.get("COUNSEL_CHAIN", "").split(",") if name.strip())
 
 
-# What a job needs to go on as it was asked: keys, addresses, our settings, whose agents and logins.
+# What a job needs to continue unchanged: keys, addresses, our settings, the agents' homes and logins.
 _ENDINGS = ("_API_KEY", "_BASE_URL", "_TOKEN")
 _STARTS = ("COUNSEL_", "CLAUDE_CODE_USE_", "GOOGLE_GENAI_", "GOOGLE_CLOUD_")
 _NAMES = frozenset(
@@ -77,7 +77,7 @@ _NAMES = frozenset(
         "CODEX_SKIP_GIT_CHECK",
         "CURSOR_CONFIG_DIR",
         "GEMINI_CLI_HOME",
-        # the way to a provider: a job that goes on after a crash takes the same one
+        # the network path to a provider: a job that continues after a crash uses the same
         "HTTPS_PROXY",
         "HTTP_PROXY",
         "ALL_PROXY",
@@ -90,7 +90,7 @@ _NAMES = frozenset(
         "SSL_CERT_DIR",
     }
 )
-# Where we are is no matter of whose keys they are; and each window of an editor has a token of its own.
+# These do not identify keys: our own location, and the token that each editor window has.
 _NOT = ("COUNSEL_HOME", "COUNSEL_CHAIN", "VSCODE_")
 
 

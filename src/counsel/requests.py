@@ -1,7 +1,7 @@
-"""What the doors hand to the engine, and the engine as they see it.
+"""Requests to the engine, and the engine's interface for the CLI, MCP, HTTP and the socket.
 
-Doors know this module and nothing behind it: no provider, no store. Results are the seed's objects as plain
-JSON, ready to be `structuredContent`.
+These know this module and nothing behind it: no provider, no store. Results are plain JSON objects, ready to be
+`structuredContent`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_MODELS = 20  # of one consensus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What `chat` and `consensus` have in common. None means that the caller did not say."""
+    """What `chat` and `consensus` have in common. None means that the caller did not set it."""
 
     prompt: str
     files: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class ChatRequest(Question):
     model: str = "auto"
     tool: Literal["chat", "askModel"] = "chat"
     session_tag: str | None = None
-    session: str | None = None  # asked through this session's socket, whose tags are its own
+    session: str | None = None  # the session of the socket it came through, which has its own tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,49 +62,49 @@ class NewKey(str):
 
 class Engine(Protocol):
     def meet(self, caller: Caller) -> None:
-        """A caller is here with its keys: jobs that waited for them may go on."""
+        """A caller with its keys has connected: jobs that waited for them can continue."""
 
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
-        """Check the request, write the job down, start it; the job's id. Raises `Refused` before anything is sent.
+        """Check the request, store the job, start it; returns the job's id. Raises `Refused` before anything is sent.
 
-        The same unguessable `key` again gives the same job: a call is sent twice when a daemon died under it.
+        The same unguessable `key` again gives the same job: a client sends a call again when the daemon died.
         """
 
     async def wait(self, job_id: str) -> Result:
         """The finished job's result, or its failure raised."""
 
     def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
-        """Events from `after` on: those that were, then those that come, until the job ends."""
+        """Events from `after` on: past ones, then new ones until the job ends."""
 
     async def accepted(self, job_id: str) -> Accepted:
-        """What a background call answers at once."""
+        """The immediate answer to a background call."""
 
     async def detach(self, job_id: str) -> None:
-        """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
+        """The caller no longer waits; the job continues like a background call."""
 
     async def cancel(self, any_id: str) -> Cancellation:
         """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there."""
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
-        """`{"content": …}`, the seed's status object. Takes a job's id, or a conversation's for its newest job."""
+        """`{"content": …}`, the status object. Takes a job's id, or a conversation's for its newest job."""
 
     async def recent(self, limit: int = 10) -> JobList:
         """`{"content": {"jobs": […]}}`, newest first."""
 
     async def close(self) -> None:
-        """Stop what runs here, leaving the database so that it goes on elsewhere."""
+        """Stop what runs here; the jobs can continue in another process."""
 
 
 class LocalEngine(Engine, Protocol):
     """An engine in this process, as the daemon sees it."""
 
     async def busy(self) -> bool:
-        """A job runs here, or one of a process that has died can go on or be ended here."""
+        """A job runs here, or a job of a dead process can be continued or ended here."""
 
     def home_is_ours(self) -> bool:
         """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
 
     async def close(self, *, keep: bool = False) -> None:
-        """`keep`: synchronous calls go on, too, as soon as an engine runs again, whether or not their callers come back."""
+        """`keep`: synchronous calls, too, continue when an engine runs again, even if their callers do not reconnect."""

@@ -1,4 +1,4 @@
-"""The words that all rooms share: what is asked, who answers, what comes back."""
+"""Types that all packages share: requests, models and providers, events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "max")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture that has been checked: `media_type` was found from its bytes, not its name."""
+    """A checked image: `media_type` comes from its bytes, not its name."""
 
     media_type: str
     data: bytes = field(repr=False)
@@ -63,7 +63,7 @@ class Turn:
     """One message of a conversation.
 
     `native` is an assistant's turn exactly as the wire received it (thinking signatures, reasoning items):
-    in a tool loop it goes back verbatim. It is only meaningful to the wire that made it.
+    in a tool loop it is sent back verbatim. Only the wire that made it can read it.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -76,7 +76,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """The caller's wishes. None means "not asked for": the default is sent where the model takes it."""
+    """The requested settings. None means "not requested": the default is sent where the model accepts it."""
 
     temperature: float | None = None
     effort: Effort | None = None
@@ -87,16 +87,16 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to one model or agent, in no vendor's form."""
+    """One request to one model or agent, in a vendor-neutral form."""
 
     turns: tuple[Turn, ...]
     system: str | None = None
     knobs: Knobs = Knobs()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
-    tokens: int = 0  # about how many it sends, for what a stream that breaks off has cost; 0: not known
-    hurry: bool = False  # somebody else can answer: a long wait for the next try is not worth it
-    # What only agents read: where to work, what to read there themselves, which session to go on with.
+    tokens: int = 0  # estimate of its input, for the cost of a stream that breaks off; 0: unknown
+    hurry: bool = False  # another model can answer: do not wait long for a retry
+    # For agents only: the folder to work in, the files to read, the session to continue.
     cwd: Path | None = None
     files: tuple[Path, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50`; empty, or missing: the whole file
@@ -120,14 +120,14 @@ class Provider:
     key_pattern: str = ""  # a regular expression that well-formed keys match, for `doctor`
     key_url: str = ""  # where a person gets a key
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # a gateway's may hold a secret
-    options: Mapping[str, Any] = field(default_factory=dict)  # what the wire must know: quirks as data
+    options: Mapping[str, Any] = field(default_factory=dict)  # provider-specific quirks for the wire
     discover: bool = False  # ask the server for its models
     open_models: bool = True  # ids that the catalog does not list may be used as `provider/model`
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A row of catalog.toml: what is true of one model whoever asks it."""
+    """A row of catalog.toml: the facts about one model."""
 
     id: str
     provider: str
@@ -139,13 +139,15 @@ class Model:
     vision: bool = False
     tools: bool = True
     web_search: bool = False
-    temperature: tuple[float, float] | None = (0.0, 1.0)  # None: the vendor refuses the setting
-    effort_style: str = "none"  # how the wire says effort: none, level, budget, adaptive, thinking_level …
+    temperature: tuple[float, float] | None = (0.0, 1.0)  # None: the vendor rejects the setting
+    effort_style: str = (
+        "none"  # how the wire expresses effort: none, level, budget, adaptive, thinking_level …
+    )
     efforts: Mapping[str, str | int] = field(default_factory=dict)  # our level → what is sent
     verbosity: bool = False
     media_resolution: bool = False
-    auto_rank: int | None = None  # place in the default order of `auto`; None: never picked by itself
-    listed: bool = True  # False: made up on the fly for an id that the catalog does not know
+    auto_rank: int | None = None  # position in the default order of `auto`; None: never picked automatically
+    listed: bool = True  # False: created for an id that the catalog does not list
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -164,7 +166,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How one caller reaches an address: through which proxy, trusting whom."""
+    """How one caller reaches an address: its proxy and trusted certificates."""
 
     proxy: Proxy | None = None
     ca_file: str = ""
@@ -173,7 +175,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A provider as one caller may use it: that caller's address, key and way there."""
+    """A provider with one caller's address, key and network settings."""
 
     provider: Provider
     base_url: str
@@ -190,7 +192,7 @@ class Limits:
     first_event: float = 240.0
     idle: float = 120.0
     attempts: int = 3
-    answer: int = 16 * 1024 * 1024  # what is kept of one answer
+    answer: int = 16 * 1024 * 1024  # kept of one answer
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────────────
@@ -232,7 +234,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The last that was said, `text`, is void: its author lost the thread and says it anew."""
+    """The last part of the answer, `text`, is discarded: the agent starts it again."""
 
     text: str
     why: str
@@ -250,7 +252,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """A shared tool was called for the model (engine/tools/loop.py). What it got and said is content and not here."""
+    """A shared tool was called for the model (engine/tools/loop.py). Arguments and results are content and not included."""
 
     name: str  # as the model called it
     server: str
@@ -268,7 +270,7 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the caller should read in the metadata: a retry, a setting left out, a lost session."""
+    """Something to report to the caller in the metadata: a retry, a setting left out, a lost session."""
 
     kind: Literal["retry", "left_out", "adapted", "warning", "source"]
     text: str
@@ -280,14 +282,14 @@ class Finished:
     """The last event of every call that did not fail. `paused` stays inside `models/`: see pauses.py.
 
     After `filtered` (refused or blocked) and `broken` (the vendor gave up on its own answer) there is no answer,
-    whatever text came before: engine/consult/empty_answers.py makes them failures. `vendor` has the vendor's own words for
-    it: `reason`, `text`, `recommended_model`.
+    whatever text came before: engine/consult/empty_answers.py reports them as failures. `vendor` has the vendor's own
+    fields: `reason`, `text`, `recommended_model`.
     """
 
     reason: Literal["stop", "length", "tool_calls", "filtered", "broken", "paused", "other"] = "stop"
-    model: str | None = None  # what the vendor says answered
+    model: str | None = None  # the model that the vendor reports
     native: Any = field(default=None, repr=False)  # the assistant's turn verbatim, for `Turn.native`
-    session: str | None = None  # an agent's own session, to go on with
+    session: str | None = None  # an agent's own session, to continue
     vendor: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -297,7 +299,7 @@ Event: TypeAlias = Text | Withdrawn | Thinking | ToolUse | ToolRan | UsageReport
 class Wire(Protocol):
     """A vendor's format, both ways. One small module each in `models/wires/`; no I/O inside.
 
-    `prepare` turns a call into what is posted and names the caller's settings that the model does not take.
+    `prepare` turns a call into a request body and names the settings that the model does not accept.
     `reader` makes a fold over the stream: SSE events in, our events out. It raises `CounselError` for an error
     event, and `finish` raises `UpstreamError` when the stream ended before its proper end.
     """
@@ -322,11 +324,11 @@ class Prepared:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: Json = field(repr=False)
-    left_out: tuple[str, ...] = ()  # names of settings that were asked for and not sent
-    adapted: tuple[Adapted, ...] = ()  # settings of which another value was sent than the one asked for
+    left_out: tuple[str, ...] = ()  # names of requested settings that were not sent
+    adapted: tuple[Adapted, ...] = ()  # settings that were sent with another value than requested
     optional: tuple[
         str, ...
-    ] = ()  # fields of the body, as dotted paths, to send without when the vendor refuses them
+    ] = ()  # fields of the body, as dotted paths, to omit when the vendor rejects them
 
 
 class StreamReader(Protocol):

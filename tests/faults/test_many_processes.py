@@ -49,7 +49,7 @@ class Kill:
 
 
 @dataclass
-class Place:
+class Setup:
     """One home, everything that runs on it, and what has been done to it."""
 
     home: Path
@@ -72,8 +72,8 @@ class Place:
 
 
 class Worker:
-    def __init__(self, place: Place, *arguments: str) -> None:
-        self._place = place
+    def __init__(self, setup: Setup, *arguments: str) -> None:
+        self._setup = setup
         self._arguments = arguments
         self._turn = asyncio.Lock()
 
@@ -81,7 +81,7 @@ class Worker:
         async with self._turn:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, str(WORKER), *self._arguments),
-                env=self._place.env,
+                env=self._setup.env,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
@@ -109,25 +109,25 @@ class Worker:
 
 
 class Serve:
-    def __init__(self, place: Place, session: aiohttp.ClientSession) -> None:
-        self._place = place
+    def __init__(self, setup: Setup, session: aiohttp.ClientSession) -> None:
+        self._setup = setup
         self._session = session
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "counsel", "serve", "--port", "0"),
-            env=self._place.env,
+            env=self._setup.env,
             stderr=asyncio.subprocess.PIPE,
         )
         assert self.process.stderr
-        said = ""
-        while not (found := re.search(r"(http://\S+/mcp)", said)):
+        output = ""
+        while not (found := re.search(r"(http://\S+/mcp)", output)):
             line = await self.process.stderr.readline()
-            assert line, said
-            said += line.decode()
+            assert line, output
+            output += line.decode()
         self._draining = asyncio.create_task(self.process.stderr.read())
         self._url = found[1]
-        token = (self._place.home / "token").read_text()
+        token = (self._setup.home / "token").read_text()
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
         about = {"name": "t", "version": "1"}
         opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
@@ -157,12 +157,12 @@ class Serve:
 class Daemon:
     """The daemon that a program's client starts, again and again."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
         self._engine: RemoteEngine | None = None
 
     async def start(self) -> None:
-        self._caller = Caller("program", cwd=self._place.home, settings=settings.load(self._place.env))
+        self._caller = Caller("program", cwd=self._setup.home, settings=settings.load(self._setup.env))
         self._engine = self._engine or await connect(
             self._caller
         )  # later ones are started by the next question
@@ -174,7 +174,7 @@ class Daemon:
             await self._engine.submit(request, self._caller, background=True, key=prompt)
 
     async def kill(self) -> None:
-        if pid := daemon_pid(self._place.home):
+        if pid := daemon_pid(self._setup.home):
             os.kill(pid, signal.SIGKILL)
 
     async def stop(self) -> None:
@@ -184,66 +184,66 @@ class Daemon:
             await self._engine.close()
 
 
-async def talk(place: Place, number: int, doors: list[Any], until: float) -> None:
+async def ask_turns(setup: Setup, number: int, servers: list[Any], until: float) -> None:
     """Turns of one conversation, each through another process; the next one may come while the last is answered."""
     chosen = random.Random(number)
     while asyncio.get_running_loop().time() < until:
-        turn = place.submitted[number]
+        turn = setup.submitted[number]
         prompt = f"conversation {number} turn {turn}."
-        while not await asyncio.to_thread(place.is_written, prompt):
-            await chosen.choice(doors).submit(f"conversation-{number}", prompt)
-        place.submitted[number] += 1
+        while not await asyncio.to_thread(setup.is_written, prompt):
+            await chosen.choice(servers).submit(f"conversation-{number}", prompt)
+        setup.submitted[number] += 1
         await asyncio.sleep(chosen.uniform(0, 1.5))
 
 
-async def wreck(place: Place, doors: list[Any], until: float) -> None:
+async def kill_at_random(setup: Setup, servers: list[Any], until: float) -> None:
     while asyncio.get_running_loop().time() < until:
-        await asyncio.sleep(place.random.uniform(0.2, 1.5))
-        if place.random.random() < 0.4:
-            shutil.rmtree(place.home / "run" / "owners", ignore_errors=True)
+        await asyncio.sleep(setup.random.uniform(0.2, 1.5))
+        if setup.random.random() < 0.4:
+            shutil.rmtree(setup.home / "run" / "owners", ignore_errors=True)
             continue
-        door = place.random.choice(doors)
-        before = await asyncio.to_thread(lambda: len(place.fake.calls))
-        await door.kill()
-        finished = await asyncio.to_thread(place.finished)
-        place.kills.append(Kill(before, await asyncio.to_thread(lambda: len(place.fake.calls)), finished))
-        await door.start()
+        server = setup.random.choice(servers)
+        before = await asyncio.to_thread(lambda: len(setup.fake.calls))
+        await server.kill()
+        finished = await asyncio.to_thread(setup.finished)
+        setup.kills.append(Kill(before, await asyncio.to_thread(lambda: len(setup.fake.calls)), finished))
+        await server.start()
 
 
-async def run(place: Place) -> None:
+async def run(setup: Setup) -> None:
     async with aiohttp.ClientSession() as session:
-        starved = Worker(place, "starve")
-        doors: list[Worker | Serve | Daemon] = [
-            Worker(place),
-            Worker(place),
-            Serve(place, session),
-            Daemon(place),
+        starved = Worker(setup, "starve")
+        servers: list[Worker | Serve | Daemon] = [
+            Worker(setup),
+            Worker(setup),
+            Serve(setup, session),
+            Daemon(setup),
         ]
-        everyone = [*doors, starved]
+        everyone = [*servers, starved]
         try:
             for each in everyone:
                 await each.start()
             until = asyncio.get_running_loop().time() + SECONDS
-            talks = [talk(place, number, doors, until) for number in range(CONVERSATIONS)]
+            conversations = [ask_turns(setup, number, servers, until) for number in range(CONVERSATIONS)]
             async with asyncio.timeout(SECONDS + 60):
-                await asyncio.gather(*talks, wreck(place, doors, until))
+                await asyncio.gather(*conversations, kill_at_random(setup, servers, until))
             async with asyncio.timeout(120):
-                while place.ask("SELECT 1 FROM jobs WHERE status = 'processing'"):  # noqa: ASYNC110
+                while setup.ask("SELECT 1 FROM jobs WHERE status = 'processing'"):  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
         finally:
             await asyncio.gather(*(each.stop() for each in everyone), return_exceptions=True)
 
 
-def check_ends(place: Place) -> None:
-    """Every turn is one job, which completed, and stands once in its conversation, in its place."""
-    statuses = Counter(row[0] for row in place.ask("SELECT status FROM jobs"))
-    assert statuses == {"completed": sum(place.submitted.values())}
-    for number, turns in place.submitted.items():
-        said = place.ask(
+def check_ends(setup: Setup) -> None:
+    """Every turn is one job, which completed, and appears once in its conversation, in order."""
+    statuses = Counter(row[0] for row in setup.ask("SELECT status FROM jobs"))
+    assert statuses == {"completed": sum(setup.submitted.values())}
+    for number, turns in setup.submitted.items():
+        rows = setup.ask(
             "SELECT text FROM messages WHERE conversation = ? AND role = 'user' ORDER BY n",
             f"conversation-{number}",
         )
-        assert [row[0] for row in said] == [f"conversation {number} turn {turn}." for turn in range(turns)]
+        assert [row[0] for row in rows] == [f"conversation {number} turn {turn}." for turn in range(turns)]
 
 
 def check_order(calls: list[dict[str, Any]]) -> None:
@@ -255,15 +255,15 @@ def check_order(calls: list[dict[str, Any]]) -> None:
         assert f"conversation {number} turn {turn + 1}." not in body
 
 
-def check_not_repeated(place: Place, calls: list[dict[str, Any]]) -> None:
+def check_not_repeated(setup: Setup, calls: list[dict[str, Any]]) -> None:
     """A call is made again only when a process was killed since, and never when the database had its end."""
     seen: dict[str, list[int]] = defaultdict(list)
     for index, call in enumerate(calls):
         seen[f"conversation {'{} turn {}'.format(*PROMPT.findall(call['text'])[-1])}."].append(index)
     for prompt, at in seen.items():
         for first, second in itertools.pairwise(at):
-            assert any(kill.before <= second and kill.after > first for kill in place.kills), prompt
-    for kill in place.kills:
+            assert any(kill.before <= second and kill.after > first for kill in setup.kills), prompt
+    for kill in setup.kills:
         again = {prompt for prompt, at in seen.items() if at[-1] >= kill.after} & kill.finished
         assert not again, f"finished, and made again: {again}"
 
@@ -282,10 +282,10 @@ async def test_turns_through_many_processes_that_die_are_answered_once_and_in_or
         "OPENAI_API_KEY": "sk-test",
         "OPENAI_BASE_URL": fake_process.v1,
     }
-    place = Place(home, fake_process, env, random.Random(10))
-    await run(place)
+    setup = Setup(home, fake_process, env, random.Random(10))
+    await run(setup)
     calls = fake_process.calls
-    assert len(place.kills) > 3
-    check_ends(place)
+    assert len(setup.kills) > 3
+    check_ends(setup)
     check_order(calls)
-    check_not_repeated(place, calls)
+    check_not_repeated(setup, calls)

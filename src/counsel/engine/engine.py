@@ -153,7 +153,7 @@ class Engine:
         return results.accepted_before(await self._job(job_id))
 
     async def detach(self, job_id: str) -> None:
-        """The caller no longer waits, and the job goes on all the same: as if it had been a background call."""
+        """The caller no longer waits; the job continues like a background call."""
         if running := self.runner.running.get(job_id):
             running.job.background = True
         await self.store.detach(job_id)

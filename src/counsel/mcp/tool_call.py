@@ -1,8 +1,8 @@
 """One tool call as a job: submit, wait, report progress, and what happens when the caller stops waiting.
 
 A synchronous call is never lost to a client's time limit: shortly before it the call answers with the job's id
-and the job goes on. It goes on, too, when the client gave up by its own clock (`timed_out`). A call that its caller
-cancelled, or that nobody waits for any more, stops upstream.
+and the job continues. It also continues when the client timed out by itself (`timed_out`). A call that its caller
+cancelled or abandoned stops upstream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LeaveReason: TypeAlias = Literal["cancelled", "timed_out", "gone", "handover"]
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """What a tool's handler may know about the call it serves."""
+    """What a tool's handler knows about its call."""
 
     engine: Engine
     caller: Caller

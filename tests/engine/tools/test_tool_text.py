@@ -48,7 +48,9 @@ def test_every_kind_of_block_is_text_for_a_model() -> None:
 def test_structured_content_is_read_only_where_there_is_no_text() -> None:
     assert connections.as_text(result(structured={"at": "über"})) == '{"at": "über"}'
     assert connections.as_text(result(TextContent(type="text", text=""), structured={"a": 1})) == '{"a": 1}'
-    assert connections.as_text(result(TextContent(type="text", text="said"), structured={"a": 1})) == "said"
+    assert (
+        connections.as_text(result(TextContent(type="text", text="output"), structured={"a": 1})) == "output"
+    )
     assert connections.as_text(result()) == ""
 
 
@@ -68,7 +70,7 @@ def tool(name: str, *, reads: bool | None = True, **fields: Any) -> Tool:
 
 def link(name: str, *tools: Tool, include: Any = None, exclude: Any = None) -> Any:
     server = SimpleNamespace(include_tools=include, exclude_tools=exclude)
-    shared = SimpleNamespace(found=SimpleNamespace(agent="claude"))
+    shared = SimpleNamespace(listed=SimpleNamespace(agent="claude"))
     return SimpleNamespace(name=name, tools=list(tools), server=server, shared=shared)
 
 
@@ -143,9 +145,9 @@ def test_a_schema_has_what_openai_misses_and_not_what_gemini_does_not_know() -> 
 async def test_a_tool_that_does_not_exist_is_answered_with_those_that_do() -> None:
     call = ToolCall("1", "nonsense", {})
     ran = await loop.Offer.of([link("s", tool("t"))], write=False).run(call)
-    assert ran.said.text == "There is no tool 'nonsense'. There are: s__t."
+    assert ran.output.text == "There is no tool 'nonsense'. There are: s__t."
     assert (ran.event.ok, ran.event.ms, ran.event.name, ran.event.server) == (False, 0, "nonsense", "")
-    assert (await loop.Offer.of([], write=False).run(call)).said.text.endswith("There are: none.")
+    assert (await loop.Offer.of([], write=False).run(call)).output.text.endswith("There are: none.")
 
 
 # ── several rounds as one answer ─────────────────────────────────────────────────────────────────────
@@ -190,7 +192,7 @@ def test_a_notice_is_told_once_but_every_retry_is() -> None:
 def test_calls_that_were_cut_off_are_not_made(reason: Any, made: bool) -> None:
     round_ = loop.Round()
     round_.calls.append(ToolCall("1", "t", {}))
-    assert round_.hear(Finished(reason), account()) == []
+    assert round_.on_event(Finished(reason), account()) == []
     assert round_.wants_tools is made
     round_.calls.clear()
     assert not round_.wants_tools

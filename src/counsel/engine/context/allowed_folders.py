@@ -1,7 +1,7 @@
-"""Opening what a caller named, and nothing outside the folders that it may send from.
+"""Opens files that a caller named, and none outside the folders that it may send from.
 
-The file is pinned first and judged afterwards: what is read is the very file whose real place was checked, so a
-symlink that is swapped in between leads nowhere. On Linux the pin is `O_PATH`: a FIFO cannot block, a device is
+The file is pinned first and checked afterwards: what is read is the very file whose real path was checked, so
+swapping a symlink in between has no effect. On Linux the pin is `O_PATH`: a FIFO cannot block, a device is
 never opened.
 """
 
@@ -21,7 +21,9 @@ from counsel.engine.context import secret_files
 from counsel.errors import CounselError, FileNotAllowed, InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 
-PRIVATE = {"Library"} if sys.platform == "darwin" else set()  # of the home folder, besides what is hidden
+PRIVATE = (
+    {"Library"} if sys.platform == "darwin" else set()
+)  # folders of the home folder, in addition to hidden ones
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -53,7 +55,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """From where one caller may send, all symlinks resolved."""
+    """The folders that one caller may send files from, symlinks resolved."""
 
     working: tuple[Path, ...]  # the caller's own folder and its client's roots
     granted: tuple[Path, ...]  # the user's COUNSEL_ALLOWED_DIRS
@@ -64,10 +66,10 @@ class Folders:
     def of(cls, caller: Caller) -> Folders:
         home = Path(caller.env.get("HOME") or Path.home())
         named = [real for folder in caller.folders if (real := _real_folder(folder))]
-        given = (expand(text, home) for text in caller.settings.allowed_dirs)
+        granted = (expand(text, home) for text in caller.settings.allowed_dirs)
         return cls(
-            working=tuple(real for real in named if real != real.parent),  # `/` is nobody's project
-            granted=tuple(real for folder in given if (real := _real_folder(folder))),
+            working=tuple(real for real in named if real != real.parent),  # `/` is not a project
+            granted=tuple(real for folder in granted if (real := _real_folder(folder))),
             home=_real_folder(home) or home,
             caller=caller,
         )
@@ -78,26 +80,26 @@ class Folders:
         return any(real.is_relative_to(folder) and not self._private(real, folder) for folder in self.working)
 
     def _private(self, real: Path, folder: Path) -> bool:
-        """A window opened in the home folder works on documents there, not on ~/.mozilla or ~/.bash_history."""
+        """A client started in the home folder works on documents there, not on ~/.mozilla or ~/.bash_history."""
         if not (self.home.is_relative_to(folder) and real.is_relative_to(self.home)):
             return False
         return any(part.startswith(".") or part in PRIVATE for part in real.relative_to(self.home).parts[:1])
 
     def locate(self, name: str) -> Path:
-        """Where a name points: absolute, or in the first of the caller's folders that has it."""
+        """The path of a name: absolute, or in the first of the caller's folders that contains it."""
         if not name.strip():
             raise InvalidArgument("A file name is empty.", hint="Remove it, or name a file.")
         path = expand(name, self.home)
         if path.is_absolute():
             return path
-        places = [folder / path for folder in self.caller.folders if folder.is_absolute()]
-        if not places:
+        candidates = [folder / path for folder in self.caller.folders if folder.is_absolute()]
+        if not candidates:
             raise InvalidArgument(
                 f"{name} is a relative path, and the caller's folder is unknown.",
                 hint="Give an absolute path, or set CLIENT_CWD.",
                 file=name,
             )
-        return next((place for place in places if os.path.lexists(place)), places[0])
+        return next((path for path in candidates if os.path.lexists(path)), candidates[0])
 
     @contextlib.contextmanager
     def open(self, name: str, path: Path) -> Iterator[Opened]:
@@ -106,7 +108,7 @@ class Folders:
             try:
                 pin = _pin(path)
                 stack.callback(os.close, pin)
-                real = self._judge(name, path, pin)
+                real = self._check(name, path, pin)
                 fd = _readable(pin)
                 stack.callback(os.close, fd)
                 about = os.fstat(fd)
@@ -118,7 +120,7 @@ class Folders:
                 ) from None
             yield Opened(name, real, fd, about.st_size, about.st_mtime)
 
-    def _judge(self, name: str, path: Path, pin: int) -> Path:
+    def _check(self, name: str, path: Path, pin: int) -> Path:
         about = os.fstat(pin)
         real = _real(pin)
         if not self.allow(real):
@@ -152,7 +154,7 @@ class Folders:
             return lack
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             if not self.allow(Path(os.path.realpath(path))):
-                return self._outside(name)  # whether it exists is none of the caller's business
+                return self._outside(name)  # do not reveal whether it exists
             return NotFound(f"{name} does not exist.", hint=f"Looked at {path}.", file=name)
         if error.errno in {errno.EACCES, errno.EPERM}:
             return FileNotAllowed(
@@ -168,14 +170,14 @@ def expand(text: str, home: Path) -> Path:
 
 
 def _real_folder(folder: Path) -> Path | None:
-    """Resolved as descriptors are, so that both sides of a comparison are spelled alike; None: not there."""
+    """Resolved like descriptors, so that comparisons see equal spellings; None: it does not exist."""
     if not folder.is_absolute():
         return None
     try:
         pin = _pin(folder)
     except (OSError, ValueError) as error:
         if lack := resource_errors.failure(error, f"{folder} cannot be read"):
-            raise lack from None  # else what is in it would seem to be outside
+            raise lack from None  # otherwise its files would seem to be outside
         return None
     try:
         return _real(pin)
@@ -215,9 +217,9 @@ else:
 
 
 def _real(pin: int) -> Path:
-    """Where a pinned file is now. A place that holds another file (deleted, renamed away) does not count."""
-    place = _link(pin)
-    there, here = place.lstat(), os.fstat(pin)
-    if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
-        raise FileNotFoundError(errno.ENOENT, "it was moved while it was opened", str(place))
-    return place
+    """The current path of a pinned file. Raises if that path now has another file (deleted, renamed)."""
+    path = _link(pin)
+    by_path, pinned = path.lstat(), os.fstat(pin)
+    if (by_path.st_dev, by_path.st_ino) != (pinned.st_dev, pinned.st_ino):
+        raise FileNotFoundError(errno.ENOENT, "it was moved while it was opened", str(path))
+    return path

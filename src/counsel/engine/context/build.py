@@ -1,6 +1,6 @@
-"""From what a caller asks to what is sent: the prompt, the files' contents, the pictures.
+"""Builds what is sent from what the caller asks: the prompt, the files' contents, the images.
 
-One bad file and nothing is sent; the error names every bad one.
+If one file is bad, nothing is sent; the error names every bad file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.requests import Question
 from counsel.types import Image
 
-MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any window holds
+MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any model's context
 T = TypeVar("T")
 _BEFORE = "\n\n<files>\n"
 
@@ -47,7 +47,7 @@ async def build_async(question: Question, caller: Caller) -> Context:
 
 
 def build(question: Question, caller: Caller) -> Context:
-    """Reads and checks everything that the question names. Raises `Refused`; then nothing may be sent."""
+    """Reads and checks everything that the question names. Raises `Refused`; then nothing is sent."""
     if not (question.files or question.images):
         return Context(question.prompt, question.prompt)
     _check_count("files", question.files, caller.settings.max_files)
@@ -57,17 +57,17 @@ def build(question: Question, caller: Caller) -> Context:
     reads = (partial(_text, name, folders) for name in question.files)
     texts = list(_bounded(_unique(_good(reads, bad), _text_key)))
     loads = (partial(images.load, name, number, folders) for number, name in enumerate(question.images, 1))
-    pictures = list(_unique(_good(loads, bad), _image_key))
+    loaded_images = list(_unique(_good(loads, bad), _image_key))
     if bad:
         raise _all_of(bad)
     ranges = _ranges(texts)
     return Context(
         prompt=_prompt(question.prompt, texts),
         plain=question.prompt,
-        images=tuple(pictures),
+        images=tuple(loaded_images),
         files=tuple(ranges),
         ranges=tuple(ranges.values()),
-        sources=(*(text.source for text in texts), *map(_image_source, pictures)),
+        sources=(*(text.source for text in texts), *map(_image_source, loaded_images)),
         parts=tuple(_parts(question.prompt, texts)),
     )
 
@@ -104,21 +104,21 @@ def _all_of(bad: list[CounselError]) -> CounselError:
     first = bad[0]
     if len(bad) == 1:
         return first
-    words = " ".join(f"({number}) {error}" for number, error in enumerate(bad, 1))
+    messages = " ".join(f"({number}) {error}" for number, error in enumerate(bad, 1))
     fields = {**first.fields, "files": [str(error.fields.get("file", "")) for error in bad]}
-    return type(first)(f"{len(bad)} files cannot be sent: {words}", **fields)
+    return type(first)(f"{len(bad)} files cannot be sent: {messages}", **fields)
 
 
-def _check_count(what: str, given: tuple[str, ...], limit: int) -> None:
-    if len(given) > limit:
+def _check_count(what: str, names: tuple[str, ...], limit: int) -> None:
+    if len(names) > limit:
         raise InvalidArgument(
-            f"{len(given)} {what} are too many; the limit is {limit}.",
+            f"{len(names)} {what} are too many; the limit is {limit}.",
             hint=f"Send fewer, or raise COUNSEL_MAX_{what.upper()}.",
         )
 
 
 def _bounded(texts: Iterator[TextFile]) -> Iterator[TextFile]:
-    """Stops at the file that is too much, before the rest is read."""
+    """Stops at the file that exceeds the limit, before the rest is read."""
     total = 0
     for text in texts:
         total += len(text.block)
@@ -147,7 +147,7 @@ def _parts(prompt: str, texts: list[TextFile]) -> Iterator[Part]:
 
 
 def _ranges(texts: list[TextFile]) -> dict[Path, str]:
-    """The lines that were asked for of each file, for who reads it himself."""
+    """The requested lines of each file, for agents, which read files themselves."""
     asked: dict[Path, list[str]] = {}
     for text in texts:
         asked.setdefault(text.path, []).append(text.lines)

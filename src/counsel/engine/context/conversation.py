@@ -1,4 +1,4 @@
-"""From what is kept of a conversation to the turns that a model is sent."""
+"""Composes the turns that a model is sent from the stored conversation."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from counsel.types import Call, Image, Model, Turn
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A conversation up to the new question, with its pictures."""
+    """A conversation up to the new question, with its images."""
 
     messages: tuple[Message, ...]
-    pictures: dict[str, Image]
+    images: dict[str, Image]
 
     @property
     def count(self) -> int:
@@ -39,14 +39,14 @@ async def load(store: Store, job: Job) -> History:
     messages = tuple(await store.messages(job.conversation)) if job.continues else ()
     wanted = {sha for message in messages for sha in message.images} | set(job.task.images)
     blobs = await store.blobs(wanted) if wanted else {}
-    pictures = {sha: Image(blob.media_type, blob.data, name=sha[:12]) for sha, blob in blobs.items()}
-    return History(messages, pictures)
+    images = {sha: Image(blob.media_type, blob.data, name=sha[:12]) for sha, blob in blobs.items()}
+    return History(messages, images)
 
 
 async def compose_async(job: Job, history: History, route: Route, store: Store) -> Call:
-    """Scaling pictures takes time: it is done off the event loop."""
+    """Like `compose`, but scales images in a thread, since that takes time."""
     session = None if route.model else await store.agent_session(job.conversation, route.provider)
-    if history.pictures:
+    if history.images:
         return await asyncio.to_thread(compose, job, history, route, session)
     return compose(job, history, route, session)
 
@@ -91,22 +91,22 @@ def _turns(history: History, model: Model | None) -> list[Turn]:
 
 
 def _readable(message: Message) -> str:
-    """Older releases kept empty answers. No vendor takes one back, and many want the roles to alternate."""
+    """Older releases stored empty answers. No vendor accepts them, and many require alternating roles."""
     return prompts.NO_ANSWER if message.role == "assistant" and is_blank(message.text) else message.text
 
 
 def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tuple[Image, ...]:
-    pictures = [history.pictures[sha] for sha in shas if sha in history.pictures]
-    return tuple(fit(picture, model) if model else picture for picture in pictures)
+    images = [history.images[sha] for sha in shas if sha in history.images]
+    return tuple(fit(image, model) if model else image for image in images)
 
 
 def _for_agent(call: Call, job: Job, history: History, session: AgentSession | None) -> Call:
-    """An agent reads files itself and goes on with its own session, told what that session missed."""
+    """An agent reads files itself and continues its own session, with the turns that the session missed."""
     turns = list(call.turns)
     turns[-1] = replace(turns[-1], text=job.task.prompt)
     if session and session.messages < history.count:
-        unheard = [(message.role, message.text) for message in history.messages[session.messages :]]
-        turns[-1] = replace(turns[-1], text=prompts.missed(unheard) + turns[-1].text)
+        missed = [(message.role, message.text) for message in history.messages[session.messages :]]
+        turns[-1] = replace(turns[-1], text=prompts.missed(missed) + turns[-1].text)
     return replace(
         call,
         turns=tuple(turns),

@@ -1,4 +1,4 @@
-"""Bytes as text: what a file is called says nothing about what it holds; its bytes do."""
+"""Decodes a file's bytes as text. Its bytes decide whether it is text, not its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_BINARY_SHARE = 0.02  # of control characters, in a file that is no UTF-8
+_BINARY_SHARE = 0.02  # of control characters, in a file that is not UTF-8
 
 
 def decode(data: bytes, name: str) -> tuple[str, str]:
@@ -32,13 +32,13 @@ def decode(data: bytes, name: str) -> tuple[str, str]:
 
 
 def encodings(data: bytes) -> tuple[str, ...]:
-    """What text that begins so may be encoded in, to be tried in this order."""
+    """The encodings to try for text with these first bytes, in this order."""
     mark = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
     return (mark,) if mark else ("utf-8", "latin-1")
 
 
 def check(data: bytes, encoding: str, name: str) -> None:
-    """Raises `InvalidArgument` for bytes that could be decoded so and are no text."""
+    """Raises `InvalidArgument` for bytes that can be decoded but are not text."""
     if encoding in {"utf-8", "latin-1"} and b"\0" in data:
         raise binary(name, "it contains NUL bytes")
     if encoding == "latin-1" and len(data) - len(data.translate(None, _CONTROLS)) > len(data) * _BINARY_SHARE:
@@ -63,6 +63,6 @@ def shown(encoding: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """As editors count: a last line end opens no new line, and form feeds or U+2028 end none."""
+    """Lines as editors count them: a final line end starts no new line; form feeds and U+2028 do not end lines."""
     lines = _LINE_END.split(text)
     return lines[:-1] if lines[-1] == "" else lines

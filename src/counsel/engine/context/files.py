@@ -24,7 +24,7 @@ _RANGE = re.compile(r"(.+)\{(\d{0,9}):(\d{0,9})\}", re.DOTALL).fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the result says about one file or image that was sent."""
+    """What the result reports about a file or image that was sent."""
 
     name: str
     path: Path | None
@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A name as the caller wrote it, taken apart."""
+    """A file name as the caller wrote it, parsed."""
 
     name: str
     path: Path
@@ -69,23 +69,23 @@ class TextFile:
 
     @property
     def sha(self) -> str:
-        """Of its lines, whatever its header says: touching a file does not change it."""
+        """Hash of its lines without the header: `touch` does not change it."""
         _, _, lines = self.block.partition("\n")
         return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     @property
     def lines(self) -> str:
-        """The range that was asked for; empty: the whole file."""
+        """The requested range; empty: the whole file."""
         return "" if self.source.first is None else f"{self.source.first}-{self.source.last}"
 
 
 def wanted(name: str, folders: Folders) -> Wanted:
-    """`path`, or `path{10:50}`; a real file whose name ends in braces wins over a range."""
+    """`path`, or `path{10:50}`; an existing file whose name ends in braces takes precedence over a range."""
     path = folders.locate(name)
-    found = _RANGE(name)
-    if not found or os.path.lexists(path):
+    match = _RANGE(name)
+    if not match or os.path.lexists(path):
         return Wanted(name, path)
-    first, last = (int(text) if text else None for text in found.groups()[1:])
+    first, last = (int(text) if text else None for text in match.groups()[1:])
     first = 1 if first == 0 else first
     if (first is None and last is None) or last == 0 or (first and last and first > last):
         raise InvalidArgument(
@@ -93,7 +93,7 @@ def wanted(name: str, folders: Folders) -> Wanted:
             hint="Write {10:50}, {10:} or {:50}; lines count from 1.",
             file=name,
         )
-    return Wanted(name, folders.locate(found[1]), first or 1, last)
+    return Wanted(name, folders.locate(match[1]), first or 1, last)
 
 
 def read(want: Wanted, folders: Folders) -> TextFile:
@@ -162,7 +162,7 @@ def _shown_name(path: Path, folders: Folders) -> str:
 
 
 def _block(source: Source, lines: list[str], first: int, last: int) -> str:
-    """Every line of content begins with its number, so no content can pretend to end the block."""
+    """Every line of content begins with its number, so that content cannot fake the end of the block."""
     facts = {"path": source.name, "size": f"{source.size} bytes", "modified": source.modified}
     if source.first is not None:
         facts["lines"] = f"{first}-{last}" + (f" of {source.lines}" if source.lines else "")
@@ -175,6 +175,6 @@ def _block(source: Source, lines: list[str], first: int, last: int) -> str:
 
 
 def attribute(text: str) -> str:
-    """A file name may hold quotes, newlines or bytes that are no text; the header must not break on them."""
+    """File names can contain quotes, newlines or invalid bytes; they must not break the header."""
     plain = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return html.escape(plain, quote=True)

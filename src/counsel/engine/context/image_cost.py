@@ -1,8 +1,8 @@
-"""What opening a picture would cost, from its structure alone: small files can ask for minutes of work.
+"""What opening an image would cost, from its structure alone: small files can take minutes to decode.
 
-Measured: a JPEG of 318 KB with 400 scans takes 54 s, since each scan goes over all pixels again; a PNG of 8 MB with 9,000
-profiles 21 s; a PNG, GIF or JPEG of 10 MB that is nothing but tiny parts, which Pillow walks in Python, 1.4 to 5.7 s.
-Animations cost no more than their first frame: no other one is looked at.
+Measured: a JPEG of 318 KB with 400 scans takes 54 s, since each scan covers all pixels again; a PNG of 8 MB with 9,000
+profiles 21 s; a PNG, GIF or JPEG of 10 MB made only of tiny parts, which Pillow reads in Python, 1.4 to 5.7 s.
+Animations cost no more than their first frame: no other frame is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 MOST_PARTS = 20_000  # chunks, segments or blocks: a 10 MB PNG in chunks of 1 KiB has 10,000
 MOST_PROFILES = 10  # of colours in a PNG, which may have one: each is unpacked to up to 1 MiB
 MOST_SCANS = 100  # a progressive JPEG has about ten
-MOST_WORK = 500_000_000  # scans times pixels: ten times over the largest picture
+MOST_WORK = 500_000_000  # scans times pixels: ten scans of the largest image
 MOST_RUN_LENGTHS = 1024 * 1024  # bytes of a BMP that is compressed, which Pillow unpacks in Python
 
 _RUN_LENGTHS = {1, 2}  # a BMP's compressions
@@ -21,7 +21,7 @@ _STAND_ALONE = {0x01, *range(0xD0, 0xD8)}  # a JPEG's markers without a length
 
 
 def excess(data: bytes, kind: str, pixels: int) -> str | None:
-    """What is too much about the picture, or None. `kind` is Pillow's name of its format."""
+    """Why the image costs too much, or None. `kind` is Pillow's name of its format."""
     if kind == "JPEG":
         return _of_jpeg(data, pixels)
     if kind == "BMP":
@@ -31,7 +31,7 @@ def excess(data: bytes, kind: str, pixels: int) -> str | None:
 
 
 def has_too_many_parts(data: bytes, kind: str) -> bool:
-    """Before Pillow opens it."""
+    """Checked before Pillow opens it."""
     if kind == "PNG" and data.count(b"iCCP") > MOST_PROFILES:
         return True
     parts = {"PNG": _png, "JPEG": _jpeg, "GIF": _gif}.get(kind)

@@ -1,6 +1,6 @@
-"""Pictures: found by content, bounded in bytes and pixels, made to fit the model that will see them.
+"""Images: recognised by content, limited in bytes and pixels, scaled to what the model accepts.
 
-Pillow is imported at the first picture: it costs more than the rest of a start.
+Pillow is imported with the first image: its import costs more than the rest of the start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counsel.types import Image, Model
 if TYPE_CHECKING:
     from PIL import Image as Pillow
 
-# What the first bytes say → media type and Pillow's name for it.
+# First bytes → media type and Pillow's name for it.
 _MAGIC: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png", "PNG"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg", "JPEG"),
@@ -39,54 +39,54 @@ _DATA_URL = re.compile(
     r"data:([\w.+-]+/[\w.+-]+)?((?:;[\w.+=-]+)*),(.*)", re.DOTALL | re.ASCII | re.IGNORECASE
 ).fullmatch
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}+\s*+").fullmatch
-_BASE64_PICTURE = re.compile(  # PNG, JPEG, GIF, WEBP; the shortest picture has 35 bytes
+_BASE64_IMAGE = re.compile(  # PNG, JPEG, GIF, WEBP; the shortest image has 35 bytes
     r"\s*+(?:iVBORw0KGgo|/9j/|R0lGOD[dl]h|UklGR)[A-Za-z0-9+/\s]{32,}+={0,2}+\s*+"
 ).fullmatch
 _LONGEST_PATH = 4096
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE).match
 
 
-def load(given: str, number: int, folders: Folders) -> Image:
-    """One entry of `images`: a path, a data URL, or a picture in base64 alone."""
-    if given[:5].lower() == "data:":
-        return checked(*_from_data_url(given, f"image {number} (data URL)", folders), folders.caller.settings)
-    if _URL(given):
+def load(value: str, number: int, folders: Folders) -> Image:
+    """One entry of `images`: a path, a data URL, or an image in plain base64."""
+    if value[:5].lower() == "data:":
+        return checked(*_from_data_url(value, f"image {number} (data URL)", folders), folders.caller.settings)
+    if _URL(value):
         raise InvalidArgument(
-            f"{given[:200]} is a URL. counsel does not fetch URLs: one could point to a private server.",
+            f"{value[:200]} is a URL. counsel does not fetch URLs: one could point to a private server.",
             hint="Save the image to a file inside your folder, or send a data URL.",
-            file=given[:200],
+            file=value[:200],
         )
-    if _is_base64(given) and not _is_there(given, folders):
+    if _is_base64(value) and not _exists(value, folders):
         return checked(
-            *_from_base64(given, f"image {number} (base64)", folders.caller.settings), folders.caller.settings
+            *_from_base64(value, f"image {number} (base64)", folders.caller.settings), folders.caller.settings
         )
     limit = folders.caller.settings.max_image_bytes
-    with folders.open(given, folders.locate(given)) as opened:
+    with folders.open(value, folders.locate(value)) as opened:
         data = b"" if opened.size > limit else opened.read(limit + 1)
         if opened.size > limit or len(data) > limit:
-            raise _too_many_bytes(given, limit)
-    return replace(checked(data, given, folders.caller.settings), path=opened.path)
+            raise _too_many_bytes(value, limit)
+    return replace(checked(data, value, folders.caller.settings), path=opened.path)
 
 
-def _is_base64(given: str) -> bool:
-    """Whether this is a picture's bytes in base64. A path may look like it, too: `/9j/` is how every JPEG begins."""
-    if not _BASE64_PICTURE(given):
-        return len(given) > _LONGEST_PATH and bool(_BASE64(given))
+def _is_base64(value: str) -> bool:
+    """Whether this is an image in base64. A path can look like one, too: `/9j/` is how every JPEG begins."""
+    if not _BASE64_IMAGE(value):
+        return len(value) > _LONGEST_PATH and bool(_BASE64(value))
     return True
 
 
-def _is_there(given: str, folders: Folders) -> bool:
-    if len(given) > _LONGEST_PATH:
+def _exists(value: str, folders: Folders) -> bool:
+    if len(value) > _LONGEST_PATH:
         return False
     try:
-        return os.path.lexists(folders.locate(given))
+        return os.path.lexists(folders.locate(value))
     except (CounselError, ValueError):
         return False
 
 
-def _from_base64(given: str, name: str, settings: Settings) -> tuple[bytes, str]:
+def _from_base64(value: str, name: str, settings: Settings) -> tuple[bytes, str]:
     limit = settings.max_image_bytes
-    text = "".join(given.split())  # the `base64` command breaks its lines
+    text = "".join(value.split())  # the `base64` command breaks its lines
     if len(text) > (limit + 2) // 3 * 4:
         raise _too_many_bytes(name, limit)
     try:
@@ -101,20 +101,20 @@ def _from_base64(given: str, name: str, settings: Settings) -> tuple[bytes, str]
     return data, name
 
 
-def _from_data_url(given: str, name: str, folders: Folders) -> tuple[bytes, str]:
-    found = _DATA_URL(given)
-    if not found or not found[2].lower().endswith(";base64"):
+def _from_data_url(value: str, name: str, folders: Folders) -> tuple[bytes, str]:
+    match = _DATA_URL(value)
+    if not match or not match[2].lower().endswith(";base64"):
         raise InvalidArgument(f"{name} is malformed.", hint="Write data:image/png;base64,…", file=name)
     limit = folders.caller.settings.max_image_bytes
-    if len(found[3]) > (limit + 2) // 3 * 4:
+    if len(match[3]) > (limit + 2) // 3 * 4:
         raise _too_many_bytes(name, limit)
     try:
-        data = base64.b64decode(found[3], validate=True)
+        data = base64.b64decode(match[3], validate=True)
     except (binascii.Error, ValueError):
         raise InvalidArgument(
             f"{name}: its base64 is malformed.", hint="Encode it again.", file=name
         ) from None
-    claimed = _ALIASES.get((found[1] or "").lower(), (found[1] or "").lower())
+    claimed = _ALIASES.get((match[1] or "").lower(), (match[1] or "").lower())
     media_type, _ = kind(data, name)
     if claimed and claimed != media_type:
         raise InvalidArgument(
@@ -142,26 +142,26 @@ def kind(data: bytes, name: str) -> tuple[str, str]:
 
 
 def checked(data: bytes, name: str, settings: Settings) -> Image:
-    """The picture that these bytes are; a failure when they are none, or too many."""
+    """The image in these bytes. Raises if they are not an image, or too large."""
     if len(data) > settings.max_image_bytes:
         raise _too_many_bytes(name, settings.max_image_bytes)
     media_type, pillow = kind(data, name)
     limit = settings.max_image_pixels
     if image_cost.has_too_many_parts(data, pillow):
         raise _too_costly(name, f"made of more than {image_cost.MOST_PARTS:,} parts")
-    with _pillow_errors(name), _open(data, pillow) as picture:
-        width, height = picture.size
+    with _pillow_errors(name), _open(data, pillow) as opened:
+        width, height = opened.size
         if width * height > limit:
             raise _too_many_pixels(name, f"{width} by {height}", limit)
         if excess := image_cost.excess(data, pillow, width * height):
             raise _too_costly(name, excess)
-        if media_type == "image/bmp":  # no vendor takes it
-            media_type, data = "image/png", _encoded(picture.convert("RGB"), "image/png")
+        if media_type == "image/bmp":  # no vendor accepts it
+            media_type, data = "image/png", _encoded(opened.convert("RGB"), "image/png")
         elif media_type == "image/png":
-            picture.verify()
-        else:  # no checksums: only reading it tells that its end is missing
-            picture.draft("L", (1, 1))  # a JPEG is then read eight times as small
-            picture.load()
+            opened.verify()
+        else:  # no checksums: only decoding it shows that its end is missing
+            opened.draft("L", (1, 1))  # a JPEG is then decoded at an eighth of its size
+            opened.load()
     return Image(media_type, data, name, width=width, height=height)
 
 
@@ -182,7 +182,7 @@ def _too_costly(name: str, what: str) -> CounselError:
 
 @contextlib.contextmanager
 def _pillow_errors(name: str) -> Iterator[None]:
-    """Pillow raises nearly anything on a hostile picture; all of it means the same to a caller."""
+    """Pillow raises nearly any exception on a hostile image; a caller gets one error for all of them."""
     from PIL import Image as Pillow  # see the module's first lines
 
     try:
@@ -203,21 +203,21 @@ def _open(data: bytes, pillow: str) -> Pillow.Image:
     return Pillow.open(io.BytesIO(data), formats=[pillow])
 
 
-def _encoded(picture: Pillow.Image, media_type: str, quality: int = 90) -> bytes:
+def _encoded(image: Pillow.Image, media_type: str, quality: int = 90) -> bytes:
     out = io.BytesIO()
     if media_type == "image/jpeg":
-        picture.save(out, "JPEG", quality=quality, optimize=True)
+        image.save(out, "JPEG", quality=quality, optimize=True)
     else:
-        picture.save(out, "PNG")
+        image.save(out, "PNG")
     return out.getvalue()
 
 
-# ── what each vendor takes ───────────────────────────────────────────────────────────────────────────
+# ── what each vendor accepts ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """`edge`: more pixels are scaled away by the vendor itself, or refused."""
+    """`edge`: the vendor scales larger images down, or refuses them."""
 
     edge: int = 2048
     bytes: int = 5 * 1024 * 1024 * 3 // 4  # Anthropic counts its 5 MiB in base64
@@ -225,7 +225,7 @@ class Fit:
 
 
 _PNG_JPEG = ("image/png", "image/jpeg")
-# Sources: the vendors' vision pages. Anthropic refuses 8000, and 2000 with more than 20 pictures in a request;
+# Sources: the vendors' vision pages. Anthropic refuses 8000, and 2000 with more than 20 images in a request;
 # Gemini scales to 3072 and lists no GIF; xAI lists JPEG and PNG only.
 FITS: dict[str, Fit] = {
     "anthropic": Fit(edge=2000),
@@ -236,7 +236,7 @@ FITS: dict[str, Fit] = {
 
 
 def limits(model: Model) -> Fit:
-    """A model's row wins over its vendor's: `image_max_edge`, `image_max_bytes`, `image_types`."""
+    """A model's row overrides its vendor's: `image_max_edge`, `image_max_bytes`, `image_types`."""
     base = FITS.get(model.provider, Fit())
     return Fit(
         edge=int(model.options.get("image_max_edge", base.edge)),
@@ -246,17 +246,17 @@ def limits(model: Model) -> Fit:
 
 
 def fit(image: Image, model: Model) -> Image:
-    """The picture as the model takes it; byte for byte the same when nothing needs to change. It blocks."""
+    """The image as the model accepts it; unchanged bytes where possible. Blocks."""
     take = limits(model)
-    with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as picture:
-        width, height = picture.size
+    with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as opened:
+        width, height = opened.size
         if (
             max(width, height) <= take.edge
             and len(image.data) <= take.bytes
             and image.media_type in take.types
         ):
             return image if image.width else replace(image, width=width, height=height)
-        for media_type, shrunk in _smaller(picture, image.media_type, take):
+        for media_type, shrunk in _smaller(opened, image.media_type, take):
             data = _encoded(shrunk, media_type)
             if len(data) <= take.bytes:
                 width, height = shrunk.size
@@ -272,12 +272,12 @@ def _pillow_name(image: Image) -> str:
     return next(pillow for _, media_type, pillow in _MAGIC if media_type == image.media_type)
 
 
-def _smaller(picture: Pillow.Image, media_type: str, take: Fit) -> Iterator[tuple[str, Pillow.Image]]:
-    """Candidates, best first: PNG stays PNG, then JPEG, then ever fewer pixels. The first frame stands for all."""
+def _smaller(image: Pillow.Image, media_type: str, take: Fit) -> Iterator[tuple[str, Pillow.Image]]:
+    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels. Of an animation, only the first frame."""
     from PIL import ImageOps  # see the module's first lines
 
-    picture.thumbnail((take.edge, take.edge))  # on the picture itself: a JPEG is then decoded small
-    shrunk = ImageOps.exif_transpose(picture)
+    image.thumbnail((take.edge, take.edge))  # before anything is decoded: a JPEG is then decoded small
+    shrunk = ImageOps.exif_transpose(image)
     lossless = media_type != "image/jpeg" or "image/jpeg" not in take.types
     while True:
         if lossless and "image/png" in take.types:
@@ -290,10 +290,10 @@ def _smaller(picture: Pillow.Image, media_type: str, take: Fit) -> Iterator[tupl
         shrunk.thumbnail((edge, edge))
 
 
-def _flattened(picture: Pillow.Image) -> Pillow.Image:
+def _flattened(image: Pillow.Image) -> Pillow.Image:
     from PIL import Image as Pillow  # see the module's first lines
 
-    if not picture.has_transparency_data:
-        return picture.convert("RGB")
-    over = picture.convert("RGBA")
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    over = image.convert("RGBA")
     return Pillow.alpha_composite(Pillow.new("RGBA", over.size, "white"), over).convert("RGB")

@@ -1,4 +1,4 @@
-"""A range of lines of a file that is too large to be sent whole: read from its start up to the last line, no further."""
+"""Reads a line range of a file that is too large to be sent whole: from its start to the last wanted line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from counsel.lazy_dataclass import dataclass
 
 CEILING = 256 * 1024 * 1024  # bytes of a file that are read to find its lines
 _CHUNK = 1 << 20
-_SEAM = 8192  # characters of a chunk that are looked at again with the next: no secret hides in between
+_SEAM = 8192  # characters of a chunk that are checked again with the next chunk, so that no secret hides at the border
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ def _texts(opened: Opened, encoding: str, wanted: Range) -> Iterator[str]:
 
 
 def _between(text: str, wanted: Range, number: int) -> str:
-    """What of a text that begins in line `number` belongs to the wanted lines."""
+    """The wanted lines of a text that begins in line `number`."""
     end = len(text) if wanted.last is None else _offset(text, wanted.last + 1 - number)
     return text[_offset(text, wanted.first - number) : end]
 
 
 def _offset(text: str, line_ends: int) -> int:
-    """Where the text goes on after so many line ends; its end when it has fewer."""
+    """The offset after this many line ends; the text's end if it has fewer."""
     if line_ends <= 0:
         return 0
     pieces = text.split("\n", line_ends)

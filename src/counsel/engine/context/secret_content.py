@@ -1,8 +1,8 @@
-"""Text that must not be sent, whatever the file is called: keys and tokens that tell themselves by their form.
+"""Text that must not be sent, whatever the file's name: keys and tokens that are recognised by their form.
 
-Each rule begins with fixed words, which are found quickly, and looks at a bounded stretch after them: a pattern such as
+Each rule begins with fixed words, which are found quickly, and checks a bounded stretch after them: a pattern such as
 `\\s*` after `^` would take an hour for a megabyte of empty lines. A value has to look random: code, tests and manuals
-that merely mention a form are no secrets.
+that merely mention a form are not secrets.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 _DEPTH = 3  # base64 in base64 in base64
 
 
-def tell(text: str) -> Iterator[str]:
-    """Why this text is not sent: nothing, or the reasons."""
+def reasons(text: str) -> Iterator[str]:
+    """The reasons not to send this text, if any."""
     yield from (why for why, holds in RULES if holds(text))
 
 
@@ -30,7 +30,7 @@ _PIECE = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
 
 
 def private_key(text: str) -> bool:
-    """A header with a body, in one piece or in short ones, indented, quoted or escaped. Without one it is a mention."""
+    """A header with a body, in one piece or in short ones, indented, quoted or escaped. Without a body it is only mentioned."""
     for header in _HEADER.finditer(text):
         body = text[header.end() : header.end() + 2_000].partition("-----")[0]
         body = re.sub(r"\\[nrt]", "\n", body)
@@ -43,7 +43,7 @@ def private_key(text: str) -> bool:
 
 
 def _random(value: str) -> bool:
-    """Not a word, a path or a row of the same letter."""
+    """Whether a value looks random: not a word, a path or a repeated letter."""
     kinds = (str.isdigit, str.isupper, str.islower)
     return (
         len(set(value)) >= 10
@@ -60,13 +60,13 @@ _AROUND = " \t\r\"',;\\"  # of a line that is part of a longer text
 
 
 def encoded_key(text: str, depth: int = _DEPTH) -> bool:
-    """As a Kubernetes Secret, a CI variable or a data URI holds one: base64, wrapped into lines or not, even twice."""
+    """A key in base64, as in a Kubernetes Secret, a CI variable or a data URI: wrapped or not, even encoded twice."""
     return any(_decoded_key(run, depth) for run in _runs(text))
 
 
 def _runs(text: str) -> Iterator[str]:
     """What may be base64: in one piece, or line by line."""
-    yield from (found[0] for found in _RUN.finditer(text))
+    yield from (match[0] for match in _RUN.finditer(text))
     joined: list[str] = []
     for line in text.replace("\\n", "\n").split("\n"):
         if _LINE.fullmatch(piece := line.strip(_AROUND)):
@@ -85,11 +85,11 @@ def _decoded_key(run: str, depth: int) -> bool:
         piece = plain[start:]
         try:
             data = base64.b64decode(piece[: len(piece) // 4 * 4])
-        except binascii.Error:  # it never is, of these letters and this length
+        except binascii.Error:  # cannot happen with these letters and this length
             continue
         if b"PRIVATE KEY" in data or b"AGE-SECRET-KEY-" in data:
-            found = data.decode("latin-1")
-            if private_key(found) or _age(found):
+            decoded = data.decode("latin-1")
+            if private_key(decoded) or _age(decoded):
                 return True
         inner = re.match(rb"[A-Za-z0-9+/_=\s-]{40,}", data) if depth > 1 else None
         if inner and encoded_key(inner[0].decode("latin-1"), depth - 1):
@@ -101,14 +101,14 @@ def _decoded_key(run: str, depth: int) -> bool:
 
 
 def _valued(words: tuple[str, ...], pattern: str, flags: int = 0) -> Callable[[str], bool]:
-    """Whether something of this form is there whose first group looks random. To look for one of the `words` first is
-    twenty times as quick as to look for the form (a megabyte: 2 ms against 50)."""
+    """A rule: the text has this form, and its first group looks random. Searching for one of the `words` first is twenty
+    times as fast as searching for the form (2 ms instead of 50 for a megabyte)."""
     compiled = re.compile(pattern, re.ASCII | flags)
 
     def holds(text: str) -> bool:
         if not any(word in text for word in words):
             return False
-        return any(_random(found[1] or found[0]) for found in compiled.finditer(text))
+        return any(_random(match[1] or match[0]) for match in compiled.finditer(text))
 
     return holds
 
@@ -137,7 +137,7 @@ def _jwk(text: str) -> bool:
 
 
 def _kubernetes(text: str) -> bool:
-    """A manifest of kind Secret with a value in it; a template's `{{ … }}`, a sealed and an encrypted one are none."""
+    """A manifest of kind Secret with a value in it; a template's `{{ … }}`, sealed and encrypted values do not count."""
     if "Secret" not in text:
         return False
     kind = _SECRET_KIND.search(text) or re.search(r'"kind"\s{0,9}:\s{0,9}"Secret"', text)

@@ -1,4 +1,4 @@
-"""Files that are not sent to anybody unless the user names them: the table, and how it is read."""
+"""Files that are never sent unless the user allows them by name: the table, and its lookup."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from counsel.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`patterns` match the last parts of a real path, in small letters and without what marks a copy (`names`); `x/**`
-    is all that is below a folder `x`."""
+    """`patterns` match the last parts of a real path, in lower case and without the marks of a copy (`names`); `x/**`
+    matches everything below a folder `x`."""
 
     why: str
     patterns: tuple[str, ...]
     except_: tuple[str, ...] = ()
-    content: str = ""  # only files that hold this (a regular expression) are meant
+    content: str = ""  # only files that contain this regular expression
 
 
 _LOGIN_IN_URL = r"://[^/\s:@]{1,200}:[^/\s@]{1,400}@|://(?:gh[pousr]_|github_pat_|glpat-)[\w-]{10,200}@"
@@ -73,7 +73,7 @@ NAMES: tuple[Row, ...] = (
     Row("it contains the database's password", ("wp-config.php",), content=r"""(?i)['"]DB_PASSWORD['"]\s{0,40},\s{0,40}['"](?!password_here)[^'"]+['"]"""),
 )  # fmt: skip
 
-# What editors, people and package managers make of a name when they keep a second copy.
+# What editors, users and package managers add to the name of a copy.
 _ENDINGS = re.compile(
     r"(?:~|\.~\d+~|[._ -](?:bak|backup|bkp|bck|old|older|orig|original|save|saved|prev|previous|copy|copie|kopie|tmp|temp"
     r"|sw[a-z]|rej|disabled|off|dpkg-\w+|rpm(?:save|new|orig)|ucf-\w+|pacsave|pacnew|txt|\d{1,14}|\d{4}-\d\d-\d\d)"
@@ -86,12 +86,12 @@ _COPIES = 4  # of copies of copies
 
 
 def names(part: str) -> frozenset[str]:
-    """A file or folder by all names that it may have had: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
+    """All names that a file or folder may be a copy of: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
     name = unicodedata.normalize("NFKC", part).casefold().strip().rstrip(". ")
-    found = {name}
+    known = {name}
     for _ in range(_COPIES):
-        found |= {other for one in found for other in _originals(one) if other}
-    return frozenset(found)
+        known |= {original for each in known for original in _originals(each) if original}
+    return frozenset(known)
 
 
 def _originals(name: str) -> Iterator[str]:
@@ -101,12 +101,12 @@ def _originals(name: str) -> Iterator[str]:
         yield name[1:-1]
     if name.startswith(".#"):
         yield name[2:]
-    if re.fullmatch(r"\..+\.sw[a-z]", name):  # Vim puts a dot in front, of hidden files, too
+    if re.fullmatch(r"\..+\.sw[a-z]", name):  # Vim adds a leading dot, also to hidden files
         yield name[1:-4]
 
 
 def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: Caller) -> str | None:
-    """Why a file is not sent, judged by where it is and by what it is called; `about` is the open file's."""
+    """Why a file is not sent, by its location and name; `about` is the open file's stat."""
     if _named_as_allowed(real, home, caller):
         return None
     own = caller.settings.home
@@ -120,7 +120,7 @@ def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: C
 
 
 def _other_name(about: os.stat_result, home: Path, caller: Caller) -> Path | None:
-    """A file of counsel's, or one of the user's that is secret by its name, of which this one is a hard link."""
+    """The file of counsel's, or the user's secret file, that this file is a hard link to."""
     for known in chain(_below(caller.settings.home), _logins(caller), _in_the_home(home)):
         try:
             other = known.lstat()
@@ -131,7 +131,7 @@ def _other_name(about: os.stat_result, home: Path, caller: Caller) -> Path | Non
     return None
 
 
-_MOST = 5_000  # files of a folder that are looked at
+_MOST = 5_000  # files of a folder that are checked
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -151,17 +151,17 @@ def _in_the_home(home: Path) -> Iterator[Path]:
                 yield from _below(home / folder)
             elif "*" not in pattern:
                 yield home / pattern
-    for found in (".local/share", ".config"):
+    for folder in (".local/share", ".config"):
         yield from (
-            home / found / name for row in NAMES for name in row.patterns if "/" in name and "*" not in name
+            home / folder / name for row in NAMES for name in row.patterns if "/" in name and "*" not in name
         )
     yield from home.glob(".env*")
     yield from home.glob(".claude.json*")
 
 
 def by_content(text: str, path: Path, home: Path, caller: Caller) -> str | None:
-    """Why a file is not sent, judged by its whole text (a range of lines may leave out the telling one)."""
-    for why in _tell(text, path, caller):
+    """Why a file is not sent, by its whole text (a line range may omit the secret itself)."""
+    for why in _reasons(text, path, caller):
         return None if _named_as_allowed(path, home, caller) else why
     return None
 
@@ -171,11 +171,11 @@ def hint(path: Path) -> str:
 
 
 _KEYS = ("_API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-_SHORTEST = 16  # letters of a key; less may be a word
+_SHORTEST = 16  # characters of a key; fewer may be a word
 
 
-def _tell(text: str, path: Path, caller: Caller) -> Iterator[str]:
-    yield from secret_content.tell(text)
+def _reasons(text: str, path: Path, caller: Caller) -> Iterator[str]:
+    yield from secret_content.reasons(text)
     for name, value in caller.env.items():
         if name.endswith(_KEYS) and len(value) >= _SHORTEST and value in text:
             yield f"it contains the value of {name}"
@@ -202,12 +202,12 @@ def _ends_with(parts: tuple[frozenset[str], ...], pattern: str) -> bool:
     wanted = pattern.split("/")
     tail = parts[-len(wanted) :]
     return len(tail) == len(wanted) and all(
-        any(fnmatchcase(name, one) for name in known) for known, one in zip(tail, wanted, strict=True)
+        any(fnmatchcase(name, part) for name in known) for known, part in zip(tail, wanted, strict=True)
     )
 
 
 def _logins(caller: Caller) -> tuple[Path, ...]:
-    """The agents' login files where the caller's own variables have moved them."""
+    """The agents' login files, where the caller's own variables put them."""
     at = workspace_of(caller.env, caller.cwd)
     return (
         at.claude_dir() / ".credentials.json",

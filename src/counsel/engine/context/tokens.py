@@ -1,4 +1,4 @@
-"""How large a call will be, before it is sent: quick, and rather too much than too little."""
+"""Estimates the size of a call before it is sent: fast, and rather too high than too low."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def estimate_image(image: Image, model: Model) -> int:
 
 
 def estimate_turn(turn: Turn, model: Model) -> int:
-    words = estimate(turn.text)
+    size = estimate(turn.text)
     if not (turn.tool_results or turn.tool_calls or turn.images):
-        return _PER_TURN + words
-    words += sum(estimate(result.text) for result in turn.tool_results)
+        return _PER_TURN + size
+    size += sum(estimate(result.text) for result in turn.tool_results)
     calls = sum(estimate(call.name) + estimate(_json(call.arguments)) for call in turn.tool_calls)
-    return _PER_TURN + words + calls + sum(estimate_image(image, model) for image in turn.images)
+    return _PER_TURN + size + calls + sum(estimate_image(image, model) for image in turn.images)
 
 
 def estimate_call(call: Call, model: Model) -> int:

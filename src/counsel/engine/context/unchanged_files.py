@@ -1,7 +1,7 @@
-"""A file that has not changed since an earlier turn of its conversation is not sent again: a note says where it stands.
+"""A file that has not changed since an earlier turn of its conversation is not sent again: a note names the turn that has it.
 
-Every model is sent the whole conversation, also one that `auto` moves to, so what an earlier turn sent is always before
-its eyes. Agents read files themselves: they are told the paths each time, whatever stands here. Content is compared by
+Every model is sent the whole conversation, also one that `auto` switches to, so it always sees what earlier turns
+sent. Agents read files themselves: they get the paths each time. Content is compared by
 hash; the newest version that was sent counts, so a file that was changed and changed back is sent again.
 """
 
@@ -14,11 +14,11 @@ from counsel.engine.context import files
 from counsel.engine.store.model import Part, Task
 from counsel.engine.store.records import Message
 
-SENT = "files_sent"  # of a question in the conversation: what stands in it, by name and range, with its hash
+SENT = "files_sent"  # of a question: the files that it includes, by name and range, with their hashes
 
 
 def without_known(task: Task, messages: Sequence[Message]) -> Task:
-    """The task with a note in the place of each file that stands in `messages` as it is now."""
+    """The task with a note instead of each file that `messages` already has unchanged."""
     if not task.parts or not messages:
         return task
     known = _newest(messages)

@@ -31,7 +31,7 @@ _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
 @dataclass(frozen=True, slots=True)
 class Arrival:
     job: Job
-    pictures: tuple[Blob, ...]
+    image_blobs: tuple[Blob, ...]
     continues: bool  # the conversation may hold turns or running jobs
 
 
@@ -54,13 +54,13 @@ async def receive(
     project = tags.project(caller.cwd)
     tag = await tags.resolve(request, caller, project, store)
     built = await build.build_async(request, caller)
-    pictures = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
+    image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
     task = Task(
         tool=arguments.tool_of(request),
         prompt=request.prompt,
         text=built.prompt,
         models=models,
-        images=tuple(picture.sha for picture in pictures),
+        images=tuple(blob.sha for blob in image_blobs),
         files=tuple(str(path) for path in built.files),
         ranges=built.ranges,
         sources=tuple(source.as_dict() for source in built.sources),
@@ -79,7 +79,7 @@ async def receive(
     )
     may_continue = continues or tag is not None
     job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
-    return Arrival(job, pictures, may_continue)
+    return Arrival(job, image_blobs, may_continue)
 
 
 def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:
     """Agents use their own servers: only for others must the shared ones be allowed and there."""
     if request.tools and not all(registry.resolve(name) for name in models):
-        from counsel.engine.tools import choose  # with the rooms of the agents' files: few calls need them
+        from counsel.engine.tools import choose  # imports the agents' modules, which few calls need
 
         await asyncio.to_thread(choose.choose, request.tools, caller)
 

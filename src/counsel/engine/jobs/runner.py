@@ -96,8 +96,8 @@ class Runner:
         """Write the job down and start it. Where its place in the conversation is certain, the disk is not waited for."""
         job = arrival.job
         new = self._new_job(job, self.meet(job.caller))
-        if arrival.pictures:
-            await self._store.put_blobs(arrival.pictures)
+        if arrival.image_blobs:
+            await self._store.put_blobs(arrival.image_blobs)
         if job.key in self.keys:  # the same call, twice within a moment
             return self.keys[job.key]
         if arrival.continues or job.background:

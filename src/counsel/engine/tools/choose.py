@@ -1,7 +1,7 @@
-"""Which MCP servers of the user's agents a consulted model may use, and whose definition of a server counts.
+"""Which MCP servers of the user's agents a consulted model may use, and which agent's definition is used.
 
-Only what stands in the user's own files is used: a project's file comes with a repository, and agents ask a person
-before they start what it names.
+Only the user's own files are used: a project's file comes with a repository, and agents ask the user before they
+start what it names.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _SCOPES = ("local", "user")  # the strongest first
 class Shared:
     """A server that a model may use, as one agent defines it."""
 
-    found: ListedServer
-    others: tuple[str, ...] = ()  # agents whose server of this name is another one
+    listed: ListedServer
+    others: tuple[str, ...] = ()  # agents whose server of this name is a different one
 
     @property
     def name(self) -> str:
-        return self.found.server.name
+        return self.listed.server.name
 
 
-def where(caller: Caller, model: str) -> Workspace:
-    """The caller's place. A counsel that a server starts in its turn finds out who asked whom."""
-    seen = workspace_of(caller.env, caller.cwd)
-    return seen.replaced(env=environment.of(caller, model))
+def workspace_for(caller: Caller, model: str) -> Workspace:
+    """The caller's workspace. A counsel that a server starts learns the chain of agents from its environment."""
+    workspace = workspace_of(caller.env, caller.cwd)
+    return workspace.replaced(env=environment.of(caller, model))
 
 
 def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:
-    """The servers of these names. Raises `Refused` for one that is not allowed, not there, or counsel itself."""
+    """The servers of these names. Raises `Refused` for one that is not allowed, does not exist, or is counsel itself."""
     wanted = tuple(dict.fromkeys(names))
     if len(wanted) > MOST_SERVERS:
         raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(wanted)}.")
@@ -50,10 +50,10 @@ def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:
     here = workspace_of(caller.env, caller.cwd)
     rows = tuple(
         row for row in listing(here, Reader()).servers if not trust.moved_inside(row.agent, here)
-    )  # what a relative variable finds in the folder is not the user's own file
+    )  # a file that a relative variable points to is not the user's own
     chosen = [_chosen(name, rows, caller) for name in wanted]
     for shared in chosen:
-        starting.start(shared.found, here)  # raises what is refused before anything is asked
+        starting.start(shared.listed, here)  # raises before anything is asked if it is refused
     return chosen
 
 
@@ -61,16 +61,16 @@ def _check_allowed(name: str, settings: Settings) -> None:
     allowed = settings.shared_tools
     if "*" in allowed or name in allowed:
         return
-    said = f"allowed are: {', '.join(allowed)}" if allowed else "none are allowed"
+    allowed_names = f"allowed are: {', '.join(allowed)}" if allowed else "none are allowed"
     raise InvalidArgument(
-        f"The MCP server {name[:80]!r} is not shared with consulted models ({said}).",
+        f"The MCP server {name[:80]!r} is not shared with consulted models ({allowed_names}).",
         hint=f"The user can allow it: COUNSEL_SHARED_TOOLS={','.join((*allowed, name[:80]))}, or shared_tools in config.toml.",
         server=name[:80],
     )
 
 
 def _chosen(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> Shared:
-    """The caller's agent's own definition, else the first agent's that has one."""
+    """The definition of the caller's own agent, or of the first agent that has one."""
     usable = [row for row in rows if row.server.name == name and row.scope in _SCOPES and row.server.enabled]
     if not usable:
         raise _missing(name, rows)

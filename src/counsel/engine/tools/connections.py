@@ -1,4 +1,4 @@
-"""Open connections to MCP servers for the length of one consultation: their tools, calls with a limit, a sure end."""
+"""Connections to MCP servers for one consultation: their tools, calls with a time limit, a reliable end."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ MOST_TEXT = 40_000  # characters of one result
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a tool answered, as a model reads it."""
+class ToolOutput:
+    """A tool's result, as the model reads it."""
 
     text: str
     ok: bool
     ms: int
 
 
-class Link:
-    """One server. A task of its own holds the connection: anyio wants to be left by the task that entered."""
+class ServerConnection:
+    """One server. Its own task opens and closes the connection: anyio requires the same task for both."""
 
     def __init__(self, shared: Shared, workspace: Workspace) -> None:
         self.shared = shared
-        self._start = starting.start(shared.found, workspace)
+        self._start = starting.start(shared.listed, workspace)
         self.server, self.unset = self._start.server, self._start.unset
         self.tools: list[Tool] = []
         self._client: Client | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
-        self._holder = asyncio.create_task(self._hold(), name=f"mcp-{self.name}")
+        self._task = asyncio.create_task(self._run(), name=f"mcp-{self.name}")
 
     @property
     def name(self) -> str:
@@ -60,8 +60,8 @@ class Link:
     async def opened(self) -> None:
         await self._ready
 
-    async def call(self, tool: str, arguments: Json) -> Said:
-        """Never raises but for a cancel: a failure is something that the model can read."""
+    async def call(self, tool: str, arguments: Json) -> ToolOutput:
+        """Raises only when cancelled: a failure is reported to the model as text."""
         began = time.monotonic()
         limit = min(self.server.timeout or CALL_SECONDS, LONGEST_CALL)
         try:
@@ -71,13 +71,13 @@ class Link:
             text, ok = f"{self.name} did not answer within {limit:g} s.", False
         except Exception as error:  # noqa: BLE001 - other people's servers fail in any way
             text, ok = f"{self.name} failed: {self._reason(error)}", False
-        return Said(bounded(text), ok, round((time.monotonic() - began) * 1000))
+        return ToolOutput(bounded(text), ok, round((time.monotonic() - began) * 1000))
 
     async def close(self) -> None:
         self._stop.set()
         if not self._ready.done():
-            self._holder.cancel()
-        await asyncio.wait({self._holder})
+            self._task.cancel()
+        await asyncio.wait({self._task})
 
     async def _ask(self, tool: str, arguments: dict[str, object]) -> tuple[str, bool]:
         if self._client is None:
@@ -85,8 +85,8 @@ class Link:
         result = await self._client.call_tool(tool, arguments)
         return as_text(result), not result.is_error
 
-    async def _hold(self) -> None:
-        await asyncio.to_thread(importlib.import_module, "mcp")  # half a second of import
+    async def _run(self) -> None:
+        await asyncio.to_thread(importlib.import_module, "mcp")  # the import takes half a second
         with tempfile.TemporaryFile("w+", errors="replace") as errors:
             try:
                 async with contextlib.AsyncExitStack() as stack:
@@ -104,37 +104,39 @@ class Link:
 
     def _failed(self, error: BaseException, errors: Any) -> None:
         if self._ready.done():
-            log.debug("the connection to %s did not end in order: %s", self.name, type(error).__name__)
+            log.debug("the connection to %s did not end cleanly: %s", self.name, type(error).__name__)
             return
         late = f"it did not answer within {OPEN_SECONDS:g} s"
         why = late if isinstance(error, TimeoutError) else self._reason(error)
         last = tail(errors, self.server)
         failure = UpstreamError(
-            f"Could not connect to the MCP server {self.name} ({self.shared.found.agent}): {why}.",
+            f"Could not connect to the MCP server {self.name} ({self.shared.listed.agent}): {why}.",
             hint=f"`counsel servers check {self.name}` shows more. Without it in `tools`, the model answers without its tools.",
             server=self.name,
             stderr=last or None,
         )
         self._ready.set_exception(failure)
-        self._ready.exception()  # seen: a consultation that was cancelled meanwhile does not ask for it
+        self._ready.exception()  # marks it as retrieved: a cancelled consultation never awaits it
 
     def _reason(self, error: BaseException) -> str:
         return reason(error, self.server).rstrip(".")
 
 
 @contextlib.asynccontextmanager
-async def links(servers: Sequence[Shared], workspace: Workspace) -> AsyncIterator[list[Link]]:
-    """All of them, connected; or `UpstreamError` about the first that cannot be. No process is left behind."""
-    opened = [Link(shared, workspace) for shared in servers]
+async def open_connections(
+    servers: Sequence[Shared], workspace: Workspace
+) -> AsyncIterator[list[ServerConnection]]:
+    """Connect to all servers; `UpstreamError` about the first that fails. Leaves no process behind."""
+    opened = [ServerConnection(shared, workspace) for shared in servers]
     try:
-        await asyncio.gather(*(link.opened() for link in opened))
+        await asyncio.gather(*(connection.opened() for connection in opened))
         yield opened
     finally:
-        await _to_its_end(asyncio.gather(*(link.close() for link in opened)))
+        await _to_its_end(asyncio.gather(*(connection.close() for connection in opened)))
 
 
 async def _to_its_end(work: asyncio.Future[Any]) -> None:
-    """Wait through further cancels: a server whose end nobody awaits would outlive us. The SDK bounds the wait."""
+    """Wait in spite of further cancels: otherwise a server could outlive us. The SDK limits the wait."""
     interrupted: asyncio.CancelledError | None = None
     while not work.done():
         try:
@@ -155,7 +157,7 @@ def bounded(text: str) -> str:
 
 
 def as_text(result: Any) -> str:
-    """The result's blocks as text; pictures and sounds are named, not passed on."""
+    """The result's blocks as text; images and audio are named, not passed on."""
     parts = [_block(block) for block in result.content]
     if not any(parts) and result.structured_content is not None:
         import json
@@ -168,8 +170,8 @@ def _block(block: Any) -> str:
     if block.type == "text":
         return str(block.text)
     if block.type == "resource":
-        held = block.resource
-        return str(held.text) if hasattr(held, "text") else f"[{held.uri}: binary, not passed on]"
+        resource = block.resource
+        return str(resource.text) if hasattr(resource, "text") else f"[{resource.uri}: binary, not passed on]"
     if block.type == "resource_link":
         return f"{block.name}: {block.uri}"
     return f"[{block.type} {getattr(block, 'mime_type', '')}: not passed on]"

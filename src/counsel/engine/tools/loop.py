@@ -1,8 +1,8 @@
 """Tool sharing: a consulted model uses MCP servers of the user's agents while it answers.
 
-`answer` gives the events of one answer like a route does, with rounds inside: the model asks for tools, they are
-called, it reads what they said and goes on. Only tools that call themselves read-only are offered unless the user
-allows others. What tools are given and what they say is content: events name the tool and how it went.
+`answer` yields the events of one answer like a route does, in rounds: the model asks for tools, they are
+called, it reads their results and continues. Only tools that are marked read-only are offered unless the user allows
+others. Arguments and results are content: events only name the tool and whether it succeeded.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from counsel.caller import Caller
 from counsel.engine.consult import empty_answers
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
-from counsel.engine.tools.choose import Shared, choose, where
-from counsel.engine.tools.connections import Link, Said, links
+from counsel.engine.tools.choose import Shared, choose, workspace_for
+from counsel.engine.tools.connections import ServerConnection, ToolOutput, open_connections
 from counsel.errors import UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.types import (
@@ -52,7 +52,7 @@ _LAST = "\n\n[This was the last round of tool calls: answer with what you have.]
 
 
 def answer(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncIterator[Event]:
-    """The route's answer, with these servers' tools where it can use them."""
+    """The route's answer, with these servers' tools if it can use tools."""
     if route.model is None:
         return _without(route, call, f"{route.name} uses the MCP servers of its own configuration")
     if not route.model.tools:
@@ -69,7 +69,7 @@ async def _without(route: Route, call: Call, why: str) -> AsyncGenerator[Event]:
 
 async def _with(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncGenerator[Event]:
     servers = await asyncio.to_thread(choose, names, caller)
-    async with links(servers, where(caller, route.name)) as opened:
+    async with open_connections(servers, workspace_for(caller, route.name)) as opened:
         offer = Offer.of(opened, write=caller.settings.shared_tools_write)
         for notice in (*_differences(servers), *_unset(opened), *offer.notices):
             yield notice
@@ -94,11 +94,11 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
         round_ = Round()
         async with aclosing(_asked(route, call)) as events:
             async for event in events:
-                for shown in round_.hear(event, account):
+                for shown in round_.on_event(event, account):
                     yield shown
         account.close()
         if not round_.wants_tools:
-            # "Let me look." before a tool is no answer: the last round must have one
+            # "Let me look." before a tool call is not an answer: the last round must have one
             if failure := empty_answers.failure(route, round_.finished, round_.text):
                 raise failure
             yield round_.finished
@@ -106,8 +106,8 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
         if number > ROUNDS:
             break
         ran = await _call_all(offer, round_.calls)
-        for one in ran:
-            yield one.event
+        for ran_call in ran:
+            yield ran_call.event
         last = _LAST if number == ROUNDS else ""
         call = replace(call, turns=(*call.turns, round_.turn(), _results(ran, last)))
     raise UpstreamError(
@@ -125,9 +125,9 @@ class Account:
         self._route = route
         self._before = Usage(cost_usd=0.0)
         self._now = Usage(cost_usd=0.0)
-        self._told: set[tuple[str, str]] = set()
-        self._said = False  # an earlier round has
-        self._saying = False
+        self._notified: set[tuple[str, str]] = set()
+        self._has_text = False  # an earlier round had text
+        self._in_text = False
 
     def usage(self, report: UsageReport) -> UsageReport:
         """Prices may depend on the size of one request: each round is priced by itself."""
@@ -137,24 +137,24 @@ class Account:
         return UsageReport(self._before + self._now)
 
     def text(self, event: Text) -> list[Event]:
-        first, self._saying = not self._saying, True
-        return [Text("\n\n"), event] if first and self._said else [event]
+        first, self._in_text = not self._in_text, True
+        return [Text("\n\n"), event] if first and self._has_text else [event]
 
     def notice(self, notice: Notice) -> list[Event]:
         name = (notice.kind, notice.text)
-        if name in self._told and notice.kind != "retry":
+        if name in self._notified and notice.kind != "retry":
             return []
-        self._told.add(name)
+        self._notified.add(name)
         return [notice]
 
     def close(self) -> None:
         """The round is over."""
         self._before, self._now = self._before + self._now, Usage(cost_usd=0.0)
-        self._said, self._saying = self._said or self._saying, False
+        self._has_text, self._in_text = self._has_text or self._in_text, False
 
 
 class Round:
-    """What a model said in one request."""
+    """What a model answered in one request."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
@@ -163,14 +163,14 @@ class Round:
 
     @property
     def wants_tools(self) -> bool:
-        """Calls that were cut off or filtered are not made."""
+        """Tool calls that were cut off or filtered are not made."""
         return bool(self.calls) and self.finished.reason not in {"length", "filtered", "broken"}
 
     @property
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def hear(self, event: Event, account: Account) -> list[Event]:
+    def on_event(self, event: Event, account: Account) -> list[Event]:
         if isinstance(event, Finished):
             self.finished = event
             return []
@@ -196,30 +196,33 @@ class Round:
 @dataclass(frozen=True, slots=True)
 class Ran:
     call: ToolCall
-    said: Said
+    output: ToolOutput
     server: str = ""
     tool: str = ""
 
     @property
     def event(self) -> ToolRan:
-        return ToolRan(self.call.name, self.server, self.tool, self.said.ms, ok=self.said.ok)
+        return ToolRan(self.call.name, self.server, self.tool, self.output.ms, ok=self.output.ok)
 
 
 async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[Ran]:
     limiter = asyncio.Semaphore(AT_ONCE)
 
-    async def one(call: ToolCall) -> Ran:
+    async def run_call(call: ToolCall) -> Ran:
         async with limiter:
             return await offer.run(call)
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(call)) for call in calls]
+        tasks = [group.create_task(run_call(call)) for call in calls]
     return [task.result() for task in tasks]
 
 
 def _results(ran: Sequence[Ran], last: str) -> Turn:
     results = tuple(
-        ToolResult(one.call.id, one.call.name, one.said.text + last, is_error=not one.said.ok) for one in ran
+        ToolResult(
+            ran_call.call.id, ran_call.call.name, ran_call.output.text + last, is_error=not ran_call.output.ok
+        )
+        for ran_call in ran
     )
     return Turn("tool", tool_results=results)
 
@@ -229,37 +232,43 @@ def _results(ran: Sequence[Ran], last: str) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools as the model sees them, and the way from each name back to its server."""
+    """The tools as the model sees them, and the server and tool behind each name."""
 
     specs: tuple[ToolSpec, ...]
-    ways: dict[str, tuple[Link, str]]
+    targets: dict[str, tuple[ServerConnection, str]]
     notices: tuple[Notice, ...] = ()
 
     @classmethod
-    def of(cls, opened: Sequence[Link], *, write: bool) -> Offer:
+    def of(cls, opened: Sequence[ServerConnection], *, write: bool) -> Offer:
         specs: list[ToolSpec] = []
-        ways: dict[str, tuple[Link, str]] = {}
+        targets: dict[str, tuple[ServerConnection, str]] = {}
         notices: list[Notice] = []
-        for link in opened:
-            kept = [tool for tool in link.tools if _offered(tool, link) and (write or _reads_only(tool))]
-            notices += _left_out(link, kept)
-            for tool in kept[: MOST_TOOLS - len(specs)]:
-                name = tool_name(link.name, tool.name, ways)
+        for connection in opened:
+            allowed = [
+                tool
+                for tool in connection.tools
+                if _offered(tool, connection) and (write or _reads_only(tool))
+            ]
+            notices += _left_out(connection, allowed)
+            for tool in allowed[: MOST_TOOLS - len(specs)]:
+                name = tool_name(connection.name, tool.name, targets)
                 specs.append(ToolSpec(name, _description(tool), _schema(tool.input_schema)))
-                ways[name] = (link, tool.name)
-        return cls(tuple(specs), ways, (*notices, *_too_many(opened, ways, write=write)))
+                targets[name] = (connection, tool.name)
+        return cls(tuple(specs), targets, (*notices, *_too_many(opened, targets, write=write)))
 
     async def run(self, call: ToolCall) -> Ran:
-        if call.name not in self.ways:
-            known = ", ".join(self.ways) or "none"
-            return Ran(call, Said(f"There is no tool {call.name!r}. There are: {known}.", ok=False, ms=0))
-        link, tool = self.ways[call.name]
-        return Ran(call, await link.call(tool, call.arguments), link.name, tool)
+        if call.name not in self.targets:
+            known = ", ".join(self.targets) or "none"
+            return Ran(
+                call, ToolOutput(f"There is no tool {call.name!r}. There are: {known}.", ok=False, ms=0)
+            )
+        connection, tool = self.targets[call.name]
+        return Ran(call, await connection.call(tool, call.arguments), connection.name, tool)
 
 
-def _offered(tool: Tool, link: Link) -> bool:
-    """As the agent's own entry filters them."""
-    include, exclude = link.server.include_tools, link.server.exclude_tools
+def _offered(tool: Tool, connection: ServerConnection) -> bool:
+    """Whether the agent's own entry lets the tool through."""
+    include, exclude = connection.server.include_tools, connection.server.exclude_tools
     return (include is None or tool.name in include) and tool.name not in (exclude or ())
 
 
@@ -267,32 +276,37 @@ def _reads_only(tool: Tool) -> bool:
     return tool.annotations is not None and tool.annotations.read_only_hint is True
 
 
-def _left_out(link: Link, kept: Sequence[Tool]) -> list[Notice]:
-    writing = [tool.name for tool in link.tools if _offered(tool, link) and tool not in kept]
-    if kept or not link.tools:
-        words = "" if link.tools else f"{link.name} has no tools."
+def _left_out(connection: ServerConnection, allowed: Sequence[Tool]) -> list[Notice]:
+    writing = [tool.name for tool in connection.tools if _offered(tool, connection) and tool not in allowed]
+    if allowed or not connection.tools:
+        text = "" if connection.tools else f"{connection.name} has no tools."
     elif writing:
-        words = (
-            f"{link.name} has no tool that is marked read-only: none of its tools were shared "
+        text = (
+            f"{connection.name} has no tool that is marked read-only: none of its tools were shared "
             "(COUNSEL_SHARED_TOOLS_WRITE allows the others)."
         )
     else:
-        words = f"{link.name}: its entry in {link.shared.found.agent} filters out all its tools."
-    return [Notice("warning", words, {"server": link.name})] if words else []
+        text = f"{connection.name}: its entry in {connection.shared.listed.agent} filters out all its tools."
+    return [Notice("warning", text, {"server": connection.name})] if text else []
 
 
-def _too_many(opened: Sequence[Link], ways: Mapping[str, object], *, write: bool) -> list[Notice]:
+def _too_many(
+    opened: Sequence[ServerConnection], targets: Mapping[str, object], *, write: bool
+) -> list[Notice]:
     usable = sum(
-        1 for link in opened for tool in link.tools if _offered(tool, link) and (write or _reads_only(tool))
+        1
+        for connection in opened
+        for tool in connection.tools
+        if _offered(tool, connection) and (write or _reads_only(tool))
     )
-    if usable <= len(ways):
+    if usable <= len(targets):
         return []
-    words = f"Only the first {len(ways)} of {usable} tools were offered to the model. Name fewer servers."
-    return [Notice("warning", words, {"tools": usable, "offered": len(ways)})]
+    text = f"Only the first {len(targets)} of {usable} tools were offered to the model. Name fewer servers."
+    return [Notice("warning", text, {"tools": usable, "offered": len(targets)})]
 
 
 def tool_name(server: str, tool: str, taken: Mapping[str, object]) -> str:
-    """`server__tool` in the letters and the length that every vendor takes, and no name twice."""
+    """`server__tool` in the characters and length that every vendor accepts; unique."""
     name = _UNUSABLE.sub("_", f"{server}__{tool}")
     if not (name[0].isalpha() or name[0] == "_"):
         name = f"_{name}"
@@ -303,14 +317,14 @@ def tool_name(server: str, tool: str, taken: Mapping[str, object]) -> str:
 
 
 def _description(tool: Tool) -> str:
-    words = tool.description or tool.title or tool.name
-    return words if len(words) <= LONGEST_DESCRIPTION else f"{words[: LONGEST_DESCRIPTION - 1]}…"
+    text = tool.description or tool.title or tool.name
+    return text if len(text) <= LONGEST_DESCRIPTION else f"{text[: LONGEST_DESCRIPTION - 1]}…"
 
 
 def _schema(schema: Mapping[str, object]) -> dict[str, object]:
-    """The server's own, but for what OpenAI refuses to miss and Gemini does not know."""
-    kept = {name: value for name, value in schema.items() if name != "$schema"}
-    return {**kept, "type": "object", "properties": kept.get("properties") or {}}
+    """The server's schema with what OpenAI requires and without what Gemini does not know."""
+    fields = {name: value for name, value in schema.items() if name != "$schema"}
+    return {**fields, "type": "object", "properties": fields.get("properties") or {}}
 
 
 # ── what the caller should know ──────────────────────────────────────────────────────────────────────
@@ -320,21 +334,21 @@ def _differences(servers: Sequence[Shared]) -> list[Notice]:
     return [
         Notice(
             "warning",
-            f"{shared.name} is defined differently in {', '.join(shared.others)}; the definition from {shared.found.agent} was used.",
-            {"server": shared.name, "agent": shared.found.agent},
+            f"{shared.name} is defined differently in {', '.join(shared.others)}; the definition from {shared.listed.agent} was used.",
+            {"server": shared.name, "agent": shared.listed.agent},
         )
         for shared in servers
         if shared.others
     ]
 
 
-def _unset(opened: Sequence[Link]) -> list[Notice]:
+def _unset(opened: Sequence[ServerConnection]) -> list[Notice]:
     return [
         Notice(
             "warning",
-            f"{link.name} refers to {', '.join(link.unset)}, which is not set for this call.",
-            {"server": link.name, "unset": link.unset},
+            f"{connection.name} refers to {', '.join(connection.unset)}, which is not set for this call.",
+            {"server": connection.name, "unset": connection.unset},
         )
-        for link in opened
-        if link.unset
+        for connection in opened
+        if connection.unset
     ]

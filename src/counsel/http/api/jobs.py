@@ -1,4 +1,4 @@
-"""`/api/jobs…`: what runs and what ran, live, and stopping it."""
+"""`/api/jobs…`: list, show, follow and cancel jobs."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from counsel.requests import Engine
 from counsel.settings import Settings
 from counsel.strict_json import dumps
 
-SIGN_OF_LIFE = 15.0  # seconds of silence after which a comment is sent, at the latest
+KEEPALIVE = 15.0  # seconds of silence after which a comment is sent, at the latest
 MOST_AHEAD = 64  # events that are read before the last ones were sent
 _ALL = 2**62
 
 
 def routes(engine: Engine, _settings: Settings) -> list[BaseRoute]:
-    desk = _Desk(engine)
+    handlers = _Handlers(engine)
 
     def at(path: str, handler: Handler, method: str = "GET") -> Route:
         return Route(path, answering(handler), methods=[method])
 
     return [
-        at("/api/jobs", desk.newest),
-        at("/api/jobs/{id}", desk.show),
-        at("/api/jobs/{id}/events", desk.events),
-        at("/api/jobs/{id}/cancel", desk.cancel, "POST"),
+        at("/api/jobs", handlers.newest),
+        at("/api/jobs/{id}", handlers.show),
+        at("/api/jobs/{id}/events", handlers.events),
+        at("/api/jobs/{id}/cancel", handlers.cancel, "POST"),
     ]
 
 
-class _Desk:
+class _Handlers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
@@ -50,7 +50,7 @@ class _Desk:
         return (await self._engine.cancel(_id(request))).content
 
     async def events(self, request: Request) -> Any:
-        """Server-sent events; a client that lost the connection goes on with `Last-Event-ID`."""
+        """Server-sent events; a client that lost the connection resumes with `Last-Event-ID`."""
         job = (await self._engine.status(_id(request))).job_id
         last = request.headers.get("last-event-id", "")
         after = whole("Last-Event-ID", last, _ALL) if last else number(request, "after", 0, _ALL)
@@ -63,22 +63,22 @@ def _id(request: Request) -> str:
 
 
 async def stream(events: AsyncIterator[JobEvent], closing: asyncio.Event) -> AsyncIterator[str]:
-    """Each event as one message, a comment now and then: a proxy keeps the line open, a client that went is noticed."""
-    coming = _Coming(events)
+    """Each event as one message, with keepalive comments: proxies keep the connection open, and a closed client is noticed."""
+    reader = _EventReader(events)
     over = asyncio.ensure_future(closing.wait())
-    over.add_done_callback(lambda _: coming.news.set())
+    over.add_done_callback(lambda _: reader.news.set())
     try:
         while not over.done():
-            found = await coming.next()
-            if found is None:
+            batch = await reader.next()
+            if batch is None:
                 return
-            yield "".join(map(_line, found)) or ": \n\n"
+            yield "".join(map(_line, batch)) or ": \n\n"
     finally:
         over.cancel()
-        await coming.close()
+        await reader.close()
 
 
-class _Coming:
+class _EventReader:
     """Events read by one task for the whole stream: a task and a timer for every event cost more than the event."""
 
     def __init__(self, events: AsyncIterator[JobEvent]) -> None:
@@ -86,12 +86,12 @@ class _Coming:
         self._events: Any = events
         self._ready: list[JobEvent] = []
         self._taken = asyncio.Event()
-        self._quiet = False  # nothing was said since the last tick
+        self._quiet = False  # no event since the last tick
         self._reading = asyncio.ensure_future(self._read())
-        self._tick = asyncio.get_running_loop().call_later(SIGN_OF_LIFE / 2, self._listen)
+        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE / 2, self._listen)
 
     async def next(self) -> list[JobEvent] | None:
-        """What has come since, in order; nothing of it after a silence; None after the last."""
+        """New events in order; an empty list after a silence; None after the last."""
         while not self._ready and not self._reading.done():
             await self.news.wait()
             self.news.clear()
@@ -100,10 +100,10 @@ class _Coming:
         if not self._ready:
             self._reading.result()  # its failure
             return None
-        found, self._ready = self._ready, []
+        batch, self._ready = self._ready, []
         self._quiet = False
         self._taken.set()
-        return found
+        return batch
 
     async def _read(self) -> None:
         try:
@@ -120,7 +120,7 @@ class _Coming:
         if self._quiet:
             self.news.set()
         self._quiet = not self._quiet
-        self._tick = asyncio.get_running_loop().call_later(SIGN_OF_LIFE / 2, self._listen)
+        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE / 2, self._listen)
 
     async def close(self) -> None:
         self._tick.cancel()
