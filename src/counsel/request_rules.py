@@ -5,9 +5,11 @@ So MCP, HTTP, the socket, the command line and Python refuse the same values, wi
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 from counsel.argument_schema import Schema
+from counsel.errors import InvalidArgument
 from counsel.requests import MAX_MODELS
 from counsel.types import EFFORTS, MediaResolution, Verbosity
 
@@ -36,3 +38,15 @@ RULES: dict[str, Schema] = {
         "anyOf": [SWITCH, STRING]
     },  # a folder only from Python and the command line: tools offer the switch
 }
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def check_name(name: str, what: str, otherwise: str = "") -> str:
+    """A name that a caller chose for a conversation, a tag or a session: parts of files and of tags are made of it."""
+    if _SAFE_NAME.fullmatch(name) and name.strip("."):
+        return name
+    raise InvalidArgument(
+        f"{name[:80]!r} cannot name {what}.",
+        hint=f"Use 1 to 64 letters, digits, '_', '-' or '.'{otherwise}.",
+    )

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 
-def _constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -27,7 +27,7 @@ def _finite(digits: str) -> float:
     return value
 
 
-_decoder = json.JSONDecoder(parse_constant=_constant, parse_float=_finite)
+_decoder = json.JSONDecoder(parse_constant=refuse_constant, parse_float=_finite)
 _scan = _decoder.scan_once  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections import deque
 from contextlib import suppress
 from dataclasses import field
@@ -38,7 +37,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.mcp import tool_call
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import LINES_AT_ONCE, Splitter
-from counsel.request_rules import NAME, RULES, STRING, SWITCH
+from counsel.request_rules import NAME, RULES, STRING, SWITCH, check_name
 from counsel.requests import ChatRequest, Engine
 from counsel.results import Accepted, Result
 from counsel.types import Json
@@ -49,7 +48,6 @@ _CHUNK = 1 << 16
 MOST_AT_ONCE = 1_000  # requests of one connection
 LONGEST_ID = 1_000  # characters of a requestId, which every answer repeats
 _PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
-_SESSION = re.compile(r"[A-Za-z0-9_.-]{1,64}").fullmatch
 _FIELDS: dict[str, Schema] = {
     "requestId": NAME,
     "model": NAME,
@@ -62,21 +60,13 @@ _FIELDS: dict[str, Schema] = {
 }
 
 
-def check_session(session: str) -> str:
-    if _SESSION(session) and session.strip("."):
-        return session
-    raise InvalidArgument(
-        f"{session[:80]!r} cannot name a session.", hint="Use 1 to 64 letters, digits, '_', '-' or '.'."
-    )
-
-
 class AskService:
     """One session's socket. `async with AskService(…) as service:` serves at `service.path`."""
 
     def __init__(self, engine: Engine, identity: ClientIdentity, session: str, home: Path) -> None:
         self.engine = engine
         self.identity = identity
-        self.session = check_session(session)
+        self.session = check_name(session, "a session")
         self.path = run_paths.ask_socket(str(home), session)
         self._lease = _Lease(f"{self.path}.lock")
         self._server: asyncio.Server | None = None

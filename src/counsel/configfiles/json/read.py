@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
-from typing import Any, NoReturn
+from typing import Any
 
 from counsel.configfiles.document import malformed
 from counsel.configfiles.json.plain import Plain, skip
@@ -17,6 +17,7 @@ from counsel.configfiles.json.sparse import Span, Sparse
 from counsel.configfiles.json.style import Digits
 from counsel.configfiles.write.content import Spliced
 from counsel.records import Record
+from counsel.strict_json import refuse_constant
 
 _LARGE = 1 << 18  # characters: beyond this only positions are stored
 
@@ -97,12 +98,8 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _scanner(**hooks: Any) -> Callable[[str, int], tuple[object, int]]:
-    decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant, **hooks)
+    decoder: Any = json.JSONDecoder(parse_constant=refuse_constant, **hooks)
     scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
     return scan
 

@@ -1,4 +1,4 @@
-"""Names of jobs and conversations: ours are unguessable, a caller's own are plain and safe."""
+"""Ids of jobs and conversations that we make: unguessable."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import re
 import uuid
 
 from counsel import pending_calls
-from counsel.errors import InvalidArgument
 
 _OWN_KIND = re.compile(r"(?:conv|consensus|ask|job)_([0-9A-Za-z-]+)")
 _HEX = re.compile(r"[0-9a-fA-F-]")
 _UUID_START = re.compile(r"[^-]{8}(?:-[^-]{0,4}){0,3}(?:-[^-]{0,12})?")
-_SAFE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def new(kind: str) -> str:
@@ -42,16 +40,3 @@ def _is_uuid(text: str) -> bool:
     if not _UUID_START.fullmatch(text):
         return len(plain) >= 20
     return len(plain) >= (20 if plain.isdigit() else 12 if plain.isalpha() else 8)
-
-
-def is_safe(name: str) -> bool:
-    return bool(_SAFE.fullmatch(name) and name.strip("."))
-
-
-def check_name(name: str) -> str:
-    if is_safe(name):
-        return name
-    raise InvalidArgument(
-        f"{name[:80]!r} cannot name a conversation.",
-        hint="Use 1 to 64 letters, digits, '_', '-' or '.', or leave continuation_id out.",
-    )

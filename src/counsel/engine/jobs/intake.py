@@ -21,6 +21,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
 from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
+from counsel.request_rules import check_name
 from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.text import is_sound, sound
 from counsel.types import Image
@@ -104,7 +105,7 @@ async def _conversation(request: Request, store: Store, caller: Caller) -> tuple
     wanted = request.continuation_id
     if wanted is None:
         return ids.new(_KINDS[arguments.tool_of(request)]), False
-    name = ids.check_name(wanted)
+    name = check_name(wanted, "a conversation", ", or leave continuation_id out")
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(
             f"There is no conversation {name}.",

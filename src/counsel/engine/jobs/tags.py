@@ -13,9 +13,8 @@ from pathlib import Path
 
 from counsel import paths
 from counsel.caller import Caller
-from counsel.engine.jobs import ids
 from counsel.engine.store.protocol import Store
-from counsel.errors import InvalidArgument
+from counsel.request_rules import check_name
 from counsel.requests import ChatRequest, Request
 
 _LOOK_AGAIN = 10  # seconds: a folder may become a repository
@@ -38,17 +37,17 @@ async def resolve(request: Request, caller: Caller, within: str, store: Store) -
         return None
     asked = (request.session_tag or "").strip()
     if request.session is not None:
-        return await _in_session(check(request.session, "a session"), asked, within, store)
+        return await _in_session(check_name(request.session, "a session"), asked, within, store)
     if not asked:
         asked = caller.settings.session_id.strip()
     if asked and asked != NEWEST:
-        return check(asked)
+        return check_name(asked, "a session tag")
     return await store.newest_tag(within)
 
 
 async def _in_session(session: str, asked: str, within: str, store: Store) -> str:
     if asked and asked != NEWEST:
-        return f"{session}:{check(asked)}"
+        return f"{session}:{check_name(asked, 'a session tag')}"
     newest = await store.newest_tag(within, session) if asked else None
     return newest or f"{session}:{session}"
 
@@ -56,11 +55,3 @@ async def _in_session(session: str, asked: str, within: str, store: Store) -> st
 def shown(tag: str) -> str:
     """The tag as its caller wrote it."""
     return tag.rpartition(":")[2]
-
-
-def check(name: str, what: str = "a session tag") -> str:
-    if ids.is_safe(name):
-        return name
-    raise InvalidArgument(
-        f"{name[:80]!r} cannot name {what}.", hint="Use 1 to 64 letters, digits, '_', '-' or '.'."
-    )
