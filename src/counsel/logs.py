@@ -66,7 +66,7 @@ def leave_file() -> None:
 
 
 def warn_once(problems: Iterable[str]) -> None:
-    """Log each problem in the user's files once: whoever starts counsel as a server sees no other sign of it."""
+    """Log each problem in the user's files once: a user who runs counsel as a server sees no other sign of it."""
     for problem in problems:
         if problem not in _warned and len(_warned) < _MAX_WARNED:
             _warned.add(problem)

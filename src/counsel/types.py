@@ -159,8 +159,8 @@ class Proxy:
     variable: str
 
     @property
-    def place(self) -> str:
-        """`host:port`, for people."""
+    def address(self) -> str:
+        """`host:port`, for messages."""
         return self.url.rpartition("://")[2].rpartition("@")[2].partition("/")[0]
 
 

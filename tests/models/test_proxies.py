@@ -66,7 +66,7 @@ PROXY = "http://proxy.example:3128"
 def test_which_proxy_for_which_address(env: dict[str, str], url: str, variable: str | None) -> None:
     proxy = proxies.network(env, url).proxy
     assert (proxy.variable if proxy else None) == variable
-    assert proxy is None or proxy.place == "proxy.example:3128"
+    assert proxy is None or proxy.address == "proxy.example:3128"
 
 
 def test_a_way_is_part_of_a_caller_and_shows_no_password() -> None:
@@ -78,7 +78,7 @@ def test_a_way_is_part_of_a_caller_and_shows_no_password() -> None:
     assert len({caller.fingerprint(secret) for caller in callers}) == len(callers)
     proxy = Proxy("http://user:pass-word@proxy.example:3128/", "HTTPS_PROXY")
     assert "pass-word" not in repr(Endpoint(ACME, "https://x", network=Network(proxy)))
-    assert proxy.place == "proxy.example:3128"
+    assert proxy.address == "proxy.example:3128"
 
 
 async def ask(url: str, env: dict[str, str], **limits: Any) -> str:

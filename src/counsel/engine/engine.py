@@ -39,9 +39,9 @@ from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
 _POLL = 0.1  # seconds between looks at a job that another process runs, and at whether that lives
-_KEYLESS = 10.0  # seconds that an interrupted job may wait for somebody to go on with it
+_KEYLESS = 10.0  # seconds that an interrupted job waits for a process that can continue it
 _SUMMARY_WAIT = 2.0  # seconds that a synchronous call waits for its summary
-_SUMMARY_PAUSE = 60.0  # seconds in which nobody waits for a summariser that was late
+_SUMMARY_PAUSE = 60.0  # seconds without waiting for a summariser that was late
 
 
 async def open_engine(home: Path | None = None) -> Engine:
@@ -67,7 +67,7 @@ class Engine:
             ownership=Ownership(home / "run" / "owners"),
             secret=Secret(home),
         )
-        self._summaries_late = 0.0  # until then nobody waits for one
+        self._summaries_late = 0.0  # no waiting for summaries until then
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,7 +203,7 @@ class Engine:
     async def busy(self) -> bool:
         """A job runs here, or one of a process that has died can continue or be ended here.
 
-        Not one that waits for keys: whoever brings them starts a daemon that finds it.
+        Not one that waits for keys: the client that has them starts a daemon that finds it.
         """
         return await self.runner.busy()
 

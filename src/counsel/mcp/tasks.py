@@ -45,7 +45,7 @@ def detailed(job: JobStatus, settings: Settings, frame: tool_result.Frame) -> di
 
 
 async def update(engine: Engine, params: Mapping[str, object]) -> dict[str, object]:
-    """No job of ours asks for input, so every answer is one that nobody waits for: it is ignored."""
+    """No job of ours asks for input, so an answer belongs to no request: it is ignored."""
     await _job(engine, params.get("taskId"))
     return {}
 

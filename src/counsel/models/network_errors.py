@@ -18,12 +18,12 @@ def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
         return refused_by_proxy(endpoint, proxy, error.status)
     if isinstance(error, ProxyUnreachable) and proxy:
         return ProviderUnavailable(
-            f"{provider.label} cannot be reached: the proxy {proxy.place} ({proxy.variable}) does not answer: {_reason(endpoint, error)}",
+            f"{provider.label} cannot be reached: the proxy {proxy.address} ({proxy.variable}) does not answer: {_reason(endpoint, error)}",
             hint=f"Check {proxy.variable}, or add the provider's host to NO_PROXY.",
             provider=provider.name,
         )
     if isinstance(error, Untrusted):
-        through = f" through the proxy {proxy.place}" if proxy else ""
+        through = f" through the proxy {proxy.address}" if proxy else ""
         return ProviderUnavailable(
             f"{provider.label} cannot be reached securely at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
             hint="If your own proxy or server signs the certificate, set SSL_CERT_FILE to its CA certificate.",
@@ -35,7 +35,7 @@ def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
             hint=f"Check {provider.base_url_env or 'the base URL'} ({endpoint.base_url}).",
             provider=provider.name,
         )
-    through = f" through the proxy {proxy.place} ({proxy.variable})" if proxy else ""
+    through = f" through the proxy {proxy.address} ({proxy.variable})" if proxy else ""
     variables = [name for name in (provider.base_url_env, proxy.variable if proxy else "") if name]
     return ProviderUnavailable(
         f"{provider.label} cannot be reached at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
@@ -48,12 +48,12 @@ def refused_by_proxy(endpoint: Endpoint, proxy: Proxy, status: int) -> ProviderU
     label = endpoint.provider.label
     problem = "requires a user and a password" if status == 407 else f"refused the connection ({status})"
     hint = (
-        f"Set them in {proxy.variable}: http://USER:PASSWORD@{proxy.place}"
+        f"Set them in {proxy.variable}: http://USER:PASSWORD@{proxy.address}"
         if status == 407
         else f"Check {proxy.variable}, or add the provider's host to NO_PROXY."
     )
     return ProviderUnavailable(
-        f"{label} cannot be reached: the proxy {proxy.place} ({proxy.variable}) {problem}.",
+        f"{label} cannot be reached: the proxy {proxy.address} ({proxy.variable}) {problem}.",
         hint=hint,
         provider=endpoint.provider.name,
         status=status,

@@ -1,7 +1,7 @@
 """Calls to the model vendors: one answer as a stream of events, with retries, and listings of models.
 
 `Transport.stream` is an async generator. Closing it, or cancelling the task that reads it, closes the connection
-to the vendor at once: nothing goes on upstream.
+to the vendor at once: nothing continues upstream.
 
 Connections are in `sender.py`, one attempt in `exchange.py`; `retries.py` decides about the next attempt and
 `deadlines.py` has the time limits.

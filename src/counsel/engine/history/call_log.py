@@ -12,7 +12,7 @@ from counsel.errors import CounselError
 from counsel.types import Call, Notice
 
 log = logging.getLogger("counsel.calls")
-_FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure that are nobody's words
+_FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure that contain no user content
 
 
 def asked(job: Job, route: Route, call: Call) -> None:

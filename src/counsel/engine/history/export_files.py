@@ -46,8 +46,8 @@ class ExportedConversation:
     metadata: Json = field(default_factory=dict)
 
 
-def where(wish: bool | str, caller: Caller) -> tuple[Path, Path]:
-    """`target` and `allowed_root` of `export` for a caller's wish: its own folder, or one that it names inside it.
+def where(requested: bool | str, caller: Caller) -> tuple[Path, Path]:
+    """`target` and `allowed_root` of `export` for a caller's request: its own folder, or one that it names inside it.
 
     Raises before a model is asked, so that no answer is paid for that cannot be written.
     """
@@ -57,7 +57,7 @@ def where(wish: bool | str, caller: Caller) -> tuple[Path, Path]:
             hint="Set CLIENT_CWD or name a folder.",
         )
     folders = Folders.of(caller)
-    target = caller.cwd / expand(wish, folders.home) if isinstance(wish, str) else caller.cwd
+    target = caller.cwd / expand(requested, folders.home) if isinstance(requested, str) else caller.cwd
     real = Path(os.path.realpath(target))
     root = next((root for root in (*folders.working, *folders.granted) if real.is_relative_to(root)), None)
     if root is None or not folders.allow(real):
@@ -123,7 +123,7 @@ def _metadata(conversation: ExportedConversation, hashes: Mapping[str, str]) -> 
 
 
 def _our_files(fd: int, folder: Path, conversation_id: str) -> dict[str, str]:
-    """Names and hashes of what we wrote here before; raises when the folder is somebody else's."""
+    """Names and hashes of what we wrote here before; raises if the folder has files that counsel did not write."""
     mark = _read(fd, "metadata.json")
     if mark is None:
         if any(not _LEFTOVER(name) for name in os.listdir(fd)):

@@ -49,11 +49,11 @@ class Summariser:
     async def running(self, text: str, job: Job) -> str:
         return await self._say(prompts.RUNNING, text[-_READ:], job) or snippet(text[-400:], SUMMARY_LENGTH)
 
-    async def _say(self, wish: str, text: str, job: Job) -> str:
+    async def _say(self, instruction: str, text: str, job: Job) -> str:
         try:
             async with asyncio.timeout(_SECONDS):
-                return await self._ask(wish + text[:_READ], job)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on without
+                return await self._ask(instruction + text[:_READ], job)
+        except Exception as error:  # noqa: BLE001 - the job continues without a title
             log.info("no summary by a model: %s", type(error).__name__)
             return ""
 

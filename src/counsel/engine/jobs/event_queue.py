@@ -1,4 +1,4 @@
-"""Events of a job on their way to somebody who may read slowly, or not at all."""
+"""Queues a job's events for a reader that may be slow or stop reading."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from counsel.job_events import JobEvent, TextAdded, ThinkingAdded
 
 MANY = 1_000  # events that wait before texts are put together
-_PIECE = 1 << 16  # characters of texts that are put together: joining longer ones again and again costs more
+_PIECE = 1 << 16  # characters up to which texts are joined: joining longer ones repeatedly costs more
 
 
 class EventQueue:
     """A queue whose length does not grow with every word that a model says.
 
     A delta of four characters takes 400 bytes as an event. Behind a slow reader the texts of one model become
-    one, and thinking, which nobody needs later, is dropped; no word of an answer is lost. What is no `JobEvent` stays.
+    one, and thinking, which is not needed later, is dropped; answer text is never lost. What is no `JobEvent` stays.
     """
 
     def __init__(self) -> None:

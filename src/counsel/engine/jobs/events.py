@@ -172,7 +172,7 @@ class Live:
             self._emit(Restarted(*self._stamp(slot), model, state.phase, reason, error, after, keep, code))
 
     def resume(self, slots: Iterable[str]) -> None:
-        """These had spoken in a process that has ended: nobody continues from there."""
+        """These slots had text in a process that has ended: that text is not continued."""
         for slot in slots:
             error, state = "The process that ran this job ended.", self.slots[slot]
             stamp = self._stamp(slot)
@@ -225,7 +225,7 @@ class Live:
             state.flushed = state.length
 
     def leave(self) -> None:
-        """Nothing more is told here: the job goes on in another process."""
+        """No more events here: the job continues in another process."""
         for listener in self._listeners:
             listener.put(None)
 

@@ -35,7 +35,7 @@ class Ownership:
         self.hold()
 
     def hold(self) -> None:
-        """Have our file, locked; make it again when somebody has removed it.
+        """Have our file, locked; create it again if it was removed.
 
         Where it cannot be made (a read-only home, no descriptor left), our process itself is the proof for others.
         """
@@ -58,7 +58,7 @@ class Ownership:
             return True
 
     def _make(self) -> int:
-        """Locked before it has its name: nobody ever finds it free while we live."""
+        """Locked before it has its name, so that it is never seen unlocked while we run."""
         paths.private_folder(self._folder)
         fresh = self._folder / f".{self.name}"
         lock = os.open(fresh, _OPEN | os.O_CREAT, 0o600)

@@ -74,7 +74,7 @@ def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply
     """Each model of a job that did not complete: `text` is an answer that had finished, `partial` one that had not."""
     answers = last_answers(replies)
     if not answers and all(state.status == "waiting" for state in models):
-        return []  # nobody was asked
+        return []  # no model was asked
     unfinished = _unfinished(job.error, models)
     return [
         _state(job.status, state, answers.get(state.slot), unfinished.get(state.model)) for state in models

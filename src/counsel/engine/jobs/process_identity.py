@@ -42,7 +42,7 @@ class Process:
         except ProcessLookupError:
             return False
         except PermissionError:
-            pass  # it is there, and somebody else's
+            pass  # it exists and belongs to another user
         except (OSError, OverflowError):
             return None
         start = started(self.pid)

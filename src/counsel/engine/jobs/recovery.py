@@ -119,7 +119,9 @@ class Recovery:
 
     async def _take_over(self, job: JobRecord, settings: Settings) -> None:
         self._since.pop(job.id, None)
-        promised = pending_calls.take(self._home, job.id)  # by its front: it continues whoever waits
+        promised = pending_calls.take(
+            self._home, job.id
+        )  # by its front: it continues even if no client waits
         if promised:
             await self._store.detach(job.id)
         adopted = await self._store.adopt(job.id, job.owner, self._ownership.name)

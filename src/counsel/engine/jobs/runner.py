@@ -33,7 +33,7 @@ from counsel.engine.store.records import Fence, JobStanding, LostJob, NewJob, St
 from counsel.errors import Cancelled, CounselError, Internal
 
 log = logging.getLogger("counsel.runner")
-_HEED = 2.0  # seconds for another process to notice that a job shall stop
+_HEED = 2.0  # seconds for another process to notice that a job was cancelled
 _POLL = 0.05  # seconds between looks whether it has
 _MOST_ENDED = 64
 _KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run}
@@ -101,7 +101,7 @@ class Runner:
         if job.key in self.keys:  # the same call, twice within a moment
             return self.keys[job.key]
         if arrival.continues or job.background:
-            # whoever asks may leave: a job that is written is started, too
+            # even if the caller disconnects, a stored job is started
             await asyncio.shield(asyncio.ensure_future(self._start_written(arrival, new)))
         else:
             self._start(job, arrival.continues).written = self._store.submit(new, may_wait=True)
@@ -158,7 +158,7 @@ class Runner:
         self._turns.ended(gone.job.conversation)
         if gone.job.key:
             self.keys.pop(gone.job.key, None)
-        if gone.more:  # whoever asks a moment later gets all of it, too
+        if gone.more:  # a later reader gets all of it, too
             self.ended[job_id] = gone
             while len(self.ended) > _MOST_ENDED:
                 self.ended.pop(next(iter(self.ended)))
@@ -224,7 +224,7 @@ class Runner:
             await asyncio.sleep(_POLL)
 
     async def heed(self, standing: JobStanding) -> None:
-        """Stop a job that somebody wants stopped, or that another process has taken: its calls cost money until then."""
+        """Stop a job that was cancelled, or that another process has taken: until then its calls cost money."""
         running = self.running.get(standing.id)
         if running is None:
             return
@@ -238,7 +238,7 @@ class Runner:
             await self.cancel(standing.id)
 
     async def close(self, *, keep: bool) -> None:
-        """`keep`: calls whose callers wait continue in the next engine, also when nobody comes back for them."""
+        """`keep`: calls whose callers wait continue in the next engine, even if the callers do not reconnect."""
         if self._closing:
             return
         self._closing = True

@@ -1,6 +1,6 @@
 """Turns of one conversation, one after another, in the order in which their jobs were submitted.
 
-A turn waits for every earlier open job of its conversation, whoever owns it, until that job has ended. The job of a dead
+A turn waits until every earlier open job of its conversation has ended, in any process. The job of a dead
 process is taken over or given up first. Only a job that waits for keys may wait for days: a caller who waits behind one
 gets an error after a minute instead.
 """

@@ -3,7 +3,7 @@
 `docs/internals/store.md` has the whole contract. In short:
 
 - A write starts when its method is called, and writes take effect in the order of the calls. Awaiting what comes back
-  means waiting until it is durable, or raises `StoreError`; a write that nobody awaits logs its failure.
+  means waiting until it is durable, or raises `StoreError`; a write that is not awaited logs its failure.
 - A write with a `Fence` changes nothing unless the job is open and belongs to that owner and attempt.
 - Reads see every write of this store that was awaited, and what other processes have committed.
 """
@@ -54,17 +54,17 @@ class JobStore(Protocol):
     def submit(self, job: NewJob, *, may_wait: bool = False) -> Pending[Submitted]:
         """Write a new job down, and its conversation. A tag joins the conversation that the tag names.
 
-        `may_wait`: nobody waits for it, so it may share the next write's commit.
+        `may_wait`: no caller awaits it, so it may share the next write's commit.
         """
 
     def adopt(self, job: str, dead_owner: str, owner: str) -> Pending[AdoptedJob | None]:
-        """Take an open job from an owner that is dead, as its next attempt. None: somebody else was quicker."""
+        """Take an open job from an owner that is dead, as its next attempt. None: another process was faster."""
 
     def detach(self, job: str) -> Pending[None]:
         """From now on it is a background job: it continues without its caller."""
 
     def release(self, owner: str, *, keep: bool) -> Pending[None]:
-        """The owner ends in good order: its open jobs belong to nobody. `keep`: synchronous ones are detached, too."""
+        """The owner ends in good order: its open jobs have no owner. `keep`: synchronous ones are detached, too."""
 
     def request_cancel(self, job: str) -> Pending[bool]:
         """Ask the owner to stop an open job. False: it is over, or unknown."""
@@ -97,7 +97,7 @@ class JobStore(Protocol):
         """All that have not ended. Of one conversation: in the order of its turns."""
 
     async def earlier_jobs(self, job: str) -> list[JobRecord]:
-        """Open jobs of the same conversation that come before this one, whoever owns them, in the order of turns."""
+        """Open jobs of the same conversation that come before this one, of any owner, in the order of turns."""
 
     async def newest_job(self, conversation: str) -> JobDetail | None: ...
 
@@ -111,7 +111,7 @@ class JobStore(Protocol):
 
 
 class CallStore(Protocol):
-    """A job's calls to models: their replies, their events and the pictures that they send."""
+    """A job's calls to models: their replies, their events and the images that they send."""
 
     def mark_attempt(self, fence: Fence) -> Pending[None]:
         """A call of this attempt goes out: `stuck` grows, until a reply is remembered."""
@@ -178,7 +178,7 @@ class ConversationStore(Protocol):
         """The tag that was used last: among a session's own, or among those that belong to no session."""
 
     def set_title(self, conversation: str, title: str, *, instead_of: str) -> Pending[None]:
-        """Unless somebody has changed the title meanwhile."""
+        """Unless the title was changed meanwhile."""
 
     async def delete_conversation(self, conversation: str) -> bool:
         """With its finished jobs, from the backups, too. False: there was none."""

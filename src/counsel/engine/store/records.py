@@ -74,7 +74,7 @@ class JobRecord:
     owner: str
     attempt: int
     stuck: int  # attempts in a row in which calls went out and none finished
-    cancel: bool  # somebody wants it stopped
+    cancel: bool  # it was cancelled
     fingerprint: str
     models: tuple[str, ...]
     total: int
@@ -107,7 +107,7 @@ class AdoptedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobStanding:
-    """Whose a job is now, and whether somebody wants it stopped."""
+    """The current owner of a job, and whether it was cancelled."""
 
     id: str
     owner: str
@@ -212,7 +212,7 @@ class JobStopped:
 JobEnd: TypeAlias = JobCompleted | JobStopped
 
 
-# ── usage, pictures ──────────────────────────────────────────────────────────────────────────────────
+# ── usage, images ──────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
 
 
 class Write(Future[T]):
-    """A write that wakes the event loop only if somebody awaits it. Cancelling who awaits does not stop it."""
+    """A write that wakes the event loop only if it is awaited. Cancelling the waiting task does not stop it."""
 
     def __await__(self) -> Generator[object, None, T]:
         return asyncio.shield(asyncio.wrap_future(self)).__await__()
@@ -76,7 +76,7 @@ def settle(outcomes: Settled) -> None:
         else:
             done.set_exception(failed)
     for loop, group in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop has closed: no task waits any more
             loop.call_soon_threadsafe(_resolve, group)
 
 
@@ -97,7 +97,7 @@ def _attempt(connection: sqlite3.Connection, work: Work[object]) -> tuple[Any, E
     except Exception as error:
         if _is_the_disk(error):
             raise
-        # else it belongs to whoever asked for this write
+        # otherwise it belongs to this write's caller
         connection.execute("ROLLBACK TO write")
         connection.execute("RELEASE write")
         return None, error

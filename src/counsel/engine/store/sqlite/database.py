@@ -68,7 +68,7 @@ class Database:
         return done
 
     def soon(self, work: Work[T]) -> Write[T]:
-        """Queue a write that nobody needs to wait for; a failure is logged."""
+        """Queue a write without waiting for it; a failure is logged."""
         done: Write[T] = Write()
         done.add_done_callback(_log_failure)
         self._writer.put((work, done))
@@ -83,7 +83,7 @@ class Database:
         return done
 
     def quickly(self, work: Work[T]) -> asyncio.Future[T]:
-        """A small write when nobody else writes: on this thread, which saves two changes of threads.
+        """A small write while there is no other: on this thread, which saves two changes of threads.
 
         It survives the death of this process at once, and that of the machine a moment later. When another write is in
         progress, it is a `write` like all others.

@@ -1,4 +1,4 @@
-"""For `counsel doctor`: whether the database's file is intact, and making it smaller while nobody uses it."""
+"""For `counsel doctor`: whether the database's file is intact, and making it smaller while it is not in use."""
 
 from __future__ import annotations
 

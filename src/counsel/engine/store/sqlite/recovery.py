@@ -41,9 +41,9 @@ class Replaced:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Held by whoever replaces the database's file."""
+    """The lock for replacing the database's file."""
     folder = path.parent / "run"
-    folder.mkdir(mode=0o700, exist_ok=True)  # not the home: whoever deleted that does not want it back
+    folder.mkdir(mode=0o700, exist_ok=True)  # not the home: if the user deleted it, it stays deleted
     handle = os.open(folder / "database.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _wait_for(handle)

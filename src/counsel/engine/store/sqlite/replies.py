@@ -1,4 +1,4 @@
-"""What a job's calls came to: finished replies, events, and the pictures that they send."""
+"""What a job's calls came to: finished replies, events, and the images that they send."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ class Replies:
     async def wait_for_change(self, job: str, mark: int, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while self.mark(job) == mark and (left := until - loop.time()) > 0:  # noqa: ASYNC110 - SQLite notifies nobody
+        while self.mark(job) == mark and (left := until - loop.time()) > 0:  # noqa: ASYNC110 - SQLite has no notifications
             await asyncio.sleep(min(_POLL, left))
 
-    # ── pictures ─────────────────────────────────────────────────────────────────────────────────────
+    # ── images ───────────────────────────────────────────────────────────────────────────────────────
 
     def put_blobs(self, blobs: Sequence[Blob]) -> Pending[None]:
         rows = [(blob.sha, blob.media_type, blob.data, time.time()) for blob in blobs]

@@ -15,7 +15,7 @@ from counsel.engine.store.sqlite.database import Database, Work
 _JOBS = 100  # in one step
 _PAGES = 500  # given back in one step: 2 MB
 _LEDGER = 400 * 86400  # seconds
-_BLOB_AGE = 3600  # seconds: a picture is stored before the job that refers to it
+_BLOB_AGE = 3600  # seconds: an image is stored before the job that refers to it
 _CHEAP = 64 * 1024**2  # bytes of rows up to which the whole file is rewritten at once (0.3 s)
 _ROOM = 0.9  # of the limit, when it was passed
 

@@ -60,13 +60,13 @@ class Writer:
             batch, running = self._gather()
             try:
                 self._write(batch)
-            except Exception as error:  # the thread must live: nobody else would answer those who wait
+            except Exception as error:  # the thread must survive: no other would answer the waiting callers
                 log.exception("the writer failed")
                 settle(_failed(batch, error))
             self._settled += len(batch)
 
     def _gather(self) -> tuple[list[Queued], bool]:
-        """What has queued up; nothing, once, when nobody has written for a while."""
+        """What has queued up; nothing, once, after a while without writes."""
         batch: list[Queued] = []
         try:
             item = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
