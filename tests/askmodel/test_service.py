@@ -217,18 +217,21 @@ async def test_two_objects_without_a_line_end_are_two_requests(
         wire.close()
 
 
+_TEXT = st.text(max_size=8)
+_VALUES = st.recursive(
+    _TEXT | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+_OBJECTS = st.lists(st.dictionaries(_TEXT, _VALUES, max_size=4), min_size=1, max_size=4)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_an_objects_end_is_found_however_it_is_split(data: st.DataObject) -> None:
-    values = st.recursive(
-        st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
-    )
-    objects = data.draw(st.lists(st.dictionaries(st.text(), values), min_size=1, max_size=4))
-    ends = data.draw(
-        st.sampled_from([("", " "), ("\n", "\n ")]).flatmap(
-            lambda kind: st.lists(st.sampled_from(kind), min_size=len(objects), max_size=len(objects))
-        )
-    )
+@given(objects=_OBJECTS, kind=st.sampled_from([("", " "), ("\n", "\n ")]), data=st.data())
+def test_an_objects_end_is_found_however_it_is_split(
+    objects: list[dict[str, object]], kind: tuple[str, str], data: st.DataObject
+) -> None:
+    ends = data.draw(st.lists(st.sampled_from(kind), min_size=len(objects), max_size=len(objects)))
     text = "".join(json.dumps(one) + end for one, end in zip(objects, ends, strict=True)).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]

@@ -132,7 +132,7 @@ def test_a_folder_that_is_gone_is_said(command: str, home: Path, project: Path) 
         check=False,
     )
     assert done.returncode == 1
-    assert "The current folder is gone." in done.stderr
+    assert "The current folder no longer exists." in done.stderr
 
 
 def test_images_add(home: Path, project: Path, picture: Path) -> None:
