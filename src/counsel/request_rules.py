@@ -34,6 +34,9 @@ RULES: dict[str, Schema] = {
     "use_websearch": SWITCH,
     "enable_cross_feedback": SWITCH,
     "cross_feedback_prompt": STRING,
+    # No interface offers these two as arguments, but any program can send them to the daemon's socket.
+    "tool": {"type": "string", "enum": ["chat", "askModel"]},
+    "session": STRING,
     "export": {
         "anyOf": [SWITCH, STRING]
     },  # a folder only from Python and the command line: tools offer the switch

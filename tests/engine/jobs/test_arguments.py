@@ -41,6 +41,8 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
         ("use_websearch", [True, False], [1, "yes"]),
         ("export", [True, False, "/folder"], [5, ("x",)]),
         ("model", ["m"], [("m",), 5]),
+        ("tool", ["chat", "askModel"], ["consensus", "x" * 500, 5]),
+        ("session", ["s"], [5, ("s",)]),
     ],
 )
 def test_each_argument_is_of_its_kind(name: str, good: list[Any], bad: list[Any]) -> None:

@@ -39,7 +39,10 @@ def check(request: Request) -> None:
 
 
 def tool_of(request: Request) -> str:
-    return "consensus" if isinstance(request, ConsensusRequest) else request.tool
+    """The tool's name, also of a request that names none of them: the refusal does not repeat what it names."""
+    if isinstance(request, ConsensusRequest):
+        return "consensus"
+    return "askModel" if request.tool == "askModel" else "chat"
 
 
 def _problems(request: Request) -> Iterator[str]:
