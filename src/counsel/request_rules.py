@@ -37,9 +37,8 @@ RULES: dict[str, Schema] = {
     # No interface offers these two as arguments, but any program can send them to the daemon's socket.
     "tool": {"type": "string", "enum": ["chat", "askModel"]},
     "session": STRING,
-    "export": {
-        "anyOf": [SWITCH, STRING]
-    },  # a folder only from Python and the command line: tools offer the switch
+    # A folder only from Python and the command line: tools offer the switch alone.
+    "export": {"anyOf": [SWITCH, STRING]},
 }
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
