@@ -171,7 +171,7 @@ def _common(options: Options) -> dict[str, Any]:
 
 
 def _listed(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """A text is a sequence, too: of letters, which nobody means."""
+    """A string is a sequence of characters, too, which is never intended."""
     if isinstance(items, str | bytes | os.PathLike):
         raise InvalidArgument(f"{name} must be a list, not {items!r}.", hint=f"Write {name}=[{items!r}].")
     return tuple(os.fspath(item) for item in items)

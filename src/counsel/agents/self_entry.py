@@ -12,7 +12,7 @@ BY_AGENT = frozenset({"args", "env"})
 
 
 def is_ours(server: Server) -> bool:
-    """Whether an entry starts this program, whatever its name and whoever wrote it."""
+    """Whether an entry starts this program, under any name."""
     return server.transport == "stdio" and _starts_counsel(server.command, server.args)
 
 

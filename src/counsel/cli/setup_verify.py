@@ -56,7 +56,7 @@ async def _check_agent(step: Step, env: Mapping[str, str], seconds: float) -> No
         step.message = f"{step.agent.label} did not report within {seconds:g} s whether it connects."
     except (OSError, ValueError) as error:
         step.connected = False
-        step.message = f"{step.agent.label} could not be asked whether it connects: {error}."
+        step.message = f"Could not ask {step.agent.label} whether it connects: {error}."
 
 
 async def _claude(step: Step, env: Mapping[str, str]) -> _Verdict:

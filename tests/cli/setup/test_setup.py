@@ -321,7 +321,7 @@ def test_an_agent_that_cannot_be_asked_is_named(user: User) -> None:
     assert rows["claude"]["connected"] is False
     assert "claude mcp list" in rows["claude"]["said"]
     assert rows["codex"]["connected"] is False
-    assert "could not be asked" in rows["codex"]["said"]
+    assert "Could not ask Codex whether it connects" in rows["codex"]["said"]
 
 
 def test_clients_that_only_have_servers_are_set_up_where_they_were_used(user: User) -> None:
