@@ -53,7 +53,7 @@ MODULES = modules()
 
 def package(module: str) -> str:
     _, *inner = module.split(".")
-    if not inner or (len(inner) == 1 and MODULES[module].name != "__init__.py"):
+    if not inner or inner[0] == "results" or (len(inner) == 1 and MODULES[module].name != "__init__.py"):
         return ROOT
     return "engine.store" if inner[:2] == ["engine", "store"] else inner[0]
 

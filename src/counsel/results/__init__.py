@@ -1,0 +1,65 @@
+"""What the engine answers, as typed values: every interface reads the fields and calls `to_json` once, at its edge.
+
+`from_json` reads what another process wrote, over the daemon's socket or in the database, and keeps the document:
+`to_json` gives it back as it was, with fields that only another release knows. Who changes such a value with `replace`
+sets `document` to None.
+"""
+
+from __future__ import annotations
+
+from counsel.results.answers import (
+    Accepted,
+    ChatResult,
+    ConsensusResult,
+    ConsensusSettings,
+    InitialAnswer,
+    ModelFailure,
+    RefinedAnswer,
+    Result,
+    Totals,
+    result_from_json,
+)
+from counsel.results.jobs import Cancellation, HistoryMessage, JobList, JobStatus, JobSummary, ModelState
+from counsel.results.parts import (
+    AnswerMetadata,
+    AnswerNotice,
+    Continuation,
+    JobState,
+    ModelStatus,
+    PassedOver,
+    Phase,
+    Serialisable,
+    Verdict,
+    usage_from_json,
+    usage_to_json,
+)
+
+__all__ = [
+    "Accepted",
+    "AnswerMetadata",
+    "AnswerNotice",
+    "Cancellation",
+    "ChatResult",
+    "ConsensusResult",
+    "ConsensusSettings",
+    "Continuation",
+    "HistoryMessage",
+    "InitialAnswer",
+    "JobList",
+    "JobState",
+    "JobStatus",
+    "JobSummary",
+    "ModelFailure",
+    "ModelState",
+    "ModelStatus",
+    "PassedOver",
+    "Phase",
+    "RefinedAnswer",
+    "Result",
+    "Serialisable",
+    "Totals",
+    "Verdict",
+    "result_from_json",
+    "usage_from_json",
+    "usage_to_json",
+]

@@ -1,0 +1,201 @@
+"""What answers and jobs have in common: usage, notices, metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Literal, Protocol, TypeAlias
+
+from counsel.job_events import ToolRun
+from counsel.lazy_dataclass import dataclass
+from counsel.types import Json, Usage
+
+JobState: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]
+Phase: TypeAlias = Literal["initial", "refined"]
+Verdict: TypeAlias = Literal["consensus_complete", "consensus_partial", "no_consensus"]
+ModelStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
+PHASE_NAMES: Mapping[str, str] = {"initial": "first round", "refined": "refinement"}
+
+
+class Serialisable(Protocol):
+    def to_json(self) -> Json: ...
+
+
+def without_empty(**values: object) -> dict[str, object]:
+    """Those that have a value."""
+    return {name: value for name, value in values.items() if value}
+
+
+def usage_to_json(usage: Usage) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "total_tokens": usage.total,
+    }
+    if usage.estimated:
+        shown["estimated"] = True
+    return shown | without_empty(
+        reasoning_tokens=usage.reasoning,
+        cache_creation_input_tokens=usage.cache_write,
+        cache_read_input_tokens=usage.cache_read,
+    )
+
+
+def usage_from_json(shown: Json, cost_usd: float | None = None) -> Usage:
+    return Usage(
+        input=shown.get("input_tokens", 0),
+        output=shown.get("output_tokens", 0),
+        reasoning=shown.get("reasoning_tokens", 0),
+        cache_read=shown.get("cache_read_input_tokens", 0),
+        cache_write=shown.get("cache_creation_input_tokens", 0),
+        cost_usd=cost_usd,
+        estimated=shown.get("estimated", False),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """How to continue the conversation."""
+
+    id: str
+    provider: str | None = None
+    model: str | None = None
+    tag: str | None = None
+    message_count: int | None = None
+    status: str | None = (
+        None  # "new": nothing was known under the caller's name; of a background call: the job's
+    )
+
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"id": self.id}
+        if self.model is not None:
+            shown |= {"provider": self.provider, "model": self.model}
+        if self.tag:
+            shown["tag"] = self.tag
+        if self.message_count is not None:
+            shown["messageCount"] = self.message_count
+        return shown | without_empty(status=self.status)
+
+    @classmethod
+    def from_json(cls, shown: Json) -> Continuation:
+        return cls(
+            id=shown.get("id", ""),
+            provider=shown.get("provider"),
+            model=shown.get("model"),
+            tag=shown.get("tag"),
+            message_count=shown.get("messageCount"),
+            status=shown.get("status"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerNotice:
+    """Something to know about an answer: a source, a retry, a warning."""
+
+    kind: str
+    text: str
+    more: Mapping[str, object] = field(default_factory=dict)  # `url` of a source, `wait` of a retry …
+
+    @property
+    def url(self) -> str:
+        return str(self.more.get("url", ""))
+
+    @property
+    def is_incomplete(self) -> bool:
+        """The answer was cut."""
+        return bool(self.more.get("incomplete"))
+
+    def to_json(self) -> dict[str, object]:
+        return {"kind": self.kind, "text": self.text, **self.more}
+
+    @classmethod
+    def from_json(cls, shown: Json) -> AnswerNotice:
+        more = {name: value for name, value in shown.items() if name not in {"kind", "text"}}
+        return cls(shown.get("kind", ""), shown.get("text", ""), more)
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A model that failed before another one answered, and what it used."""
+
+    model: str
+    code: str
+    error: str
+    spent: Usage | None = None
+
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"model": self.model, "code": self.code, "error": self.error}
+        if self.spent:
+            shown |= {"usage": usage_to_json(self.spent), "cost_usd": self.spent.cost_usd}
+        return shown
+
+    @classmethod
+    def from_json(cls, shown: Json) -> PassedOver:
+        used = usage_from_json(shown["usage"], shown.get("cost_usd")) if "usage" in shown else None
+        return cls(shown.get("model", ""), shown.get("code", ""), shown.get("error", ""), used)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerMetadata:
+    """Who answered, how, at what cost."""
+
+    model: str
+    provider: str
+    usage: Usage
+    cost_usd: float | None
+    response_time_ms: int | None
+    finish_reason: str
+    answered_by: str | None = None  # where the vendor names another model
+    settings_left_out: tuple[str, ...] = ()
+    notices: tuple[AnswerNotice, ...] = ()
+    session: str | None = None  # an agent's own
+    cached: bool = False
+    tool_calls: tuple[ToolRun, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    files: tuple[Json, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "provider": self.provider,
+            "usage": usage_to_json(self.usage),
+            "cost_usd": self.cost_usd,
+            "response_time_ms": self.response_time_ms,
+            "finish_reason": self.finish_reason,
+            **without_empty(
+                answered_by=self.answered_by,
+                settings_left_out=list(self.settings_left_out),
+                notices=listed(self.notices),
+                session=self.session,
+                cached=self.cached,
+                tool_calls=listed(self.tool_calls),
+                passed_over=listed(self.passed_over),
+                files=list(self.files),
+                warnings=list(self.warnings),
+            ),
+        }
+
+    @classmethod
+    def from_json(cls, shown: Json) -> AnswerMetadata:
+        return cls(
+            model=shown.get("model", ""),
+            provider=shown.get("provider", ""),
+            usage=usage_from_json(shown.get("usage") or {}, shown.get("cost_usd")),
+            cost_usd=shown.get("cost_usd"),
+            response_time_ms=shown.get("response_time_ms"),
+            finish_reason=shown.get("finish_reason", ""),
+            answered_by=shown.get("answered_by"),
+            settings_left_out=tuple(shown.get("settings_left_out", ())),
+            notices=tuple(map(AnswerNotice.from_json, shown.get("notices", ()))),
+            session=shown.get("session"),
+            cached=shown.get("cached", False),
+            tool_calls=tuple(map(ToolRun.from_json, shown.get("tool_calls", ()))),
+            passed_over=tuple(map(PassedOver.from_json, shown.get("passed_over", ()))),
+            files=tuple(shown.get("files", ())),
+            warnings=tuple(shown.get("warnings", ())),
+        )
+
+
+def listed(parts: Iterable[Serialisable]) -> list[dict[str, object]]:
+    return [part.to_json() for part in parts]
