@@ -189,7 +189,7 @@ class Settings:
     agent_sandbox: str = _setting(
         "COUNSEL_AGENT_SANDBOX",
         "read-only",
-        "Sandbox for Claude, Gemini and Cursor.",
+        "Sandbox for Claude, Gemini, Cursor and OpenCode.",
         choices=("read-only", "workspace-write", "danger-full-access"),
     )
     permission_mode: str = _setting(

@@ -48,9 +48,9 @@ class Servers:
     writes all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` is what would be written.
     """
 
-    def __init__(self, workspace: Workspace, table: Path, reader: Callable[[], Reader] = Reader) -> None:
+    def __init__(self, workspace: Workspace, home: Path, reader: Callable[[], Reader] = Reader) -> None:
         self.workspace = workspace
-        self.home = table
+        self.home = home
         self._reader = reader
 
     @cached_property
