@@ -23,9 +23,12 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests repeat quick ones with more cases: tracing them takes minutes and adds next to nothing."""
+    """Some tests are not traced: slow ones and generated documents repeat quick tests with more cases.
+
+    Tracing them takes minutes (generated documents: six on two cores) and adds next to nothing.
+    """
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") or item.path.name == "test_properties.py":
             item.add_marker("no_cover")
 
 
