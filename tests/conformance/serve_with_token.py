@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,28 @@ TOKEN = "known-to-the-test-alone"
 # ── the suite's own tools, through our dispatcher ──
 
 
-async def _simple(_call: Any, _arguments: Any) -> Any:
-    return {"content": "This is a simple text response for testing."}
+@dataclass
+class Document:
+    content: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"content": self.content}
 
 
-async def _error(_call: Any, _arguments: Any) -> None:
+async def _simple(_call: Any, _arguments: Any) -> Document:
+    return Document("This is a simple text response for testing.")
+
+
+async def _error(_call: Any, _arguments: Any) -> Document:
     raise UpstreamError("This tool intentionally returns an error for testing")
 
 
-async def _progress(call: Any, _arguments: Any) -> Any:
+async def _progress(call: Any, _arguments: Any) -> Document:
     for at in (0, 50, 100):
         if call.report:
             call.report(at, f"{at} of 100")
         await asyncio.sleep(0.06)
-    return {"content": "done"}
+    return Document("done")
 
 
 def diagnose() -> None:

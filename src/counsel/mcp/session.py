@@ -338,12 +338,19 @@ async def _ended(task: asyncio.Task[object]) -> None:
         await asyncio.wait({task})
 
 
-_CHECKERS = {name: argument_schema.Checker(name, tool.schema) for name, tool in TOOLS.items()}
+_CHECKERS: dict[str, argument_schema.Checker] = {}  # by tool, made at its first call
+
+
+def _checker(tool: Tool) -> argument_schema.Checker:
+    checker = _CHECKERS.get(tool.name)
+    if checker is None:
+        checker = _CHECKERS[tool.name] = argument_schema.Checker(tool.name, tool.schema)
+    return checker
 
 
 async def _outcome(tool: Tool, call: Call, arguments: object, frame: tool_result.Frame) -> Json:
     try:
-        checked = _CHECKERS[tool.name].check(arguments)
+        checked = _checker(tool).check(arguments)
         result = await tool.run(call, checked)
     except CounselError as error:
         return tool_result.failure(error, frame, call.job)
