@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from counsel import strict_json
 from counsel.caller import Caller
 from counsel.daemon.rpc_server import RpcServer, caller_to_json, request_to_json
 from counsel.engine.engine import Engine
@@ -174,7 +175,12 @@ def before(fake_api: FakeAPI, **rule: Any) -> None:
 
 
 @pytest.fixture
-async def outward(engine: Engine, caller: Any, fake_api: FakeAPI) -> Interfaces:
+async def outward(
+    engine: Engine, caller: Any, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> Interfaces:
+    # Another test of this process may have switched to msgspec, which writes 0.0000625 for 6.25e-05.
+    monkeypatch.setattr(strict_json, "_quick_encode", None)
+    monkeypatch.setattr(strict_json, "_quick_decode", None)
     for model in ("gpt", "sonnet", "gemini", "grok", "opus", "claude"):
         fake_api.script(text=f"{model} answers.", usage=_USAGE, gate="followed", model=model, times=None)
     made = Interfaces(engine, caller(), fake_api)

@@ -54,8 +54,8 @@ GROWTH = 60  # MiB that a process may grow by
         (b"{" + b",".join(b'"%d":0' % n for n in range(300_000)) + b"}", "100,000 values"),
         (b'{"a":' + b'""' * 1 + b"," * 200_000 + b"}", "100,000 values"),
         (b"[" * 100_000, "not JSON"),
-        (b"[" * 200 + b"]" * 200, "100 deep"),
-        (b'{"a":' * 200 + b"1" + b"}" * 200, "100 deep"),
+        (b"[" * 200 + b"]" * 200, "100 levels deep"),
+        (b'{"a":' * 200 + b"1" + b"}" * 200, "100 levels deep"),
         (b"1" * 5_000, "400 digits"),
         (b"[" + b"1." + b"1" * 5_000 + b"]", "400 digits"),
         (b"NaN", "NaN"),
@@ -242,7 +242,7 @@ def test_an_unfinished_line_goes_with_its_sender(tmp_path: Path) -> None:
             keeper.send(b"z" * 2**20)
         keeper.send(b"\n" + encoded(PING))
         said = keeper.until("alive?")
-        assert "at most 67,108,864" in said[0]["error"]["message"]
+        assert "the limit is 67,108,864" in said[0]["error"]["message"]
         assert "result" in said[-1]
         keeper.close()
         assert resident(pid) - before < GROWTH
@@ -256,7 +256,7 @@ def test_a_window_answers_a_line_that_is_too_long_and_goes_on(tmp_path: Path) ->
         for _ in range(70):
             window.send(b"z" * 2**20)
         window.send(b"\n" + encoded(PING))
-        assert "at most 67,108,864" in window.line()["error"]["message"]
+        assert "the limit is 67,108,864" in window.line()["error"]["message"]
         assert "result" in window.line()
         assert resident(made.pid) < 15 + GROWTH
 

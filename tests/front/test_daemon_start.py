@@ -111,7 +111,7 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
     await engine.close()
     kill_daemon(home)
     fails.write_text("it broke\n" * 1000)
-    monkeypatch.setattr("counsel.daemon.rpc_client.REASONED", 0.5)
+    monkeypatch.setattr("counsel.daemon.rpc_client.STATED_AT_FIRST", 0.5)
     with pytest.raises(Internal, match="did not start: it broke"):
         await connect()
 

@@ -117,6 +117,7 @@ class Sender:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+            await asyncio.sleep(0)  # aborted connections close their sockets in the loop's next turn
         if self._session is not None:
             await self._session.close()
             self._session = None
