@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tools.mutants import equivalent, report
+from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant, mutants
 from tools.mutants.packages import PACKAGES, SOURCE, source_files
 from tools.mutants.packages import test_files as files_of_tests
 from tools.mutants.reach import ReachingTest, reaching
 from tools.mutants.sample import every, sample
-from tools.mutants.trial import Outcome
+from tools.mutants.trial import TIME_LIMIT, Outcome, run
 
 
 def changes(tmp_path: Path, text: str) -> set[tuple[str, str]]:
@@ -131,12 +134,15 @@ MUTANT = Mutant("engine/a.py", "f", 1, 1, 1, "a < b", "a <= b", 0, "")
 def test_a_package_below_the_goal_is_named() -> None:
     def outcomes(killed: int, survived: int, excused: int) -> list[Outcome]:
         verdicts = ["killed"] * killed + ["survived"] * survived + ["equivalent"] * excused
-        return [Outcome(MUTANT, verdict, "", 1, 0.0) for verdict in verdicts]
+        return [
+            Outcome(MUTANT, verdict, "" if place else TIME_LIMIT, 1, 0.0)
+            for place, verdict in enumerate(verdicts)
+        ]
 
     results = {"good": outcomes(17, 3, 0), "bad": outcomes(16, 4, 5)}
     assert report.too_low(results) == ["bad"]
     text = report.as_text(results)
-    assert "bad                16        4          5    80%" in text
+    assert "bad                16          1        4          5    80%" in text
     assert "  - a < b\n  + a <= b" in text
     assert text.endswith("Below 85 %: bad. Test what the survivors change, or list equivalent ones.")
 
@@ -155,3 +161,66 @@ def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None
     ]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 100)] == [word, "narrow", "wide"]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 10)] == [word, "narrow"]
+
+
+class ScriptedCheckout:
+    """Answers each run of pytest with the next of these results."""
+
+    def __init__(self, notes: Path, *results: tuple[int | None, str]) -> None:
+        self.notes = notes
+        self._results = list(results)
+        self._text = "original"
+        self.ran: list[tuple[str, list[str]]] = []
+
+    def read(self, _file: str) -> str:
+        return self._text
+
+    def write(self, _file: str, text: str) -> None:
+        self._text = text
+
+    def pytest(self, _arguments: list[str], _seconds: float) -> tuple[int | None, str]:
+        self.ran.append((self._text, (self.notes / "order").read_text().split()))
+        return self._results.pop(0)
+
+
+FAILS = (1, "FAILED tests/x.py::a - assert 1 == 2\n")
+PASSES = (0, "")
+HANGS = (None, "")
+MUTATED = replace(MUTANT, text="mutated")
+A, B = (ReachingTest(f"tests/x.py::{name}", 1, {}) for name in "ab")
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict", "ran"),
+    [
+        ([PASSES], ("survived", ""), [("mutated", [A.name, B.name])]),
+        ([FAILS, FAILS], ("killed", A.name), [("mutated", [A.name, B.name]), ("mutated", [A.name])]),
+        (
+            [FAILS, PASSES, PASSES],
+            ("survived", f"{A.name} failed once and then passed"),
+            [("mutated", [A.name, B.name]), ("mutated", [A.name]), ("mutated", [B.name])],
+        ),
+        (
+            [HANGS, PASSES],
+            ("killed", TIME_LIMIT),
+            [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
+        ),
+        (
+            [HANGS, HANGS],
+            ("survived", "its tests do not end in time without it, either"),
+            [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
+        ),
+        ([(5, "no tests ran")], ("survived", ""), [("mutated", [A.name, B.name])]),
+    ],
+)
+def test_a_busy_machine_kills_no_mutant(
+    tmp_path: Path,
+    results: list[tuple[int | None, str]],
+    verdict: tuple[str, str],
+    ran: list[tuple[str, list[str]]],
+) -> None:
+    checkout = ScriptedCheckout(tmp_path, *results)
+    outcome = run(MUTATED, [A, B], cast("Checkout", checkout))
+    assert (outcome.verdict, outcome.by) == verdict
+    assert checkout.ran == ran
+    assert checkout.read(MUTATED.file) == "original"

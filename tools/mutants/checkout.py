@@ -56,6 +56,9 @@ class Checkout:
         for folder in (self.notes, self.folder / "home"):
             folder.mkdir()
 
+    def read(self, file: str) -> str:
+        return (self.folder / "src" / "counsel" / file).read_text()
+
     def write(self, file: str, text: str) -> None:
         """Each text gets a time of its own: two of one length within a second would share their bytecode."""
         path = self.folder / "src" / "counsel" / file

@@ -1,10 +1,10 @@
-"""A table of the packages, and each survivor as a diff."""
+"""A table of the packages, and each survivor as a diff. `time limit` counts those of the killed that no test named."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tools.mutants.trial import Outcome
+from tools.mutants.trial import TIME_LIMIT, Outcome
 
 GOAL = 85  # per cent of each package's sample, without the equivalent ones
 Results = Mapping[str, Sequence[Outcome]]
@@ -26,12 +26,15 @@ def line(package: str, outcome: Outcome) -> str:
 
 
 def as_text(results: Results) -> str:
-    rows = [f"{'package':12} {'killed':>8} {'survived':>8} {'equivalent':>10} {'score':>6}"]
+    rows = [
+        f"{'package':12} {'killed':>8} {'time limit':>10} {'survived':>8} {'equivalent':>10} {'score':>6}"
+    ]
     for name, outcomes in results.items():
         killed, survived, equivalent = (
             _count(outcomes, word) for word in ("killed", "survived", "equivalent")
         )
-        rows.append(f"{name:12} {killed:8} {survived:8} {equivalent:10} {score(outcomes):5.0f}%")
+        limit = sum(outcome.by == TIME_LIMIT for outcome in outcomes)
+        rows.append(f"{name:12} {killed:8} {limit:10} {survived:8} {equivalent:10} {score(outcomes):5.0f}%")
     for name, outcomes in results.items():
         for outcome in outcomes:
             if outcome.verdict == "survived":

@@ -1,4 +1,8 @@
-"""One mutant against the tests that reach it."""
+"""One mutant against the tests that reach it.
+
+A busy machine must not pass for a good test: a test that fails is run again and has to fail again, and tests that run
+into the time limit have to end in time without the mutant.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +13,58 @@ from dataclasses import dataclass
 
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
-from tools.mutants.packages import SOURCE
 from tools.mutants.reach import ReachingTest
 
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 GRACE = 40.0  # seconds on top of the tests' own, on a machine that does other things
+TIME_LIMIT = "time limit"
+NO_TESTS = 5  # pytest's exit code when the record names tests that are gone
 
 
 @dataclass(frozen=True)
 class Outcome:
     mutant: Mutant
     verdict: str  # killed, survived or equivalent
-    by: str  # the test that failed, "time limit", or why it counts as equivalent
+    by: str  # the test that failed, "time limit", or why it survived or counts as equivalent
     tests: int
     seconds: float
 
 
 def run(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) -> Outcome:
     began = time.monotonic()
-    if not tests:
-        return Outcome(mutant, "survived", "no test reaches it", 0, 0.0)
-    original = (SOURCE / mutant.file).read_text()
+    verdict, by = _verdict(mutant, tests, checkout) if tests else ("survived", "no test reaches it")
+    return Outcome(mutant, verdict, by, len(tests), time.monotonic() - began)
+
+
+def _verdict(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) -> tuple[str, str]:
+    failed = _failing(mutant.text, mutant.file, tests, checkout)
+    if not failed:
+        return "survived", ""
+    if failed == TIME_LIMIT:
+        if _failing(checkout.read(mutant.file), mutant.file, tests, checkout) == TIME_LIMIT:
+            return "survived", "its tests do not end in time without it, either"
+        return "killed", TIME_LIMIT
+    if _failing(mutant.text, mutant.file, [test for test in tests if test.name == failed] or tests, checkout):
+        return "killed", failed
+    others = [test for test in tests if test.name != failed]
+    if others and (second := _failing(mutant.text, mutant.file, others, checkout)) not in {"", TIME_LIMIT}:
+        return "killed", second
+    return "survived", f"{failed} failed once and then passed"
+
+
+def _failing(text: str, file: str, tests: Sequence[ReachingTest], checkout: Checkout) -> str:
+    """The first test that fails with this text in the mutant's file, TIME_LIMIT, or nothing."""
     for old in checkout.notes.glob("*"):
         old.unlink()
     (checkout.notes / "order").write_text("\n".join(test.name for test in tests))
     files = dict.fromkeys(test.name.partition("::")[0] for test in tests)
-    checkout.write(mutant.file, mutant.text)
+    original = checkout.read(file)
+    checkout.write(file, text)
     try:
         code, output = checkout.pytest(["-x", *files], GRACE + 4 * sum(test.seconds for test in tests))
     finally:
-        checkout.write(mutant.file, original)
-    seconds = time.monotonic() - began
-    if code == 0:
-        return Outcome(mutant, "survived", "", len(tests), seconds)
+        checkout.write(file, original)
+    if code in {0, NO_TESTS}:
+        return ""
     named = _FAILED.search(output)
-    by = "time limit" if code is None else named[1] if named else f"pytest ended with {code}"
-    return Outcome(mutant, "killed", by, len(tests), seconds)
+    return TIME_LIMIT if code is None else named[1] if named else f"pytest ended with {code}"
