@@ -8,12 +8,9 @@ read. A bad value is named in `problems` and its default is used: a bad line nev
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-import re
 import sys
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +18,8 @@ from typing import Any
 
 from counsel.envvars import expanded, is_unexpanded
 from counsel.lazy_dataclass import dataclass
+from counsel.setting_files import read_dotenv, read_toml
+from counsel.setting_values import parse
 
 
 def _setting(
@@ -258,8 +257,8 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     env = expanded(os.environ if env is None else env)
     home = default_home(env)
     problems: list[str] = []
-    dotenv = _read_dotenv(home / ".env", problems)
-    config = _read_toml(home / "config.toml", problems)
+    dotenv = read_dotenv(home / ".env", problems)
+    config = read_toml(home / "config.toml", problems)
     own = {name: value for name, value in env.items() if value or name not in dotenv}
     merged = {**dotenv, **own}
     sources = {name: "environment" if name in own else str(home / ".env") for name in merged}
@@ -280,7 +279,7 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         if raw is None:
             continue
         try:
-            values[row.name] = _parse(row, raw)
+            values[row.name] = parse(row, raw)
             sources[row.name] = source
         except ValueError as error:
             problems.append(f"{source}: {error}; the default ({row.default!r}) is used.")
@@ -310,147 +309,3 @@ def _pick(
     if row.name in config:
         return config[row.name], f"{home / 'config.toml'}: {row.name}"
     return None, "default"
-
-
-def _parse(row: dataclasses.Field[object], raw: object) -> object:
-    kind = {"int": _integer, "bool": _boolean, "str": _string, "tuple[str, ...]": _strings}[str(row.type)]
-    choices = row.metadata["choices"]
-    if row.metadata["unit"] == "bytes":
-        raw = _bytes(raw)
-    value: Any = kind(row.name, raw.lower() if choices and isinstance(raw, str) else raw)
-    if choices and value not in choices:
-        raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
-    low, high = row.metadata["min"], row.metadata["max"]
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise ValueError(f"{row.name} must be {_range(low, high)}")
-    return value
-
-
-def _range(low: float | None, high: float | None) -> str:
-    if high is None:
-        return f"at least {low}"
-    return f"at most {high}" if low is None else f"from {low} to {high}"
-
-
-def _integer(name: str, raw: object) -> int:
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        return raw
-    if isinstance(raw, str) and re.fullmatch(r"\s*-?\d+\s*", raw):
-        return int(raw)
-    raise ValueError(f"{name} must be a whole number")
-
-
-_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-
-
-def _bytes(raw: object) -> object:
-    """`500 MB`, `2GiB`, `1.5g`; anything else as it is."""
-    if isinstance(raw, str) and (
-        match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?\s*", raw, re.IGNORECASE)
-    ):
-        return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
-    return raw
-
-
-_BOOLEANS = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "0": False,
-    "no": False,
-    "off": False,
-}
-
-
-def _boolean(name: str, raw: object) -> bool:
-    if isinstance(raw, bool):
-        return raw
-    if isinstance(raw, str) and raw.strip().lower() in _BOOLEANS:
-        return _BOOLEANS[raw.strip().lower()]
-    raise ValueError(f"{name} must be true or false")
-
-
-def _string(name: str, raw: object) -> str:
-    if isinstance(raw, str):
-        return raw.strip()
-    raise ValueError(f"{name} must be a string")
-
-
-def _strings(name: str, raw: object) -> tuple[str, ...]:
-    if isinstance(raw, list) and all(isinstance(item, str) for item in raw):
-        return tuple(raw)
-    if isinstance(raw, str):
-        separator = os.pathsep if name in {"allowed_dirs", "allowed_secret_files"} else ","
-        return tuple(part.strip() for part in raw.split(separator) if part.strip())
-    raise ValueError(f"{name} must be a list of strings")
-
-
-def _read_text(path: Path, problems: list[str]) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        problems.append(f"{path}: cannot be read ({reason}); ignored.")
-        return None
-
-
-def _read_toml(path: Path, problems: list[str]) -> dict[str, object]:
-    text = _read_text(path, problems)
-    if text is None:
-        return {}
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        values, dropped = salvage(text)
-        problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored; the rest is used.")
-        return values
-
-
-def salvage(text: str) -> tuple[dict[str, object], list[int]]:
-    """The readable part of a TOML file with bad lines, and their numbers: each is removed until the rest parses."""
-    lines = text.splitlines()
-    dropped: list[int] = []
-    while True:
-        try:
-            return tomllib.loads("\n".join(lines)), dropped
-        except tomllib.TOMLDecodeError as error:
-            match = re.search(r"at line (\d+)", str(error))
-            number = int(match[1]) if match else len(lines)
-            number = min(number, len(lines))
-            while number > 1 and not lines[number - 1].strip():
-                number -= 1
-            if number < 1 or number in dropped:
-                return {}, [*dropped, number]
-            for bad in _bad_lines(lines, number):
-                lines[bad - 1] = ""
-                dropped.append(bad)
-
-
-def _bad_lines(lines: list[str], number: int) -> list[int]:
-    """A bad header includes its table: otherwise the keys following it would be in the table above."""
-    if not lines[number - 1].lstrip().startswith("["):
-        return [number]
-    following = range(number + 1, len(lines) + 1)
-    table = itertools.takewhile(lambda other: not lines[other - 1].lstrip().startswith("["), following)
-    return [number, *(other for other in table if lines[other - 1].strip())]
-
-
-_LINE: Callable[[str], re.Match[str] | None] = re.compile(
-    r"""\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|(?!["'])(.*?))\s*(?:(?<=[\s"'])\#.*)?"""
-).fullmatch
-
-
-def _read_dotenv(path: Path, problems: list[str]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for number, line in enumerate((_read_text(path, problems) or "").splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        if match := _LINE(line):
-            values[match[1]] = next(part for part in match.groups()[1:] if part is not None)
-        else:  # the line itself may hold a key: it is not shown
-            problems.append(f"{path}: line {number} is not NAME=value; ignored.")
-    return values

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from counsel.agents.definitions import ASKABLE
 from counsel.lazy_dataclass import dataclass
 from counsel.models.wires import WIRES
-from counsel.settings import salvage
+from counsel.setting_files import salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
