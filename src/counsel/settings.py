@@ -233,7 +233,13 @@ class Settings:
         return self.sources.get(name, "default")
 
 
-TABLES = ("providers", "models", "agents")  # config.toml's tables; the packages that use them check them
+# config.toml's tables, and what each looks like; the packages that use them check them
+TABLES = {
+    "providers": "tables such as [providers.NAME]",
+    "models": "tables such as [models.NAME]",
+    "agents": "tables such as [agents.NAME]",
+    "aliases": 'a table such as [aliases] with NAME = "MODEL"',
+}
 
 
 def rows() -> Iterator[dataclasses.Field[Any]]:
@@ -270,8 +276,8 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         if name not in known and name not in TABLES
     ]
     problems += [
-        f"{home / 'config.toml'}: {name} must be tables such as [{name}.NAME]; ignored."
-        for name in TABLES
+        f"{home / 'config.toml'}: {name} must be {form}; ignored."
+        for name, form in TABLES.items()
         if not isinstance(config.get(name, {}), dict)
     ]
     for row in rows():

@@ -201,10 +201,10 @@ async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(
     result = await ask(
         engine, caller(), "and now?", model="auto", continuation_id=first["continuation"]["id"]
     )
-    assert result["metadata"]["model"] == "deepseek-v3"
-    assert "deepseek-v3" in result["metadata"]["notices"][-1]["text"]
+    assert result["metadata"]["model"] == "deepseek-chat"
+    assert "deepseek-chat" in result["metadata"]["notices"][-1]["text"]
     third = await ask(engine, caller(), "more", model="auto", continuation_id=first["continuation"]["id"])
-    assert third["metadata"]["model"] == "deepseek-v3"
+    assert third["metadata"]["model"] == "deepseek-chat"
     assert "notices" not in third["metadata"]
 
 

@@ -31,7 +31,7 @@ PATHS = (
 )
 TOKENS = re.compile(r"/messages/count_tokens$|:countTokens$")
 MODELS = re.compile(r"/models(/[^:]+)?$")
-DEFAULT_MODELS = ("gpt-5.1", "claude-opus-4-5-20250220", "gemini-2.5-flash", "grok-4-0709")
+DEFAULT_MODELS = ("gpt-5.1", "claude-opus-4-5-20251101", "gemini-2.5-flash", "grok-4-0709")
 
 
 class Cut(Exception):

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
+from genai_prices import data
 
 from counsel import settings
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.models import catalog_rows
+from counsel.models.auto import Needs, candidates
 from counsel.models.catalog import Catalog, agent_named
 from counsel.types import EFFORTS
 
-# Every name in the seed's tables: name → id, context, output
+# Every name in the seed's tables: name → id as the vendor spells it, context, output
 SEED = {
     "gpt-5.1": ("gpt-5.1", 1_000_000, 128_000),
     "gpt-5": ("gpt-5", 1_000_000, 64_000),
@@ -32,9 +34,9 @@ SEED = {
     "grok-4": ("grok-4-0709", 256_000, 256_000),
     "grok-code-fast-1": ("grok-code-fast-1", 256_000, 256_000),
     "grok-code-fast": ("grok-code-fast-1", 256_000, 256_000),
-    "claude-opus-4-5-20250220": ("claude-opus-4-5-20250220", 200_000, 32_000),
-    "opus-4.5": ("claude-opus-4-5-20250220", 200_000, 32_000),
-    "opus": ("claude-opus-4-5-20250220", 200_000, 32_000),
+    "claude-opus-4-5-20250220": ("claude-opus-4-5-20251101", 200_000, 32_000),
+    "opus-4.5": ("claude-opus-4-5-20251101", 200_000, 32_000),
+    "opus": ("claude-opus-4-5-20251101", 200_000, 32_000),
     "claude-opus-4-1-20250805": ("claude-opus-4-1-20250805", 200_000, 32_000),
     "opus-4.1": ("claude-opus-4-1-20250805", 200_000, 32_000),
     "opus-4": ("claude-opus-4-1-20250805", 200_000, 32_000),
@@ -46,9 +48,9 @@ SEED = {
     "claude-haiku-4-5-20251001": ("claude-haiku-4-5-20251001", 200_000, 64_000),
     "haiku-4.5": ("claude-haiku-4-5-20251001", 200_000, 64_000),
     "haiku": ("claude-haiku-4-5-20251001", 200_000, 64_000),
-    "deepseek-v3": ("deepseek-v3", 128_000, 64_000),
-    "deepseek-chat": ("deepseek-v3", 128_000, 64_000),
-    "deepseek": ("deepseek-v3", 128_000, 64_000),
+    "deepseek-v3": ("deepseek-chat", 128_000, 64_000),
+    "deepseek-chat": ("deepseek-chat", 128_000, 64_000),
+    "deepseek": ("deepseek-chat", 128_000, 64_000),
     "deepseek-coder-v2.5": ("deepseek-coder-v2.5", 128_000, 16_000),
     "deepseek-coder": ("deepseek-coder-v2.5", 128_000, 16_000),
     "magistral-medium-2506": ("magistral-medium-2506", 40_000, 8_000),
@@ -59,9 +61,9 @@ SEED = {
     "mistral-medium-2505": ("mistral-medium-2505", 128_000, 32_000),
     "mistral-medium": ("mistral-medium-2505", 128_000, 32_000),
     "mistral": ("mistral-medium-2505", 128_000, 32_000),
-    "kimi/k2": ("kimi/k2", 256_000, 128_000),
-    "k2": ("kimi/k2", 256_000, 128_000),
-    "kimi-k2": ("kimi/k2", 256_000, 128_000),
+    "kimi/k2": ("moonshotai/kimi-k2-0905", 256_000, 128_000),
+    "k2": ("moonshotai/kimi-k2-0905", 256_000, 128_000),
+    "kimi-k2": ("moonshotai/kimi-k2-0905", 256_000, 128_000),
     "qwen/qwen-2.5-coder-32b-instruct": ("qwen/qwen-2.5-coder-32b-instruct", 32_000, 32_000),
     "qwen-coder": ("qwen/qwen-2.5-coder-32b-instruct", 32_000, 32_000),
     "qwen/qwq-32b-preview": ("qwen/qwq-32b-preview", 32_000, 32_000),
@@ -129,7 +131,7 @@ def test_an_unlisted_id_of_a_named_provider_works(tmp_path: Path, name: str) -> 
 def test_what_is_listed_keeps_its_facts_when_it_is_named_with_its_provider(tmp_path: Path) -> None:
     found = catalog(tmp_path)
     assert found.lookup("openai/gpt-5.1") == found.lookup("gpt-5.1")
-    assert found.lookup("anthropic/claude-opus-4-5-20251101").id == "claude-opus-4-5-20250220"
+    assert found.lookup("anthropic/claude-opus-4-5-20251101").id == "claude-opus-4-5-20251101"
     assert not found.lookup("openai/flash").listed  # another provider's alias is no alias here
 
 
@@ -300,7 +302,7 @@ efforts = "gpt-5"
     assert "opus" not in found.lookup("opus-4.5").aliases
     assert found.lookup("My-Model").wire_id == "ft:gpt-5:me"
     assert found.lookup("my model").efforts["max"] == "high"
-    assert catalog(tmp_path / "other", KEYS).lookup("opus").id == "claude-opus-4-5-20250220"
+    assert catalog(tmp_path / "other", KEYS).lookup("opus").id == "claude-opus-4-5-20251101"
 
 
 @pytest.mark.parametrize(
@@ -377,3 +379,146 @@ def test_every_thinking_budget_is_one_that_its_model_takes() -> None:
     for model in budgets:
         low, high = model.options["thinking_range"]
         assert all(int(sent) == 0 or low <= int(sent) <= high for sent in model.efforts.values()), model.id
+
+
+# ── families ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "newest"),
+    [
+        ("opus-latest", "claude-opus-5-5"),
+        ("Claude Opus Latest", "claude-opus-5-5"),
+        ("sonnet-latest", "claude-sonnet-5-5"),
+        ("haiku-latest", "claude-haiku-5-5"),
+        ("gpt-latest", "gpt-6.1-sol"),
+        ("gpt-mini-latest", "gpt-5.4-mini"),
+        ("gemini-latest", "gemini-4-argon"),
+        ("flash-latest", "gemini-3.8-flash"),
+        ("flash-lite-latest", "gemini-3.5-flash-lite"),  # the alias `flash-lite` is an older one's
+        ("pro-latest", "gemini-3.1-pro-preview"),
+        ("grok-latest", "grok-4.7"),
+        ("grok-code-latest", "grok-build-0.1"),  # by `successor`
+        ("mistral-latest", "mistral-medium-3-5"),
+        ("mistral-medium-latest", "mistral-medium-latest"),  # the vendor's own name
+        ("magistral-latest", "magistral-medium-latest"),
+        ("deepseek-latest", "deepseek-v4-pro"),
+        ("deepseek-flash-latest", "deepseek-flash"),
+        ("kimi-latest", "moonshotai/kimi-k3"),
+    ],
+)
+def test_every_family_has_a_name_for_its_newest(tmp_path: Path, name: str, newest: str) -> None:
+    assert catalog(tmp_path).lookup(name).id == newest
+
+
+def test_superseded_models_say_by_what_and_the_newest_are_not_superseded(tmp_path: Path) -> None:
+    rows = {row.model.id: row for row in catalog(tmp_path).models()}
+    assert rows["claude-opus-4-5-20251101"].superseded_by == "claude-opus-5-5"
+    assert rows["gpt-5.5"].superseded_by == "gpt-6.1-sol"
+    assert rows["o4-mini"].superseded_by == "gpt-5.4-mini"
+    assert rows["grok-4-0709"].superseded_by == "grok-4.7"
+    assert rows["mistral-medium-2505"].superseded_by == "mistral-medium-3-5"
+    assert rows["qwen/qwq-32b-preview"].superseded_by == "openrouter/qwen/qwq-32b"
+    for identity in ("claude-opus-5-5", "gpt-6.1-sol", "gpt-6-astra", "mistral-medium-latest", "smollm2"):
+        assert not rows[identity].superseded_by
+    newer = {row.superseded_by for row in rows.values() if row.superseded_by in rows}
+    assert not [identity for identity in newer if rows[identity].superseded_by]
+
+
+def test_a_users_newer_model_becomes_the_latest_of_its_provider_alone(tmp_path: Path) -> None:
+    config = """
+[models.claude-opus-6]
+provider = "anthropic"
+[providers.ollama]
+base_url = "http://127.0.0.1:9/v1"
+models = ["mistral-small-9"]
+"""
+    found = catalog(tmp_path, config=config)
+    assert found.lookup("claude-opus-latest").id == "claude-opus-6"
+    assert found.lookup("mistral-small-latest").provider == "mistral"
+    assert catalog(tmp_path / "other").lookup("opus-latest").id == "claude-opus-5-5"
+
+
+def test_ids_are_spelled_as_the_vendors_spell_them() -> None:
+    """All of what is sent is in genai-prices' data under the provider; the one exception is not a name of ours to choose."""
+    models = catalog_rows.shipped().models.values()
+    assert [model.id for model in models if model.id != model.wire_id] == ["deepseek-coder-v2.5"]
+    providers = {provider.id: provider for provider in data.providers}
+    ours = {"xai": "x-ai"}
+    for model in models:
+        if model.provider != "local":
+            known = providers[ours.get(model.provider, model.provider)].find_model(model.wire_id)
+            assert known is not None, model.id
+
+
+# ── the user's aliases ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_users_aliases_win_and_may_name_anything_that_is_a_model(tmp_path: Path) -> None:
+    config = """
+aliases.opus = "claude-opus-5-5"
+aliases.big = "Opus"
+aliases.newest = "sonnet-latest"
+aliases.slug = "openrouter/some/Slug:free"
+aliases."gpt-5" = "gpt-6.1-sol"
+aliases.google = "flash"
+"""
+    found = catalog(tmp_path, KEYS, config)
+    assert not found.problems
+    names = ("opus", "OPUS", "big", "newest", "slug", "gpt-5", "google")
+    assert [found.resolve(name).model.id for name in names] == [
+        "claude-opus-5-5",
+        "claude-opus-5-5",
+        "claude-opus-5-5",
+        "claude-sonnet-5-5",
+        "openrouter/some/Slug:free",
+        "gpt-6.1-sol",
+        "gemini-2.5-flash",
+    ]
+    assert found.lookup("openai/gpt-5").id == "gpt-5"  # the provider's own name is still there
+    rows = {row.model.id: row.names for row in found.models()}
+    assert rows["claude-opus-5-5"][:2] == ("opus", "big")
+    assert "opus" not in rows["claude-opus-4-5-20251101"]
+    assert catalog(tmp_path / "other", KEYS).lookup("opus").id == "claude-opus-4-5-20251101"
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "words"),
+    [
+        ('opus = "claude-opsu-5"', "opus", r"'opus' names 'claude-opsu-5', which is not a model"),
+        ('opus = "opus"', "opus", r"'opus' leads back to itself \(opus → opus\)"),
+        ('a = "b"\nb = "c"\nc = "A"', "b", r"'b' leads back to itself \(b → c → a → b\)"),
+        ('opus = "codex"', "opus", r"'opus' names Codex, which is an agent"),
+        ('opus = "auto"', "opus", r"'opus' names 'auto', which is not a model"),
+        ("opus = 5", "opus", r"'opus' cannot be used: its model must be a non-empty string"),
+        ('opus = ""', "opus", r"'opus' cannot be used"),
+    ],
+)
+def test_a_bad_alias_is_an_error_and_never_another_model(
+    tmp_path: Path, config: str, name: str, words: str
+) -> None:
+    found = catalog(tmp_path, KEYS, f"[aliases]\n{config}\n")
+    assert any("config.toml [aliases]" in problem for problem in found.problems)
+    with pytest.raises(ModelNotFound, match=words) as failure:
+        found.resolve(name)
+    assert "config.toml" in str(failure.value)
+    assert found.resolve("sonnet")
+
+
+@pytest.mark.parametrize(
+    "line", ['codex = "gpt-5"', 'auto = "gpt-5"', '"openai/x" = "gpt-5"', '" " = "gpt-5"']
+)
+def test_names_that_cannot_be_aliases_are_named_and_ignored(tmp_path: Path, line: str) -> None:
+    found = catalog(tmp_path, KEYS, f"[aliases]\n{line}\n")
+    assert any("config.toml [aliases]" in problem and "ignored" in problem for problem in found.problems)
+    assert not found.aliases
+
+
+def test_an_alias_that_cannot_be_used_suggests_what_was_meant(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"Did you mean .*claude-opus-5-5"):
+        catalog(tmp_path, config='aliases.opus = "claude-opus-55"').lookup("opus")
+
+
+def test_auto_takes_a_users_alias_before_a_provider_of_that_name(tmp_path: Path) -> None:
+    found = catalog(tmp_path, KEYS, 'aliases.mistral = "mistral-medium-3-5"')
+    assert [target.model.id for target in candidates(found, Needs(), ("mistral",))] == ["mistral-medium-3-5"]

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).with_name("vendor_responses")
 EXPECTED: dict[str, dict[str, Any]] = tomllib.loads((FOLDER / "expected.toml").read_text(encoding="utf-8"))
 USUAL_MODEL = {
     "anthropic": "claude-sonnet-4-5",
-    "openai_chat": "deepseek-v3",
+    "openai_chat": "deepseek-chat",
     "openai_responses": "gpt-5.1",
     "gemini": "gemini-2.5-flash",
 }

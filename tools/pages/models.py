@@ -6,27 +6,27 @@ from collections.abc import Iterable, Sequence
 
 from counsel.cli.models import short
 from counsel.models import catalog_rows
+from counsel.models.catalog import Catalog, ModelRow
+from counsel.settings import Settings
 from counsel.types import EFFORTS, Model, Provider
 from tools.generate import within
 
 
 def models() -> str:
-    shipped = catalog_rows.shipped().models.values()
+    catalog = Catalog(catalog_rows.shipped(), Settings())
     columns = ("model", "aliases", "context", "output", "images", "web search", "effort", "auto")
-    by_provider = {
-        name: [m for m in shipped if m.provider == name] for name in catalog_rows.shipped().providers
-    }
     parts = [
-        f"### {catalog_rows.shipped().providers[name].label}\n\n{_table(columns, map(_model, listed))}"
-        for name, listed in by_provider.items()
+        f"### {provider.label}\n\n{_table(columns, map(_model, reversed(catalog.models(name))))}"
+        for name, provider in catalog_rows.shipped().providers.items()
     ]
     return within("docs/use/models.md", table="\n\n".join(parts))
 
 
-def _model(model: Model) -> Sequence[str]:
+def _model(row: ModelRow) -> Sequence[str]:
+    model = row.model
     return (
-        f"`{model.id}`",
-        ", ".join(f"`{alias}`" for alias in model.aliases),
+        f"`{model.id}`" + (f" → `{row.superseded_by}`" if row.superseded_by else ""),
+        ", ".join(f"`{alias}`" for alias in row.names),
         _context(model),
         short(model.output),
         "yes" if model.vision else "",

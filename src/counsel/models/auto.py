@@ -91,7 +91,7 @@ def _in_order(catalog: Catalog, order: Sequence[str]) -> Iterator[tuple[str, Mod
     for name in order:
         if agent_named(name):
             yield name, "agents are not picked by auto"
-        elif catalog.has_provider(name):
+        elif catalog.has_provider(name) and not catalog.is_alias(name):
             models = _ranked(catalog, name) or [row.model for row in catalog.models(name.strip().lower())]
             yield from ((model.id, model) for model in models)
         else:

@@ -1,15 +1,16 @@
 """Names → models and endpoints, for one caller with that caller's keys and addresses.
 
-A name is a model's id or alias, or `provider/model` for any id that the provider has, listed or not. Any other name is
-refused, with the nearest ones: nothing is ever sent to a vendor by guess. The agents' names (`claude`, `codex`,
-`gemini`, `cursor`) are not models: the engine calls `agent_named` first.
+A name is one of the user's aliases (config.toml's `[aliases]`), a model's id or alias, FAMILY-latest, or
+`provider/model` for any id that the provider has, listed or not. Any other name is refused, with the nearest ones:
+nothing is ever sent to a vendor by guess. The agents' names (`claude`, `codex`, `gemini`, `cursor`) are not models: the
+engine calls `agent_named` first.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from counsel.agents.definitions import ASKABLE
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.lazy_dataclass import dataclass
 from counsel.models import catalog_rows, proxies
-from counsel.models.catalog_rows import Rows, fold
+from counsel.models.catalog_rows import Rows, UserAlias, fold
 from counsel.settings import Settings
 from counsel.types import Endpoint, Model, Provider
 
@@ -46,6 +47,8 @@ class ModelRow:
     model: Model
     available: bool
     reason: str  # why not, and what to do; empty when available
+    names: tuple[str, ...] = ()  # its aliases: the user's first, then the catalog's, then FAMILY-latest
+    superseded_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class Catalog:
         self._settings = settings
         self._endpoints = {name: _CallerEndpoint(rows, settings, name) for name in rows.providers}
         problems = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
-        self.problems: tuple[str, ...] = (*rows.problems, *problems)
+        self.problems: tuple[str, ...] = (*rows.problems, *problems, *self._alias_problems())
 
     @classmethod
     def load(cls, settings: Settings) -> Catalog:
@@ -82,10 +85,15 @@ class Catalog:
     def lookup(self, name: str) -> Model:
         """The model with this name, available or not."""
         self._refuse_agent(name)
+        if alias := self._rows.aliases.get(fold(name)):
+            return self._of_alias(alias)
+        return self._named(name) or self._not_found(name)
+
+    def _named(self, name: str) -> Model | None:
         listed = self._rows.names.get(fold(name))
-        if listed is not None:
-            return self._rows.models[listed]
-        return self._of_provider(name) or self._not_found(name)
+        if listed is None and fold(name).endswith("-latest"):
+            listed = self._rows.families().latest.get(fold(name))
+        return self._rows.models[listed] if listed else self._of_provider(name)
 
     def resolve(self, name: str) -> Target:
         """The model with this name, and the caller's endpoint for it."""
@@ -109,8 +117,22 @@ class Catalog:
         return self.resolve(name if fold(name) in self._rows.names else f"{model.provider}/{name}")
 
     def models(self, provider: str | None = None) -> list[ModelRow]:
-        wanted = [model for model in self._rows.models.values() if provider in {None, model.provider}]
-        return [ModelRow(model, not reason, reason) for model in wanted for reason in [self.reason(model)]]
+        return [self.row(model) for model in self._rows.models.values() if provider in {None, model.provider}]
+
+    def row(self, model: Model) -> ModelRow:
+        reason = self.reason(model)
+        superseded_by = self._rows.families().superseded.get(model.id, "")
+        return ModelRow(model, not reason, reason, self._names_of(model), superseded_by)
+
+    def _names_of(self, model: Model) -> tuple[str, ...]:
+        own = [alias.name for alias in self.aliases if self._target_id(alias) == model.id]
+        shipped = [alias for alias in model.aliases if fold(alias) not in self._rows.aliases]
+        newest = [
+            name
+            for name, identity in self._rows.families().latest.items()
+            if identity == model.id and name not in self._rows.names and name not in self._rows.aliases
+        ]
+        return (*own, *shipped, *newest)
 
     def reason(self, model: Model) -> str:
         """Why this model is not available; empty if it is."""
@@ -118,6 +140,56 @@ class Catalog:
 
     def providers(self) -> list[ProviderRow]:
         return [endpoint.row() for endpoint in self._endpoints.values()]
+
+    @property
+    def aliases(self) -> list[UserAlias]:
+        """The user's aliases, in the order of config.toml."""
+        return list(self._rows.aliases.values())
+
+    def is_alias(self, name: str) -> bool:
+        """Whether the user has defined this name."""
+        return fold(name) in self._rows.aliases
+
+    def _target_id(self, alias: UserAlias) -> str:
+        try:
+            return self._of_alias(alias).id
+        except ModelNotFound:
+            return ""
+
+    def _of_alias(self, alias: UserAlias) -> Model:
+        """The model of a user's alias, which may name another alias. Raises `ModelNotFound`."""
+        chain = [alias]
+        while following := self._rows.aliases.get(fold(chain[-1].target)):
+            if following in chain:
+                names = " → ".join(entry.name for entry in (*chain, following))
+                raise self._bad_alias(alias, f"leads back to itself ({names})")
+            chain.append(following)
+        last = chain[-1]
+        if last.problem:
+            raise self._bad_alias(alias, f"cannot be used: {last.problem}")
+        if agent := agent_named(last.target):
+            raise self._bad_alias(alias, f"names {ASKABLE[agent].label}, which is an agent")
+        if model := self._named(last.target):
+            return model
+        nearest = self.nearest(last.target)
+        raise self._bad_alias(alias, f"names {last.target[:100]!r}, which is not a model", nearest)
+
+    def _bad_alias(self, alias: UserAlias, what: str, nearest: Sequence[str] = ()) -> ModelNotFound:
+        suggestion = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
+        file = self._settings.home / "config.toml"
+        return ModelNotFound(
+            f"The alias {alias.name!r} {what}.",
+            hint=f"{suggestion}Correct it below [aliases] in {file}; `counsel models` lists the names.",
+            nearest=list(nearest),
+        )
+
+    def _alias_problems(self) -> Iterator[str]:
+        for alias in self.aliases:
+            try:
+                if not alias.problem:  # which is in the rows' problems
+                    self._of_alias(alias)
+            except ModelNotFound as error:
+                yield f"config.toml [aliases]: {error.message[0].lower()}{error.message[1:]}"
 
     def has_provider(self, name: str) -> bool:
         return name.strip().lower() in self._rows.providers
@@ -173,16 +245,19 @@ class Catalog:
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """Similar names, best first."""
-        names = {fold(known): known for known in self._all_names()}
+        names = {fold(known): known for known in self.names()}
         wanted = fold(name)
         close = difflib.get_close_matches(wanted, names, n=count, cutoff=0.6)
         inside = [known for known in names if len(wanted) > 2 and wanted in known and known not in close]
         return [names[known] for known in [*close, *inside][:count]]
 
-    def _all_names(self) -> Iterator[str]:
+    def names(self) -> Iterator[str]:
+        """Every name that means a model, without those of unlisted ones."""
         for model in self._rows.models.values():
             yield model.id
             yield from model.aliases
+        yield from self._rows.families().latest
+        yield from (alias.name for alias in self.aliases)
 
 
 class _CallerEndpoint:

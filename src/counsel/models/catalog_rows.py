@@ -18,12 +18,23 @@ from urllib.parse import urlsplit
 
 from counsel.agents.definitions import ASKABLE
 from counsel.lazy_dataclass import dataclass
+from counsel.models import families
+from counsel.models.families import Families
 from counsel.models.wires import WIRES
 from counsel.setting_files import salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
 RESERVED = frozenset({"auto", *ASKABLE})  # names that do not mean a model
+
+
+@dataclass(frozen=True, slots=True)
+class UserAlias:
+    """A row of config.toml's `[aliases]`."""
+
+    name: str
+    target: str
+    problem: str = ""  # why it cannot be used
 
 
 @dataclass(slots=True)
@@ -36,7 +47,9 @@ class Rows:
     efforts: dict[str, Table] = field(default_factory=dict)  # preset → style and levels
     models: dict[str, Model] = field(default_factory=dict)  # id → model
     names: dict[str, str] = field(default_factory=dict)  # folded name or alias → id
+    aliases: dict[str, UserAlias] = field(default_factory=dict)  # folded name → the user's alias
     problems: list[str] = field(default_factory=list)
+    _families: Families | None = None
 
     def default_fields(self, provider: str) -> dict[str, Any]:
         """Defaults for models of this provider."""
@@ -50,8 +63,15 @@ class Rows:
             dict(self.efforts),
             dict(self.models),
             dict(self.names),
+            dict(self.aliases),
             list(self.problems),
         )
+
+    def families(self) -> Families:
+        """Computed when first used: it takes some milliseconds, and most commands do not need it."""
+        if self._families is None:
+            self._families = families.compute(self.models, fold)
+        return self._families
 
 
 def fold(name: str) -> str:
@@ -83,13 +103,15 @@ def read(providers_toml: str, catalog_toml: str) -> Rows:
 def with_user_tables(tables: Mapping[str, Any]) -> Rows:
     """The shipped rows, overridden by those of the user's config.toml."""
     rows = shipped()
-    if not tables.get("providers") and not tables.get("models"):
+    if not any(tables.get(name) for name in ("providers", "models", "aliases")):
         return rows
     rows = rows.copy()
     for name, table in tables.get("providers", {}).items():
         _try(rows, f"config.toml [providers.{name}]", _add_user_provider, name, table)
     for name, table in tables.get("models", {}).items():
         _try(rows, f"config.toml [models.{name}]", _add_user_model, name, table)
+    for name, target in tables.get("aliases", {}).items():
+        _try(rows, f"config.toml [aliases] {name}", _add_alias, name, target)
     return rows
 
 
@@ -178,6 +200,21 @@ def _add_user_model(rows: Rows, name: str, row: object) -> None:
         raise ValueError("provider is missing")
     else:
         _add_model(rows, _string(provider), {**table, "id": name}, override=True)
+
+
+def _add_alias(rows: Rows, name: str, target: object) -> None:
+    """A user's alias wins over every other name. Whether its target exists is checked when all of them are known."""
+    if fold(name) in RESERVED:
+        raise ValueError("the name is reserved")
+    if not fold(name) or "/" in name:
+        raise ValueError("an alias is a name without /")
+    if isinstance(target, dict):
+        raise ValueError(f'write {name} = "MODEL", without a table')  # noqa: TRY004
+    try:
+        rows.aliases[fold(name)] = UserAlias(name, _string(target))
+    except ValueError as error:
+        rows.aliases[fold(name)] = UserAlias(name, str(target), f"its model {error}")
+        raise
 
 
 def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:

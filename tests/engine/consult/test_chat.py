@@ -559,7 +559,7 @@ async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn
     await ask(engine, who, model="deepseek-chat", continuation_id="mine")
     seen = await ask(engine, who, "look", model="auto", images=("p.png",), continuation_id="mine")
     assert seen["continuation"]["provider"] == "anthropic"
-    assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-v3"
+    assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-chat"
     assert "cannot see images" in seen["metadata"]["passed_over"][0]["error"]
     who = caller(COUNSEL_AUTO_ORDER="gpt-5.1")
     await ask(engine, who, model="haiku", continuation_id="long")

@@ -16,7 +16,7 @@ MODELS = {
     "openai": "gpt-5.1",
     "anthropic": "claude-opus-5",
     "google": "gemini-2.5-pro",
-    "deepseek": "deepseek-v3",
+    "deepseek": "deepseek-chat",
 }
 KINDS = {
     "auth": ("AUTHENTICATION_FAILED", "ModelAuthenticationError"),
