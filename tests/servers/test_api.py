@@ -7,6 +7,7 @@ import os
 import sys
 import tomllib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,7 +18,7 @@ from counsel import settings
 from counsel.errors import InvalidArgument
 from counsel.http.api import routes
 from counsel.http.api import servers as api_servers
-from counsel.servers import Server
+from counsel.servers import Server, Servers
 from servers.conftest import QUICK
 from support.user import User
 
@@ -137,6 +138,26 @@ def test_python_is_refused_the_same(server: Server, user: User) -> None:
     assert [row["name"] for row in user.json("list")["servers"]] == ["y"]
 
 
+def test_python_sees_what_the_command_line_sees(user: User) -> None:
+    """Without arguments: this process's environment and folder."""
+    user.counsel("add", "mine", "-a", "codex", "--", "c")
+    user.counsel("add", "here", "-a", "claude", "-s", "project", "--", "c")
+    servers = Servers.here()
+    assert [row.as_dict() for row in servers.listing().servers] == user.json("list")["servers"]
+    operation, _, undone = servers.undo()
+    assert (operation.what, bool(undone)) == ("add here", True)
+    assert [row["name"] for row in user.json("list")["servers"]] == ["mine"]
+
+
+def test_python_names_another_folder_and_environment(user: User, tmp_path: Path) -> None:
+    """A folder named by a link stays a link, as the agents see it."""
+    (tmp_path / "link").symlink_to(user.project)
+    user.counsel("add", "here", "-a", "claude", "-s", "project", "--", "c")
+    (row,) = Servers.here(tmp_path / "link", {"HOME": str(tmp_path)}).listing().servers
+    assert (row.server.name, row.table.target.path) == ("here", tmp_path / "link" / ".mcp.json")
+    assert Servers.here(tmp_path, {"HOME": str(tmp_path)}).listing().servers == ()
+
+
 @pytest.mark.parametrize("agents", [[], "claude"])
 def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
     user.counsel("add", "x", "-a", "claude,codex", "--", "c")
@@ -205,6 +226,7 @@ async def test_a_doubtful_change_is_refused(
     [
         ("GET", "/api/servers/nope", None, 404, "NOT_FOUND"),
         ("GET", "/api/servers?agents=nobody", None, 400, "INVALID_ARGUMENT"),
+        ("GET", "/api/servers?scope=galaxy", None, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"name": "x"}, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"name": 7, "paste": '{"a": {"command": "c"}}'}, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"paste": 7}, 400, "INVALID_ARGUMENT"),

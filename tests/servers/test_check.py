@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from counsel.servers import check as checking
-from counsel.servers import connecting
+from counsel.servers import connecting, message_limits
 from servers.conftest import QUICK, TINY
 from support.user import User
 
@@ -94,6 +94,16 @@ def test_a_silent_server_times_out_and_is_ended(user: User) -> None:
         os.kill(int(pid.read_text()), 0)
 
 
+def test_a_server_whose_first_message_has_no_end_is_cut_off(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_limits, "MOST_LINE", 2**20)
+    script = "import sys\nwhile True: sys.stdout.write('x' * 100_000)"
+    user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
+    row = only(user, code=1)
+    assert (row["status"], row["error"]) == ("failed", "it sent a message of more than 1 MB")
+
+
 @pytest.mark.parametrize("command", ["/nowhere/at/all", "counsel-no-such-program"])
 def test_a_missing_program_is_a_failure(command: str, user: User) -> None:
     user.counsel("add", "x", "-a", "gemini", "--", command)
@@ -109,7 +119,10 @@ def test_nobody_listens(user: User) -> None:
 
 @pytest.fixture
 def refusing() -> Iterator[tuple[str, list[str]]]:
-    """Answers `/401` with 401, and so on; `/page` with a page, `/broken` with half a document. What it was sent."""
+    """Answers `/401` with 401, and so on; `/page` with a page, `/broken` with half a document, `/endless` without an end.
+
+    What it was sent.
+    """
     seen: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -119,7 +132,14 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
             status = int(self.path[1:]) if self.path[1:].isdigit() else 200
             self.send_response(status)
             self.send_header("Content-Type", "text/html" if self.path == "/page" else "application/json")
+            if self.path == "/gzip":
+                self.send_header("Content-Encoding", "gzip")
             self.end_headers()
+            if self.path == "/endless":
+                with suppress(ConnectionError):
+                    while True:
+                        self.wfile.write(b" " * 100_000)
+                return
             words = f"{'long ' * 97}{str(self.headers.get('Authorization')).removeprefix('Bearer ')}"
             said = {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32000, "message": words}}
             self.wfile.write(json.dumps(said).encode() if self.path == "/echo" else b"{half")
@@ -141,11 +161,14 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
         ("/404", "it answered HTTP 404 Not Found"),
         ("/page", "Unexpected content type: text/html"),
         ("/broken", "its answer is not MCP"),
+        ("/endless", "it sent an answer of more than 1 MB"),
+        ("/gzip", "it compressed its answer (gzip), which was not requested"),
     ],
 )
 def test_a_server_that_refuses_is_quoted(
-    path: str, words: str, user: User, refusing: tuple[str, list[str]]
+    path: str, words: str, user: User, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(message_limits, "MOST_BODY", 2**20)
     user.counsel("add", "x", "-a", "claude,codex", "--url", refusing[0] + path)
     assert [row["error"] for row in user.json("check", code=1)["checks"]] == [words, words]
 

@@ -55,6 +55,20 @@ def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, 
 
 
 @every_client
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_removing_the_only_server_takes_the_table_that_adding_made(
+    agent: str, scope: str, user: User
+) -> None:
+    home = next(one for one in FORMATS[agent].tables(user.servers().workspace) if one.scope == scope)
+    before = "other   = 1\n" if home.target.kind == "toml" else '{"other" :  [1,2 ]}\n'
+    home.target.path.parent.mkdir(parents=True, exist_ok=True)
+    home.target.path.write_text(before)
+    user.counsel("add", "x", "-a", agent, "-s", scope, "--", "c")
+    user.counsel("remove", "x", "-a", agent, "-s", scope)
+    assert home.target.path.read_text() == before
+
+
+@every_client
 def test_from_every_client_to_every_other(agent: str, user: User) -> None:
     user.counsel("add", "x", "-a", agent, "-e", "A=1", "--", "c", "one")
     others = [name for name in WITH_SERVERS if name != agent]

@@ -34,6 +34,21 @@ def test_any_pasted_form_is_understood(text: str, user: User, monkeypatch: pytes
 @pytest.mark.parametrize(
     "text",
     [
+        '{"mcp_servers": {"x": {"command": "c", "args": ["$HOME/%"]}}}',
+        '[mcp_servers.x]\ncommand = "c"\nargs = ["$HOME/%"]',
+    ],
+    ids=["json", "toml"],
+)
+def test_a_dollar_in_codexs_own_form_is_text(text: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex expands nothing; what other agents would read as a variable is a plain argument there."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    user.counsel("add", "x", "-a", "codex", "--from", "-")
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["args"] == ["$HOME/%"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "// nothing but this",
         "{",

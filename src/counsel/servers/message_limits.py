@@ -14,7 +14,7 @@ MOST_LINE = 8 * 1024 * 1024  # characters of one message on stdio
 MOST_BODY = 32 * 1024 * 1024  # bytes of one HTTP answer, which may be a stream of messages
 
 
-class TooMuch(ConnectionError):
+class TooMuch(Exception):
     """A server sent more than one message may have."""
 
 
