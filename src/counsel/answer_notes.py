@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from counsel import amounts
 from counsel.results import Accepted, AnswerMetadata, Result, Totals
 
 
@@ -17,26 +18,17 @@ def footer(result: Result | Accepted, continue_with: str) -> str:
 
 
 def _metadata(metadata: AnswerMetadata | Totals) -> Iterator[str]:
-    spent = metadata.response_time_ms if isinstance(metadata, AnswerMetadata) else None
-    if isinstance(metadata, AnswerMetadata):
-        yield _who(metadata.provider, metadata.model)
-    if metadata.usage.total:
-        yield f"{metadata.usage.input:,} → {metadata.usage.output:,} tokens"
-    yield cost(metadata.cost_usd)
-    if spent is not None:
-        yield f"{spent / 1000:.1f} s"
-
-
-def _who(provider: str, model: str) -> str:
-    """`openai/gpt-5`; an agent is its own provider."""
-    own = not provider or model == provider or model.startswith((f"{provider}/", f"{provider}:"))
-    return model if own else f"{provider}/{model}"
-
-
-def cost(usd: float | None) -> str:
-    if usd is None:
-        return ""
-    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
+    is_answer = isinstance(metadata, AnswerMetadata)
+    complete = is_answer or metadata.cost_complete
+    price = amounts.cost(metadata.usage, metadata.cost_usd, complete=complete)
+    if is_answer:
+        yield amounts.model(metadata.provider, metadata.model)
+    yield amounts.tokens(metadata.usage)
+    yield f"cost {price}" if price == amounts.UNKNOWN else price
+    if price.endswith("+"):
+        yield "+: at least, some prices are not known"
+    if is_answer and metadata.response_time_ms is not None:
+        yield f"{metadata.response_time_ms / 1000:.1f} s"
 
 
 def notes(result: Result, *, was_live: bool) -> Iterator[str]:

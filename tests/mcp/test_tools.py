@@ -280,5 +280,5 @@ def test_the_readable_text_says_what_the_metadata_says() -> None:
         "Note: the answer was cut at the model's output limit.",
         "Exported to /p/conv_1",
         "Note: sonnet does not take temperature: left out.",
-        "— anthropic/sonnet · continuation_id: conv_1",
+        "— anthropic/sonnet · ? tokens · cost ? · continuation_id: conv_1",
     ]

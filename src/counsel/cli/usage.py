@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from counsel.answer_notes import cost
+from counsel import amounts
 from counsel.cli import connect, json_option, output
 from counsel.types import Json
 
+_WIDE = 110  # columns that a terminal needs for all of them
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -38,7 +40,7 @@ def usage(since: int, by: Any, as_json: bool) -> None:
 
     archive = Archive(connect.caller().settings.home)
     try:
-        report = connect.run(archive.usage(time.time() - since, by))
+        report = connect.run(archive.usage(time.time() - since, by, local=not as_json))
     finally:
         connect.run(archive.close())
     if as_json:
@@ -51,25 +53,46 @@ def _print(report: Json) -> None:
     if not report["groups"]:
         output.message("No calls in this period.")
         return
-    rows = [_row(group[report["by"]], group) for group in report["groups"]]
-    output.table(
-        [report["by"], "calls", "errors", "in", "out", "cost", "p50", "p95"],
-        [*rows, _row("total", report["total"])],
+    narrow = (output.width() or _WIDE) < _WIDE
+    total = report["total"]
+    rows = [_row(group[report["by"]], group, narrow=narrow) for group in report["groups"]]
+    columns = (
+        ["calls", "in", "out", "cost", "p95"]
+        if narrow
+        else ["calls", "errors", "in", "out", "cost", "p50", "p95"]
     )
+    output.table([report["by"], *columns], [*rows, _row("total", total, narrow=narrow)])
+    for note in _notes(total, narrow=narrow):
+        output.message(note)
 
 
-def _row(name: str, group: Json) -> list[str]:
+def _row(name: str, group: Json, *, narrow: bool) -> list[str]:
     times = group["response_ms"]
-    return [
-        name,
-        str(group["calls"]),
-        str(sum(group["errors"].values())),
-        f"{group['input_tokens']:,}",
-        f"{group['output_tokens']:,}",
-        cost(group["cost_usd"]) + ("+" if group["calls_without_price"] else ""),
-        _time(times["p50"]),
-        _time(times["p95"]),
+    failed = sum(group["errors"].values())
+    answered = group["calls"] - failed
+    known = answered - group["calls_without_usage"]
+    price = amounts.dollars(group["cost_usd"], complete=not group["calls_without_price"])
+    sums = [
+        amounts.count(group[f"{way}_tokens"], known=known, calls=answered, brief=narrow)
+        for way in ("input", "output")
     ]
+    if narrow:
+        return [name, str(group["calls"]), *sums, price, _time(times["p95"])]
+    return [name, str(group["calls"]), str(failed), *sums, price, _time(times["p50"]), _time(times["p95"])]
+
+
+def _notes(total: Json, *, narrow: bool) -> Iterator[str]:
+    """What the marks in the table mean, where there are any."""
+    if unpriced := total["calls_without_price"]:
+        yield f"?, +: the price of {_calls(unpriced)} is not known and not in the sum."
+    if unreported := total["calls_without_usage"]:
+        yield f"?, +: {_calls(unreported)} did not report tokens."
+    if narrow and (failed := sum(total["errors"].values())):
+        yield f"{_calls(failed)} failed."
+
+
+def _calls(number: int) -> str:
+    return "1 call" if number == 1 else f"{number:,} calls"
 
 
 def _time(ms: int | None) -> str:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from counsel.engine.jobs.events import Live
-from counsel.engine.jobs.model import Job
-from counsel.engine.store.model import Reply
-from counsel.engine.store.records import JobDetail, JobRecord, Message
 from counsel.errors import CounselError
 from counsel.job_events import Wait
 from counsel.results import (
@@ -26,6 +23,12 @@ from counsel.results import (
     usage_to_json,
 )
 from counsel.types import Usage
+
+if TYPE_CHECKING:  # `counsel conversations` and `usage` need none of it
+    from counsel.engine.jobs.events import Live
+    from counsel.engine.jobs.model import Job
+    from counsel.engine.store.model import Reply
+    from counsel.engine.store.records import JobDetail, JobRecord, Message
 
 ICONS = {
     "processing": "⏳ PROCESSING",

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from counsel.caller import Caller
 from counsel.engine import results
-from counsel.engine.history import export as exporting
 from counsel.engine.history import usage
-from counsel.engine.history.export_files import where
 from counsel.engine.store import open_store
 from counsel.engine.store.records import Conversation
 from counsel.errors import Conflict, NotFound
@@ -51,6 +49,9 @@ class Archive:
         }
 
     async def export(self, name: str, folder: str | None, caller: Caller) -> Path:
+        from counsel.engine.history import export as exporting  # half of the time that other commands take
+        from counsel.engine.history.export_files import where
+
         await self._conversation(name)
         target, root = where(folder or True, caller)
         return await exporting.write(self._store, name, target, root)
@@ -66,8 +67,9 @@ class Archive:
         for name in names:
             await self._store.delete_conversation(name)
 
-    async def usage(self, since: float, by: usage.By) -> Json:
-        return {"since": results.iso(since), **await usage.summary(self._store, since, by)}
+    async def usage(self, since: float, by: usage.By, *, local: bool = False) -> Json:
+        """`local`: by the days of this machine's zone, for people."""
+        return {"since": results.iso(since), **await usage.summary(self._store, since, by, local=local)}
 
     async def _conversation(self, name: str) -> Conversation:
         conversation = await self._store.conversation(name)

@@ -8,20 +8,27 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from counsel.engine.consult.routes import Route
-from counsel.engine.jobs.model import Job
-from counsel.engine.store.protocol import Store
+from counsel import amounts
 from counsel.engine.store.records import UsageRecord, UsageTotal
 from counsel.types import Json, Usage
 
+if TYPE_CHECKING:  # importing the routes takes four times as long as the rest of `counsel usage`
+    from counsel.engine.consult.routes import Route
+    from counsel.engine.jobs.model import Job
+    from counsel.engine.store.protocol import Store
+
 By: TypeAlias = Literal["model", "provider", "day"]
 _GROUPS: dict[By, Callable[[UsageRecord], str]] = {
-    "model": lambda call: f"{call.provider}/{call.model}",
+    "model": lambda call: amounts.model(call.provider, call.model),
     "provider": lambda call: call.provider,
     "day": lambda call: datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m-%d"),
 }
+
+
+def _local_day(call: UsageRecord) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(call.at))
 
 
 def record(
@@ -46,12 +53,13 @@ def record(
     )
 
 
-async def summary(store: Store, since: float, by: By) -> Json:
-    """Calls, failures, tokens, cost and response times since a moment, grouped."""
+async def summary(store: Store, since: float, by: By, *, local: bool = False) -> Json:
+    """Calls, failures, tokens, cost and response times since a moment, grouped. `local`: days of this machine's zone."""
     calls = await store.usage(since)
+    group = _local_day if by == "day" and local else _GROUPS[by]
     groups: dict[str, list[UsageRecord]] = {}
     for call in calls:
-        groups.setdefault(_GROUPS[by](call), []).append(call)
+        groups.setdefault(group(call), []).append(call)
     return {
         "by": by,
         "groups": [{by: name, **_summed(groups[name])} for name in sorted(groups)],
@@ -61,9 +69,9 @@ async def summary(store: Store, since: float, by: By) -> Json:
 
 def _summed(calls: Sequence[UsageRecord]) -> dict[str, object]:
     failed = Counter(call.code for call in calls if call.code)
-    times = sorted(call.ms for call in calls if not call.code)
     costs = [call.cost for call in calls if call.cost is not None]
-    unpriced = sum(1 for call in calls if call.cost is None and not call.code)
+    answered = [call for call in calls if not call.code]
+    times = sorted(call.ms for call in answered)
     return {
         "calls": len(calls),
         "errors": dict(failed),
@@ -74,7 +82,8 @@ def _summed(calls: Sequence[UsageRecord]) -> dict[str, object]:
         "cache_read_tokens": sum(call.cache_read for call in calls),
         "cache_write_tokens": sum(call.cache_write for call in calls),
         "cost_usd": round(sum(costs), 6),
-        "calls_without_price": unpriced,
+        "calls_without_price": sum(call.cost is None for call in answered),
+        "calls_without_usage": sum(not call.input and not call.output for call in answered),
         "response_ms": {
             "p50": _quantile(times, 0.5),
             "p95": _quantile(times, 0.95),
