@@ -18,16 +18,15 @@ def footer(result: Result | Accepted, continue_with: str) -> str:
 
 
 def _metadata(metadata: AnswerMetadata | Totals) -> Iterator[str]:
-    is_answer = isinstance(metadata, AnswerMetadata)
-    complete = is_answer or metadata.cost_complete
+    complete = not isinstance(metadata, Totals) or metadata.cost_complete
     price = amounts.cost(metadata.usage, metadata.cost_usd, complete=complete)
-    if is_answer:
+    if isinstance(metadata, AnswerMetadata):
         yield amounts.model(metadata.provider, metadata.model)
     yield amounts.tokens(metadata.usage)
     yield f"cost {price}" if price == amounts.UNKNOWN else price
     if price.endswith("+"):
         yield "+: at least, some prices are not known"
-    if is_answer and metadata.response_time_ms is not None:
+    if isinstance(metadata, AnswerMetadata) and metadata.response_time_ms is not None:
         yield f"{metadata.response_time_ms / 1000:.1f} s"
 
 
