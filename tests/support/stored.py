@@ -21,7 +21,7 @@ from counsel.engine.store.records import (
 )
 from counsel.errors import UpstreamError
 from counsel.requests import Status
-from counsel.results import AnswerNotice, ChatResult
+from counsel.results import AnswerNotice, ChatResult, QuestionDetails
 from counsel.types import Usage
 
 _numbers = count(1)
@@ -60,7 +60,12 @@ def turn(job: NewJob, text: str = "answer", **fields: Any) -> NewTurn:
         conversation=job.conversation,
         messages=(
             Message(
-                role="user", text=job.task.text, images=("sha",), about={"settings": {}}, at=5.0, job=job.id
+                role="user",
+                text=job.task.text,
+                images=("sha",),
+                details=QuestionDetails(files_sent={"/a{}": "sha"}),
+                at=5.0,
+                job=job.id,
             ),
             Message(role="assistant", text=text, job=job.id),
         ),

@@ -196,7 +196,7 @@ def message(message: Message) -> HistoryMessage:
         content=message.asked or message.text,
         at=iso(message.at),
         images=len(message.images),
-        metadata=message.about,
+        details=message.details,
     )
 
 

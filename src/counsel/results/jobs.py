@@ -8,6 +8,7 @@ from counsel.errors import CounselError, from_dict
 from counsel.job_events import Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.results.answers import Result, result_from_json
+from counsel.results.conversation import HistoryMessage
 from counsel.results.parts import JobState, ModelStatus, listed, without_empty
 from counsel.types import Json
 
@@ -48,29 +49,6 @@ class ModelState:
             waiting_for=_wait(shown),
             error=_error(shown),
             partial=shown.get("partial"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryMessage:
-    role: str
-    content: str
-    at: str
-    images: int = 0
-    metadata: Json = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, object]:
-        shown: dict[str, object] = {"role": self.role, "content": self.content, "at": self.at}
-        return shown | without_empty(images=self.images, metadata=self.metadata)
-
-    @classmethod
-    def from_json(cls, shown: Json) -> HistoryMessage:
-        return cls(
-            role=shown.get("role", ""),
-            content=shown.get("content", ""),
-            at=shown.get("at", ""),
-            images=shown.get("images", 0),
-            metadata=shown.get("metadata") or {},
         )
 
 

@@ -136,6 +136,46 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file or image that was sent."""
+
+    name: str
+    size: int
+    modified: str | None = None
+    lines: int | None = None  # of the whole file; None: not counted to its end
+    first: int | None = None
+    last: int | None = None
+    encoding: str = "utf-8"
+    unchanged_since_turn: int | None = None  # its lines were sent there
+
+    def to_json(self) -> dict[str, object]:
+        shown = {
+            "name": self.name,
+            "size": self.size,
+            "modified": self.modified,
+            "lines": self.lines,
+            "range": None if self.first is None else f"{self.first}:{self.last}",
+            "encoding": None if self.encoding == "utf-8" else self.encoding,
+            "unchanged_since_turn": self.unchanged_since_turn,
+        }
+        return {key: value for key, value in shown.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, shown: Json) -> Source:
+        first, _, last = shown.get("range", "").partition(":")
+        return cls(
+            name=shown.get("name", ""),
+            size=shown.get("size", 0),
+            modified=shown.get("modified"),
+            lines=shown.get("lines"),
+            first=int(first) if first else None,
+            last=int(last) if last else None,
+            encoding=shown.get("encoding", "utf-8"),
+            unchanged_since_turn=shown.get("unchanged_since_turn"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerMetadata:
     """Who answered, how, at what cost."""
 
@@ -152,7 +192,7 @@ class AnswerMetadata:
     cached: bool = False
     tool_calls: tuple[ToolRun, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
-    files: tuple[Json, ...] = ()
+    files: tuple[Source, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -171,7 +211,7 @@ class AnswerMetadata:
                 cached=self.cached,
                 tool_calls=listed(self.tool_calls),
                 passed_over=listed(self.passed_over),
-                files=list(self.files),
+                files=listed(self.files),
                 warnings=list(self.warnings),
             ),
         }
@@ -192,7 +232,7 @@ class AnswerMetadata:
             cached=shown.get("cached", False),
             tool_calls=tuple(map(ToolRun.from_json, shown.get("tool_calls", ()))),
             passed_over=tuple(map(PassedOver.from_json, shown.get("passed_over", ()))),
-            files=tuple(shown.get("files", ())),
+            files=tuple(map(Source.from_json, shown.get("files", ()))),
             warnings=tuple(shown.get("warnings", ())),
         )
 

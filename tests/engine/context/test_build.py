@@ -69,7 +69,7 @@ def test_a_file_has_a_header_and_numbered_lines(project: Path, caller: Callable[
     )
     assert built.plain == "Why?"
     assert built.files == (path,)
-    assert built.sources[0].as_dict() == {
+    assert built.sources[0].to_json() == {
         "name": "a.py",
         "size": 8,
         "modified": "2023-11-14T22:13:20Z",
@@ -92,7 +92,7 @@ def test_a_range_of_lines(
     (project / "f.txt").write_text("a\nb\nc\nd\n")
     built = ask(caller(), "f.txt" + written)
     assert f'lines="{header}">\n{shown}</file>' in built.prompt
-    assert built.sources[0].as_dict()["range"] == header.split(" ", maxsplit=1)[0].replace("-", ":")
+    assert built.sources[0].to_json()["range"] == header.split(" ", maxsplit=1)[0].replace("-", ":")
 
 
 def large(project: Path, data: bytes, at: int = 0) -> None:
@@ -121,7 +121,7 @@ def test_lines_of_a_large_file_are_those_of_a_small_one(
     whole = ask(caller(), "f" + wanted)
     part = ask(caller(COUNSEL_MAX_FILE_BYTES="40"), "f" + wanted)
     assert part.prompt.split(">\n", 2)[2] == whole.prompt.split(">\n", 2)[2]
-    assert part.sources[0].as_dict()["range"] == whole.sources[0].as_dict()["range"]
+    assert part.sources[0].to_json()["range"] == whole.sources[0].to_json()["range"]
 
 
 def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
@@ -132,7 +132,7 @@ def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
     limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
     built = ask(limited, "big.log{1000:1002}")
     assert 'lines="1000-1002">\n1000| line 1000\n1001| line 1001\n1002| line 1002\n</file>' in built.prompt
-    assert "lines" not in built.sources[0].as_dict()
+    assert "lines" not in built.sources[0].to_json()
     assert "fewer lines" in str(refused(FileTooLarge, limited, "big.log{1:900}"))
     assert "{10:50}" in str(refused(FileTooLarge, limited, "big.log"))
     assert "not a text file" in str(refused(InvalidArgument, limited, "big.log{3000:3001}"))
@@ -197,7 +197,7 @@ def test_text_is_found_by_content(
     built = ask(caller(), "f.weird")
     assert text in built.prompt
     assert ("encoding=" in built.prompt) == (encoding is not None)
-    assert built.sources[0].as_dict().get("encoding") == encoding
+    assert built.sources[0].to_json().get("encoding") == encoding
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF\0\0", bytes(range(1, 256)) * 4, b"\xff\xfe\x00"])

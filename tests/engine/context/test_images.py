@@ -99,7 +99,7 @@ def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller: Callable
     (caller().cwd / "a.png").write_bytes(picture())
     built = build.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
     assert len(built.images) == 1
-    assert built.sources[0].as_dict() == {"name": "a.png", "size": len(picture())}
+    assert built.sources[0].to_json() == {"name": "a.png", "size": len(picture())}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from counsel.caller import Caller
 from counsel.engine.store.model import Origin, Part, Reply, Task
 from counsel.job_events import ToolRun
-from counsel.results import AnswerNotice
+from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
 from counsel.types import Usage
 
@@ -20,7 +20,7 @@ TASK = Task(
     images=("sha",),
     files=("/a",),
     ranges=("1-5",),
-    sources=({"name": "a"},),
+    sources=(Source(name="a", size=20, first=1, last=5, encoding="utf-16"),),
     parts=(Part("/a{1-5}", "sha", 14, 15),),
     temperature=0.0,
     tools=("tides",),

@@ -27,8 +27,15 @@ from counsel.errors import (
     Unavailable,
 )
 from counsel.models.auto import Needs
-from counsel.results import AnswerMetadata, AnswerNotice, ChatResult, Continuation, PassedOver
-from counsel.types import Json
+from counsel.results import (
+    AnswerDetails,
+    AnswerMetadata,
+    AnswerNotice,
+    ChatResult,
+    Continuation,
+    PassedOver,
+    QuestionDetails,
+)
 
 SLOT = "0"
 
@@ -50,7 +57,7 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     return Outcome(
         status="completed",
         result=_result(job, reply, metadata),
-        messages=turn(job, reply.text, metadata.to_json()),
+        messages=turn(job, reply.text, AnswerDetails(answer=metadata)),
         completed=1,
         provider=reply.provider,
         model=reply.model,
@@ -80,10 +87,8 @@ async def routes(job: Job, router: Router, history: History, store: Store) -> li
 def members(history: History) -> list[str]:
     """The models of the last answer, if that was a consensus: a chat that names no model continues with one of them."""
     last = next((message for message in reversed(history.messages) if message.role == "assistant"), None)
-    entries = last.about.get("models", []) if last else []
-    return list(
-        dict.fromkeys(entry["model"] for entry in entries if isinstance(entry, dict) and "model" in entry)
-    )
+    answered = last.details.members if last and isinstance(last.details, AnswerDetails) else ()
+    return list(dict.fromkeys(member.model for member in answered))
 
 
 def _usable_route(name: str | None, job: Job, router: Router) -> Route | None:
@@ -171,23 +176,25 @@ def _step(job: Job, route: Route) -> Step:
     return Step(key, SLOT, "answer", job.caller.settings.request_timeout_ms / 1000, last=True, hint=hint)
 
 
-def turn(job: Job, text: str, about: Json) -> tuple[Message, ...]:
+def turn(job: Job, text: str, details: AnswerDetails) -> tuple[Message, ...]:
     task = job.task
     asked = task.prompt if task.prompt != task.text else None
-    sources: dict[str, object] = {"sources": list(task.sources)} if task.sources else {}
-    sources |= {"settings": settings} if (settings := task.settings()) else {}
-    sources |= {unchanged_files.SENT: {part.key: part.sha for part in task.parts}} if task.parts else {}
+    of_question = QuestionDetails(
+        sources=task.sources,
+        settings=task.settings(),
+        files_sent={part.key: part.sha for part in task.parts},
+    )
     return (
         Message(
             role="user",
             text=task.text,
             asked=asked,
             images=task.images,
-            about=sources,
+            details=of_question,
             at=job.created,
             job=job.id,
         ),
-        Message(role="assistant", text=text, about=about, job=job.id),
+        Message(role="assistant", text=text, details=details, job=job.id),
     )
 
 

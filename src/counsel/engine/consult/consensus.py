@@ -27,6 +27,8 @@ from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.results import (
+    AnswerDetails,
+    ConsensusMember,
     ConsensusResult,
     ConsensusSettings,
     Continuation,
@@ -39,7 +41,6 @@ from counsel.results import (
 from counsel.types import Call, Turn
 
 log = logging.getLogger("counsel.consensus")
-_SHOWN = frozenset({"provider", "usage", "cost_usd", "response_time_ms", "finish_reason"})  # of each member
 GRACE = 120.0  # seconds for the last model after all others are done
 
 
@@ -273,30 +274,28 @@ def _outcome(
         job_id=job.id,
     )
     answers = {slot: refined.get(slot) or initial[slot] for slot in first}
-    about = {**result.metadata.to_json(), "models": _members(participants, answers)}
+    details = AnswerDetails(totals=result.metadata, members=tuple(_members(participants, answers)))
     return Outcome(
         status="completed_with_errors" if failures else "completed",
         result=result,
-        messages=chat.turn(job, result.content, about),
+        messages=chat.turn(job, result.content, details),
         completed=len(participants),
         text=result.content,
     )
 
 
-def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> list[dict[str, object]]:
+def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> Iterator[ConsensusMember]:
     """The models that answered, for the conversation: a chat that continues it stays with one of them."""
-    return [
-        {
-            "model": participant.route.name if participant.route else participant.label,
-            **{
-                name: value
-                for name, value in results.metadata(answers[participant.slot]).to_json().items()
-                if name in _SHOWN
-            },
-        }
-        for participant in participants
-        if participant.slot in answers
-    ]
+    for participant in participants:
+        if reply := answers.get(participant.slot):
+            yield ConsensusMember(
+                model=participant.route.name if participant.route else participant.label,
+                provider=reply.provider,
+                usage=reply.usage,
+                cost_usd=reply.usage.cost_usd,
+                response_time_ms=reply.ms,
+                finish_reason=reply.finish_reason,
+            )
 
 
 def _verdict(

@@ -15,11 +15,12 @@ from typing import TypeVar
 from counsel.caller import Caller
 from counsel.engine.context import files, images
 from counsel.engine.context.allowed_folders import Folders
-from counsel.engine.context.files import Source, TextFile
+from counsel.engine.context.files import TextFile
 from counsel.engine.store.model import Part
 from counsel.errors import CounselError, FileTooLarge, InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Question
+from counsel.results import Source
 from counsel.types import Image
 
 MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any model's context
@@ -155,4 +156,4 @@ def _ranges(texts: list[TextFile]) -> dict[Path, str]:
 
 
 def _image_source(image: Image) -> Source:
-    return Source(name=image.name, path=image.path, size=len(image.data))
+    return Source(name=image.name, size=len(image.data))

@@ -17,34 +17,9 @@ from counsel.engine.context.decoding import decode, split_lines
 from counsel.engine.context.ranges import Part, Range, no_such_line
 from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Json
+from counsel.results import Source
 
 _RANGE = re.compile(r"(.+)\{(\d{0,9}):(\d{0,9})\}", re.DOTALL).fullmatch
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What the result reports about a file or image that was sent."""
-
-    name: str
-    path: Path | None
-    size: int
-    modified: str | None = None
-    lines: int | None = None  # of the whole file; None: not counted to its end
-    first: int | None = None
-    last: int | None = None
-    encoding: str = "utf-8"
-
-    def as_dict(self) -> Json:
-        shown = {
-            "name": self.name,
-            "size": self.size,
-            "modified": self.modified,
-            "lines": self.lines,
-            "range": None if self.first is None else f"{self.first}:{self.last}",
-            "encoding": None if self.encoding == "utf-8" else self.encoding,
-        }
-        return {key: value for key, value in shown.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +85,6 @@ def read(want: Wanted, folders: Folders) -> TextFile:
     last = first + len(part.lines) - 1
     source = Source(
         name=_shown_name(opened.path, folders),
-        path=opened.path,
         size=size,
         modified=datetime.fromtimestamp(opened.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         lines=part.count,

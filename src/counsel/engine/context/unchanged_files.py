@@ -13,8 +13,7 @@ from dataclasses import replace
 from counsel.engine.context import files
 from counsel.engine.store.model import Part, Task
 from counsel.engine.store.records import Message
-
-SENT = "files_sent"  # of a question: the files that it includes, by name and range, with their hashes
+from counsel.results import QuestionDetails
 
 
 def without_known(task: Task, messages: Sequence[Message]) -> Task:
@@ -27,8 +26,8 @@ def without_known(task: Task, messages: Sequence[Message]) -> Task:
         turn = known[key][1] if key in known and known[key][0] == sha else 0
         text += task.text[end:start]
         if turn:
-            text += _note(str(sources[number]["name"]), turn)
-            sources[number] = {**sources[number], "unchanged_since_turn": turn}
+            text += _note(sources[number].name, turn)
+            sources[number] = replace(sources[number], unchanged_since_turn=turn)
         else:
             parts.append(Part(key, sha, len(text), len(text) + stop - start))
             text += task.text[start:stop]
@@ -43,7 +42,8 @@ def _newest(messages: Sequence[Message]) -> Mapping[str, tuple[str, int]]:
     for message in messages:
         if message.role == "user":
             turn += 1
-            known |= {key: (sha, turn) for key, sha in message.about.get(SENT, {}).items()}
+        if isinstance(message.details, QuestionDetails):
+            known |= {key: (sha, turn) for key, sha in message.details.files_sent.items()}
     return known
 
 

@@ -1,4 +1,4 @@
-"""From a kept conversation to the folder that `export` writes."""
+"""From a stored conversation to the folder that `export` writes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from counsel.engine.store.model import SETTINGS
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Message
 from counsel.errors import NotFound
+from counsel.results import AnswerDetails, QuestionDetails
 
 
 async def write(store: Store, conversation: str, target: Path, root: Path) -> Path:
@@ -19,23 +20,23 @@ async def write(store: Store, conversation: str, target: Path, root: Path) -> Pa
 
 
 async def gather(store: Store, conversation: str) -> ExportedConversation:
-    kept = await store.conversation(conversation)
-    if kept is None:
+    stored = await store.conversation(conversation)
+    if stored is None:
         raise NotFound(
             f"There is no conversation {conversation}.", hint="`counsel conversations list` shows them."
         )
-    turns = _turns(await store.messages(conversation))
+    messages = await store.messages(conversation)
     about = {
-        "tool": kept.tool,
-        "title": kept.title,
-        "provider": kept.provider,
-        "model": kept.model,
-        "created_at": results.iso(kept.created),
-        "updated_at": results.iso(kept.updated),
+        "tool": stored.tool,
+        "title": stored.title,
+        "provider": stored.provider,
+        "model": stored.model,
+        "created_at": results.iso(stored.created),
+        "updated_at": results.iso(stored.updated),
         "system_prompt": prompts.CONSULTED,  # agents have their own
-        **_totals(turns),
+        **_totals(messages),
     }
-    return ExportedConversation(conversation, tuple(turns), about)
+    return ExportedConversation(conversation, tuple(_turns(messages)), about)
 
 
 def _turns(messages: list[Message]) -> list[ExportedTurn]:
@@ -45,32 +46,36 @@ def _turns(messages: list[Message]) -> list[ExportedTurn]:
             turns.append(ExportedTurn(message.text, None, _asked(message)))
         elif turns:
             last = turns[-1]
-            about = {**last.metadata, "answered_at": results.iso(message.at), **message.about}
+            about = {**last.metadata, "answered_at": results.iso(message.at), **message.details.to_json()}
             turns[-1] = ExportedTurn(last.request, message.text, about)
     return turns
 
 
 def _asked(message: Message) -> dict[str, object]:
     """Every setting by name: null where the caller left it to the model."""
-    about = dict(message.about)
-    settings = about.pop("settings", {})
+    details = message.details
+    settings = details.settings if isinstance(details, QuestionDetails) else {}
+    rest = {name: value for name, value in details.to_json().items() if name != "settings"}
     return {
         "asked_at": results.iso(message.at),
         "job_id": message.job,
         "models_requested": settings.get("models", []),
         "settings": {name: settings.get(name) for name in SETTINGS},
         "images": len(message.images),
-        **about,
+        **rest,
     }
 
 
-def _totals(turns: list[ExportedTurn]) -> dict[str, object]:
+def _totals(messages: list[Message]) -> dict[str, object]:
     """What the whole conversation used and cost, as far as it is known."""
-    metadata = [turn.metadata for turn in turns]
-    used = [about["usage"] for about in metadata if isinstance(about.get("usage"), dict)]
-    costs = [about["cost_usd"] for about in metadata if about.get("cost_usd") is not None]
-    names = ("input_tokens", "output_tokens", "total_tokens")
+    details = [message.details for message in messages if isinstance(message.details, AnswerDetails)]
+    spent = [entry.spent for entry in details if entry.spent]
+    costs = [entry.cost_usd for entry in spent if entry.cost_usd is not None]
     return {
-        "usage": {name: sum(each.get(name, 0) for each in used) for name in names},
+        "usage": {
+            "input_tokens": sum(entry.usage.input for entry in spent),
+            "output_tokens": sum(entry.usage.output for entry in spent),
+            "total_tokens": sum(entry.usage.total for entry in spent),
+        },
         "cost_usd": round(sum(costs), 10) if costs else None,
     }

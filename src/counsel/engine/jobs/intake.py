@@ -64,7 +64,7 @@ async def receive(
         images=tuple(blob.sha for blob in image_blobs),
         files=tuple(str(path) for path in built.files),
         ranges=built.ranges,
-        sources=tuple(source.as_dict() for source in built.sources),
+        sources=built.sources,
         parts=built.parts,
         temperature=request.temperature,
         reasoning_effort=request.reasoning_effort,

@@ -16,8 +16,7 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
 from counsel.errors import Cancelled, CounselError, UpstreamError
-from counsel.results import ModelState
-from counsel.types import Json
+from counsel.results import AnswerDetails, Incomplete, ModelState
 
 _WHAT = {"cancelled": "was cancelled", "failed": "failed"}
 
@@ -30,12 +29,12 @@ def turn(job: Job, status: str) -> PartialTurn:
         answers = last_answers(replies)
         if not answers:
             return None
-        text, about = _told(job, status, answers)
-        about |= results.totals(replies.values()).to_json()
+        text, details = _message(job, status, answers)
+        details = replace(details, totals=results.totals(replies.values()))
         only = next(iter(answers.values())) if job.tool != "consensus" else None
         return NewTurn(
             conversation=job.conversation,
-            messages=chat.turn(job, text, about),
+            messages=chat.turn(job, text, details),
             provider=only.provider if only else None,
             model=only.model if only else None,
             expires=expires,
@@ -54,20 +53,20 @@ def _slot(key: str) -> str:
     return chat.SLOT if phase == "answer" else slot  # `answer:` has the model's name behind it
 
 
-def _told(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, dict[str, object]]:
+def _message(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, AnswerDetails]:
     named = dict(zip(map(str, range(len(job.task.models))), consensus.labels(job.task.models), strict=True))
     answered = [named[slot] for slot in named if slot in answers]
     missing = [named[slot] for slot in named if slot not in answers]
-    about: Json = {"partial": True, "status": status}
     if job.tool != "consensus":
         (reply,) = answers.values()
-        return reply.text, {**results.metadata(reply).to_json(), **about}
+        return reply.text, AnswerDetails(answer=results.metadata(reply), incomplete=Incomplete(status))
     head = (
         f"⚠ This consensus {_WHAT.get(status, status)}: {len(answered)} of {len(named)} models had answered."
     )
     lacking = f" No answer from {', '.join(missing)}." if missing else ""
     sections = [f"## {named[slot]}\n\n{answers[slot].text}" for slot in named if slot in answers]
-    return "\n\n".join([head + lacking, *sections]), {**about, "answered": answered, "unanswered": missing}
+    incomplete = Incomplete(status, tuple(answered), tuple(missing))
+    return "\n\n".join([head + lacking, *sections]), AnswerDetails(incomplete=incomplete)
 
 
 def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:

@@ -11,7 +11,7 @@ from counsel import strict_json
 from counsel.caller import Caller
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
-from counsel.results import AnswerNotice
+from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
 
@@ -48,7 +48,7 @@ class Task:
     images: tuple[str, ...] = ()  # blobs
     files: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each
-    sources: tuple[dict[str, object], ...] = ()
+    sources: tuple[Source, ...] = ()
     parts: tuple[Part, ...] = ()  # where in `text` each file stands; the first of `sources`, one each
     temperature: float | None = None
     reasoning_effort: Effort | None = None
@@ -84,6 +84,7 @@ class Task:
 
     def dump(self) -> str:
         data = {name: getattr(self, name) for name in _TASK_FIELDS}
+        data["sources"] = [source.to_json() for source in self.sources]
         if self.text == self.prompt:
             del data["text"]
         return strict_json.dumps(data)
@@ -92,6 +93,7 @@ class Task:
     def load(cls, text: str) -> Task:
         data = json.loads(text)
         data.setdefault("text", data["prompt"])
+        data["sources"] = list(map(Source.from_json, data.get("sources", ())))
         data["parts"] = [Part(*part) for part in data.get("parts", ())]
         return cls(**{name: _frozen(value) for name, value in data.items() if name in _TASK_FIELDS})
 

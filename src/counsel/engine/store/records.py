@@ -10,8 +10,7 @@ from counsel.engine.store.model import Origin, Reply, Task
 from counsel.errors import CounselError, Internal
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
-from counsel.results import Result
-from counsel.types import Json
+from counsel.results import MessageDetails, QuestionDetails, Result
 
 
 class StoreError(Internal):
@@ -134,7 +133,7 @@ class Message:
     text: str
     asked: str | None = None  # a user's words without the files' contents
     images: tuple[str, ...] = ()  # blobs
-    about: Json = field(default_factory=dict)
+    details: MessageDetails = field(default_factory=QuestionDetails)
     at: float = 0.0
     job: str | None = None
 

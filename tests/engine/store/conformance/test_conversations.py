@@ -9,6 +9,7 @@ import pytest
 
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Message
+from counsel.results import QuestionDetails
 from support.stored import DAY, completed, fence, new_job, turn
 
 
@@ -41,7 +42,7 @@ async def test_messages_are_read_as_they_were_written(store: Store) -> None:
         text="with file",
         asked="without",
         images=("a", "b"),
-        about={"é": [1]},
+        details=QuestionDetails.from_json({"sources": [{"name": "a", "size": 1}], "é": [1]}),
         at=5.0,
         job=new.id,
     )
@@ -52,7 +53,7 @@ async def test_messages_are_read_as_they_were_written(store: Store) -> None:
     await store.finish(fence(new), end)
     first, second = await store.messages("conversation")
     assert first == asked
-    assert (second.role, second.text, second.asked, second.images, second.about) == (
+    assert (second.role, second.text, second.asked, second.images, second.details.to_json()) == (
         "assistant",
         "answer",
         None,

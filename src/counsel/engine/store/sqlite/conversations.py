@@ -13,6 +13,7 @@ from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, SearchHit
 from counsel.engine.store.sqlite import backups
 from counsel.engine.store.sqlite.database import Database
+from counsel.results import details_from_json
 
 _COLUMNS = [field.name for field in fields(Conversation)]
 _RECORD = ", ".join(f"c.{name}" for name in _COLUMNS)
@@ -68,7 +69,7 @@ class Conversations:
                 text=row[1],
                 asked=row[2],
                 images=tuple(json.loads(row[3])),
-                about=json.loads(row[4]),
+                details=details_from_json(row[0], json.loads(row[4])),
                 at=row[5],
                 job=row[6],
             )
@@ -133,7 +134,7 @@ def add_turn(db: sqlite3.Connection, turn: NewTurn) -> int:
                 message.text,
                 message.asked,
                 strict_json.dumps(message.images),
-                strict_json.dumps(message.about),
+                strict_json.dumps(message.details.to_json()),
                 message.job,
                 message.at or now,
             ),

@@ -1,0 +1,163 @@
+"""A conversation's messages, and what is stored beside each: of a question its files and settings, of an answer who gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TypeAlias
+
+from counsel.lazy_dataclass import dataclass
+from counsel.results.answers import Totals
+from counsel.results.parts import (
+    AnswerMetadata,
+    Source,
+    listed,
+    usage_from_json,
+    usage_to_json,
+    without_empty,
+)
+from counsel.types import Json, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionDetails:
+    sources: tuple[Source, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)  # those that the caller chose, by name
+    files_sent: Mapping[str, str] = field(default_factory=dict)  # by path and range: the hash of the lines
+    document: Json | None = field(default=None, repr=False)
+
+    def to_json(self) -> Json:
+        if self.document is not None:
+            return self.document
+        return without_empty(
+            sources=listed(self.sources), settings=self.settings, files_sent=dict(self.files_sent)
+        )
+
+    @classmethod
+    def from_json(cls, shown: Json) -> QuestionDetails:
+        return cls(
+            sources=tuple(map(Source.from_json, shown.get("sources", ()))),
+            settings=shown.get("settings", {}),
+            files_sent=shown.get("files_sent", {}),
+            document=shown,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsensusMember:
+    """A model that answered in a consensus."""
+
+    model: str
+    provider: str
+    usage: Usage
+    cost_usd: float | None
+    response_time_ms: int | None
+    finish_reason: str
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "provider": self.provider,
+            "usage": usage_to_json(self.usage),
+            "cost_usd": self.cost_usd,
+            "response_time_ms": self.response_time_ms,
+            "finish_reason": self.finish_reason,
+        }
+
+    @classmethod
+    def from_json(cls, shown: Json) -> ConsensusMember:
+        return cls(
+            model=shown.get("model", ""),
+            provider=shown.get("provider", ""),
+            usage=usage_from_json(shown.get("usage") or {}, shown.get("cost_usd")),
+            cost_usd=shown.get("cost_usd"),
+            response_time_ms=shown.get("response_time_ms"),
+            finish_reason=shown.get("finish_reason", ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """How a job ended before all of its models had answered."""
+
+    status: str
+    answered: tuple[str, ...] | None = None  # of a consensus
+    unanswered: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"partial": True, "status": self.status}
+        if self.answered is not None:
+            shown |= {"answered": list(self.answered), "unanswered": list(self.unanswered)}
+        return shown
+
+    @classmethod
+    def from_json(cls, shown: Json) -> Incomplete:
+        answered = tuple(shown["answered"]) if "answered" in shown else None
+        return cls(shown.get("status", ""), answered, tuple(shown.get("unanswered", ())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerDetails:
+    answer: AnswerMetadata | None = None  # of a single model
+    incomplete: Incomplete | None = None
+    totals: Totals | None = None  # of a consensus, or of a job that did not complete
+    members: tuple[ConsensusMember, ...] = ()
+    document: Json | None = field(default=None, repr=False)
+
+    @property
+    def model(self) -> str | None:
+        return self.answer.model if self.answer else None
+
+    @property
+    def spent(self) -> AnswerMetadata | Totals | None:
+        return self.totals or self.answer
+
+    def to_json(self) -> Json:
+        if self.document is not None:
+            return self.document
+        shown: dict[str, object] = {}
+        for part in (self.answer, self.incomplete, self.totals):
+            if part is not None:
+                shown |= part.to_json()
+        return shown | without_empty(models=listed(self.members))
+
+    @classmethod
+    def from_json(cls, shown: Json) -> AnswerDetails:
+        return cls(
+            answer=AnswerMetadata.from_json(shown) if "model" in shown else None,
+            incomplete=Incomplete.from_json(shown) if shown.get("partial") else None,
+            totals=Totals.from_json(shown) if "cost_complete" in shown else None,
+            members=tuple(map(ConsensusMember.from_json, shown.get("models", ()))),
+            document=shown,
+        )
+
+
+MessageDetails: TypeAlias = QuestionDetails | AnswerDetails
+
+
+def details_from_json(role: str, shown: dict[str, object]) -> MessageDetails:
+    return QuestionDetails.from_json(shown) if role == "user" else AnswerDetails.from_json(shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryMessage:
+    role: str
+    content: str
+    at: str
+    images: int = 0
+    details: MessageDetails = field(default_factory=QuestionDetails)
+
+    def to_json(self) -> dict[str, object]:
+        shown: dict[str, object] = {"role": self.role, "content": self.content, "at": self.at}
+        return shown | without_empty(images=self.images, metadata=self.details.to_json())
+
+    @classmethod
+    def from_json(cls, shown: Json) -> HistoryMessage:
+        role = shown.get("role", "")
+        return cls(
+            role=role,
+            content=shown.get("content", ""),
+            at=shown.get("at", ""),
+            images=shown.get("images", 0),
+            details=details_from_json(role, shown.get("metadata") or {}),
+        )
