@@ -36,6 +36,10 @@ class Document:
     def to_json(self) -> dict[str, Any]:
         return {"content": self.content}
 
+    @classmethod
+    def from_json(cls, shown: dict[str, Any]) -> Document:
+        return cls(shown["content"])
+
 
 async def _simple(_call: Any, _arguments: Any) -> Document:
     return Document("This is a simple text response for testing.")
@@ -59,7 +63,7 @@ def diagnose() -> None:
         tools.TOOLS[name] = Tool(
             name=name,
             run=run,
-            text=lambda result: str(result["content"]),
+            text=lambda result: result.content,
             description="For the conformance suite.",
             properties={},
             output={},

@@ -19,6 +19,7 @@ from counsel.engine.jobs import ids
 from counsel.errors import CounselError, UpstreamError, from_dict
 from counsel.mcp import render
 from counsel.requests import ChatRequest, ConsensusRequest
+from counsel.results import ChatResult
 from fake import FakeAPI
 
 
@@ -68,7 +69,7 @@ async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new
 ) -> None:
     first = await ask(engine, caller(), continuation_id=name)
     assert (first["continuation"]["id"], first["continuation"]["status"]) == (name, "new")
-    assert f"{name} (a new conversation)" in render.chat(first)
+    assert f"{name} (a new conversation)" in render.text(ChatResult.from_json(first))
     again = await ask(engine, caller(), continuation_id=name)
     assert again["continuation"]["messageCount"] == 4
     assert "status" not in again["continuation"]

@@ -10,6 +10,7 @@ import pytest
 from counsel.errors import TimedOut
 from counsel.mcp import render, tool_result
 from counsel.mcp.client_timeouts import of
+from counsel.results import ChatResult, ConsensusResult, JobStatus
 from counsel.types import Json
 
 SIZE = 4_000
@@ -20,7 +21,11 @@ def answer(model: str, phase: str) -> str:
     return (f"{model} {phase} " * SIZE)[:SIZE]
 
 
-def consensus() -> Json:
+def consensus() -> ConsensusResult:
+    return ConsensusResult.from_json(document())
+
+
+def document() -> Json:
     initial = [{"model": model, "status": "success", "response": answer(model, "first")} for model in MODELS]
     refined = [
         {
@@ -50,6 +55,10 @@ def frame(client: str) -> tool_result.Frame:
     return tool_result.Frame(25_000, lambda: None, links=True, reads=row.reads, reads_failed=row.reads_failed)
 
 
+def success(result: render.EngineResult, client: str) -> Json:
+    return tool_result.success(result, frame(client), "conv_1", render.text)
+
+
 def read(result: Json, client: str) -> str:
     """What this client gives to its model."""
     if of(client).reads == "structured":
@@ -59,7 +68,7 @@ def read(result: Json, client: str) -> str:
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client", "somebody"])
 def test_a_consensus_of_three_times_4000_characters_is_read_once(client: str) -> None:
-    result = tool_result.success(consensus(), render.consensus, frame(client), "conv_1")
+    result = success(consensus(), client)
     shown = read(result, client)
     assert len(shown) < 16_000
     for model in MODELS:
@@ -75,7 +84,7 @@ def test_a_consensus_of_three_times_4000_characters_is_read_once(client: str) ->
 
 
 def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
-    given = consensus()
+    given = document()
     given["phases"]["refined"][0] = {
         "model": "gpt-5",
         "status": "failed",
@@ -84,7 +93,7 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
         "error": {"error": "no", "code": "TIMEOUT"},
     }
     for client in ("claude-code", "gemini-cli-mcp-client"):
-        shown = read(tool_result.success(given, render.consensus, frame(client), "conv_1"), client)
+        shown = read(success(ConsensusResult.from_json(given), client), client)
         assert shown.count(answer("gpt-5", "first")) == 1
         assert shown.count(answer("opus", "second")) == 1
         assert answer("opus", "first") not in shown
@@ -97,7 +106,7 @@ def test_an_answer_is_sent_once(client: str) -> None:
         "continuation": {"id": "conv_1"},
         "metadata": {"model": "gpt-5"},
     }
-    result = tool_result.success(given, render.chat, frame(client), "conv_1")
+    result = success(ChatResult.from_json(given), client)
     assert json.dumps(result).count(answer("gpt-5", "only")) == 1
     assert answer("gpt-5", "only") in read(result, client)
     assert result["structuredContent"]["continuation"] == {"id": "conv_1"}
@@ -117,10 +126,10 @@ def test_what_a_failed_call_had_said_is_sent_once(client: str) -> None:
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini-cli-mcp-client"])
 def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once(client: str) -> None:
-    given = consensus()
+    given = document()
     history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": given["content"]}]
     status = {"content": {"id": "conv_1", "status": "completed", "result": given, "history": history}}
-    result = tool_result.success(status, render.status, frame(client), "conv_1")
+    result = success(JobStatus.from_json(status), client)
     for phase in ("first", "second"):
         assert json.dumps(result).count(answer("opus", phase)) == 1
         assert answer("opus", phase) in read(result, client)
@@ -132,5 +141,5 @@ def test_texts_so_far_are_sent_once() -> None:
     status = {
         "content": {"id": "conv_1", "status": "processing", "models_status": models, "partial": partial}
     }
-    result = tool_result.success(status, render.status, frame("codex-mcp-client"), "conv_1")
+    result = success(JobStatus.from_json(status), "codex-mcp-client")
     assert json.dumps(result).count(answer("opus", "so far")) == 1

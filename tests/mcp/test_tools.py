@@ -17,6 +17,7 @@ from counsel.mcp import overflow, render, tool_result
 from counsel.mcp.session import listing
 from counsel.mcp.tools import TOOLS, ask_model, chat, consensus
 from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.results import ChatResult, JobStatus
 from support.session_client import SessionClient
 
 
@@ -231,7 +232,7 @@ async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -
 def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:
     frame = tool_result.Frame(1_000, lambda: tmp_path, links=True)
     structured = {"content": {"id": "conv_1", "status": "completed", **content}}
-    result = tool_result.success(structured, TOOLS["check_status"].text, frame, "conv_1")
+    result = tool_result.success(JobStatus.from_json(structured), frame, "conv_1", render.text)
     assert size(result) <= 1_000
     assert result["structuredContent"]["content"]["id"] == "conv_1"
 
@@ -239,7 +240,8 @@ def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> N
 def test_a_full_disk_loses_the_file_and_not_the_answer(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("in the way")
     frame = tool_result.Frame(1_000, lambda: tmp_path, links=True)
-    result = tool_result.success({"content": "word " * 9_000}, TOOLS["chat"].text, frame, "conv_1")
+    answer = ChatResult.from_json({"content": "word " * 9_000})
+    result = tool_result.success(answer, frame, "conv_1", render.text)
     assert size(result) <= 1_000
     assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"
 
@@ -271,7 +273,7 @@ def test_the_readable_text_says_what_the_metadata_says() -> None:
         },
         "export": "/p/conv_1",
     }
-    assert render.chat(result).split("\n\n") == [
+    assert render.text(ChatResult.from_json(result)).split("\n\n") == [
         "The answer.",
         "Sources:\n- A page: https://example.com/a\n- https://example.com/b",
         "Note: gpt-5 was passed over: OpenAI rate limit exceeded.",

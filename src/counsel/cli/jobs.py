@@ -149,7 +149,7 @@ def _show(job: JobStatus) -> None:
     if job.result and job.history is None:
         output.answer(job.result.content + "\n")
     elif job.tool == "consensus" and not job.is_open and job.history is None:
-        sections = (section for state in states for section in render.sections(state.to_json()))
+        sections = (section for state in states for section in render.sections(state))
         output.answer("".join(f"{section}\n\n" for section in sections))
     elif partial := job.partial or (job.error.partial if job.error else None):
         output.answer(partial + "\n")

@@ -1,20 +1,22 @@
 """Results for MCP clients with every text once: what a model reads again costs its user again.
 
-A consensus repeats itself: `content` holds the last answers, a refined entry holds the first one. And a result is sent
-twice, as JSON and as text, of which a client reads one (`limits.CLIENTS`): the other is left short where that is known.
-The command line and `/api` have the complete results.
+A consensus repeats itself: `content` has the last answers, a refined entry has the first one. And a result is sent
+twice, as JSON and as text, of which a client reads one (`client_timeouts.CLIENTS`): the other is shortened where that is
+known. The command line and `/api` have the complete results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from counsel.mcp.client_timeouts import Reads
+from counsel.mcp.render import first_answers_note
+from counsel.results import ConsensusResult, JobStatus, ToolResult
 from counsel.types import Json
 
 IN_JSON = "The answer is in structuredContent."
-_SHORT = 600  # characters: a text up to this length may stand in both
+_SHORT = 600  # characters: a text up to this length may be in both
 _TEXTS = frozenset(
     {
         "content",
@@ -29,80 +31,75 @@ _TEXTS = frozenset(
 )
 
 
-def lean(value: object) -> Any:
-    """Without what the JSON says twice."""
-    if isinstance(value, list):
-        return [lean(entry) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    if "phases" in value:
-        return _consensus(value)
-    leaner = {name: lean(entry) for name, entry in value.items()}
-    if isinstance(value.get("models_status"), list):
-        leaner.pop("partial", None)  # the same texts as the models'
-    if value.get("history") and isinstance(value.get("result"), dict):
-        leaner["result"] = _beside_history(value["result"])
-    return leaner
+def to_json(result: ToolResult) -> Json:
+    """The result as JSON, without what it has twice."""
+    if isinstance(result, ConsensusResult):
+        return _consensus(result)
+    return {"content": _status(result)} if isinstance(result, JobStatus) else result.to_json()
 
 
-def _consensus(result: Json) -> dict[str, object]:
-    """The last answer of each model; its first one is left out when it refined it."""
-    phases = result["phases"]
-    refined = phases.get("refined") or []
-    again = {entry.get("model") for entry in refined if entry.get("refined_response")}
-    initial = [
-        _without(entry, "response") if entry.get("model") in again else entry
-        for entry in phases.get("initial") or []
-    ]
-    leaner = {**result, "phases": {**phases, "initial": initial}}
-    if "refined" in phases:
-        leaner["phases"]["refined"] = [_without(entry, "initial_response") for entry in refined]
-    leaner.pop("content", None)
-    name = result.get("job_id") or (result.get("continuation") or {}).get("id")
-    if again and name:
-        leaner["note"] = (
-            f'First answers of models that refined theirs: check_status with continuation_id "{name}", '
-            "full_history true."
-        )
-    return leaner
+def _status(status: JobStatus) -> dict[str, object]:
+    shown = dict(status.content)
+    if status.models_status is not None:
+        shown.pop("partial", None)  # the same texts as the models'
+    if isinstance(status.result, ConsensusResult):
+        shown["result"] = _beside_history(status.result) if status.history else _consensus(status.result)
+    elif status.result and status.history:
+        shown["result"] = _without(status.result.to_json(), "content")
+    return shown
 
 
-def _beside_history(result: Json) -> dict[str, object]:
+def _consensus(result: ConsensusResult) -> dict[str, object]:
+    """The last answer of each model; its first one is left out if it refined it."""
+    shown = _without(result.to_json(), "content")
+    shown["phases"] = _phases(shown, without_first=_refined(result), refined=("initial_response",))
+    note = first_answers_note(result)
+    return {**shown, "note": note} if note else shown
+
+
+def _beside_history(result: ConsensusResult) -> dict[str, object]:
     """The conversation has the last answers; a consensus' first ones are only here."""
-    if "phases" not in result:
-        return _without(result, "content")
-    phases = result["phases"]
-    again = {entry.get("model") for entry in phases.get("refined") or [] if entry.get("refined_response")}
-    initial = [
-        entry if entry.get("model") in again else _without(entry, "response")
-        for entry in phases.get("initial") or []
-    ]
-    refined = [
-        _without(entry, "initial_response", "refined_response") for entry in phases.get("refined") or []
-    ]
-    return _without({**result, "phases": {**phases, "initial": initial, "refined": refined}}, "content")
+    shown = _without(result.to_json(), "content")
+    unrefined = {answer.model for answer in result.initial} - _refined(result)
+    shown["phases"] = _phases(shown, unrefined, ("initial_response", "refined_response"))
+    return shown
+
+
+def _refined(result: ConsensusResult) -> set[str]:
+    return {answer.model for answer in result.refined if answer.text}
+
+
+def _phases(shown: Json, without_first: set[str], refined: tuple[str, ...]) -> dict[str, object]:
+    phases = shown["phases"]
+    return {
+        **phases,
+        "initial": [
+            _without(entry, "response") if entry["model"] in without_first else entry
+            for entry in phases["initial"]
+        ],
+        "refined": [_without(entry, *refined) for entry in phases["refined"]],
+    }
 
 
 def _without(entry: Mapping[str, object], *names: str) -> dict[str, object]:
-    return {name: held for name, held in entry.items() if name not in names}
+    return {name: value for name, value in entry.items() if name not in names}
 
 
-def parts(structured: Json, text: Callable[[Json], str], reads: Reads) -> tuple[Json, str]:
+def parts(structured: Json, text: str, reads: Reads) -> tuple[Json, str]:
     """The JSON and the text that are sent. A client that checks the output schema needs the JSON in any case."""
-    words = text(structured)
-    if len(words) <= _SHORT or reads == "unknown":
-        return structured, words
+    if len(text) <= _SHORT or reads == "unknown":
+        return structured, text
     if reads == "structured":
         return structured, IN_JSON
-    return _wordless(structured), words
+    return _without_texts(structured), text
 
 
-def _wordless(value: object) -> Any:
-    """Without the long texts, which stand in the text."""
+def _without_texts(value: object) -> Any:
+    """Without the long texts, which the text has."""
     if isinstance(value, dict):
         return {
-            name: _wordless(entry)
+            name: _without_texts(entry)
             for name, entry in value.items()
             if not (name in _TEXTS and isinstance(entry, str) and len(entry) > _SHORT)
         }
-    return [_wordless(entry) for entry in value] if isinstance(value, list) else value
+    return [_without_texts(entry) for entry in value] if isinstance(value, list) else value

@@ -71,13 +71,13 @@ def parse(uri: str) -> tuple[str, int] | None:
     return (match[1], int(match[2] or 1)) if match else None
 
 
-async def read(engine: Engine, wanted: str, room: int) -> Json | None:
+async def read(engine: Engine, wanted: str, most: int) -> Json | None:
     """`resources/read`: one page of a job's text, or None if there is none."""
     parsed = parse(wanted)
     if parsed is None:
         return None
     job, number = parsed
-    pages = _pages(render.whole((await engine.status(job)).to_json()), room)
+    pages = _pages(render.whole(await engine.status(job)), most)
     if not 1 <= number <= len(pages):
         return None
     text = pages[number - 1]
@@ -87,12 +87,12 @@ async def read(engine: Engine, wanted: str, room: int) -> Json | None:
     return {"contents": [{"uri": wanted, "mimeType": "text/plain", "text": text}]}
 
 
-def _pages(text: str, room: int) -> list[str]:
-    """Pages of at most `room` characters of JSON, where a newline or a quote counts twice."""
+def _pages(text: str, most: int) -> list[str]:
+    """Pages of at most `most` characters of JSON, where a newline or a quote counts twice."""
     pages: list[str] = []
-    while len(json.dumps(text, ensure_ascii=False)) > room:
-        size = room
-        while (excess := len(json.dumps(text[:size], ensure_ascii=False)) - room) > 0:
+    while len(json.dumps(text, ensure_ascii=False)) > most:
+        size = most
+        while (excess := len(json.dumps(text[:size], ensure_ascii=False)) - most) > 0:
             size -= max(1, excess // 2)
         at = max(text.rfind("\n", size // 2, size), text.rfind(" ", size // 2, size)) + 1 or size
         pages.append(text[:at])

@@ -1,48 +1,54 @@
-"""Structured results in words, for clients and people that read text. A table of one function per kind."""
+"""Results as text, for clients and people that read text: one function per type of result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from counsel import answer_notes
+from counsel.errors import CounselError
 from counsel.job_events import Restarted
-from counsel.results import Accepted, result_from_json
-from counsel.types import Json
+from counsel.results import (
+    Accepted,
+    AnswerDetails,
+    Cancellation,
+    ChatResult,
+    ConsensusResult,
+    HistoryMessage,
+    JobList,
+    JobStatus,
+    JobSummary,
+    ModelFailure,
+    ModelState,
+    Result,
+)
+
+EngineResult: TypeAlias = ChatResult | ConsensusResult | Accepted | JobStatus | JobList | Cancellation
 
 
-def failure(error: dict[str, object]) -> str:
+def text(result: EngineResult) -> str:
+    match result:
+        case ChatResult() | ConsensusResult():
+            return _answer(result)
+        case Accepted():
+            return _paragraphs(result.content, result.note, _footer(result))
+        case JobStatus():
+            return _status(result)
+        case JobList():
+            return "\n".join(map(_job_line, result.jobs)) or "No jobs yet."
+        case Cancellation():
+            return result.message or result.status
+
+
+def failure(error: CounselError) -> str:
     """`CODE: what happened. What to do next.`"""
-    parts = [f"{error.get('code', 'INTERNAL')}: {error.get('error', 'unknown failure')}", error.get("hint")]
-    said = " ".join(str(part) for part in parts if part)
-    partial = error.get("partial")
-    return f"{said}\n\nWhat had arrived of the answer:\n\n{partial}" if partial else said
+    message = f"{error.code}: {error}"
+    return f"{message}\n\nWhat had arrived of the answer:\n\n{error.partial}" if error.partial else message
 
 
-def chat(result: Json) -> str:
-    return _paragraphs(result.get("content"), result.get("note"), *_notes(result), _footer(result))
-
-
-def consensus(result: Json) -> str:
-    if "content" in result:  # the engine's own words, or a background call's first answer
-        return chat(result)
-    phases = result["phases"]
-    head = [
-        _counts(result),
-        *(_failed(entry) for entry in phases.get("failed", [])),
-        *_notes(result),
-        result.get("final_summary"),
-    ]
-    return _paragraphs(
-        *head, *(_section(entry) for entry in _last(phases)), result.get("note"), _footer(result)
-    )
-
-
-def _last(phases: Json) -> list[dict[str, object]]:
-    """Each model's last answer: the refined one, else its first."""
-    initial, refined = phases.get("initial") or [], phases.get("refined") or []
-    again = {entry.get("model"): entry for entry in refined if _text_of(entry)}
-    return [again.pop(entry.get("model"), entry) for entry in initial] + list(again.values())
+def whole(status: JobStatus) -> str:
+    """A finished job's text as its call would have given it; of another its status."""
+    return _outcome(status) or _status(status)
 
 
 def restarted(event: Restarted) -> str:
@@ -58,142 +64,124 @@ def restarted(event: Restarted) -> str:
     )
 
 
-def status(result: Json) -> str:
-    content = result["content"]
-    if "jobs" in content:
-        return "\n".join(_job_line(job) for job in content["jobs"]) or "No jobs yet."
-    parts = [_job_line(content), content.get("summary") or content.get("final_summary")]
-    parts += [_message(entry) for entry in _history(content)]
-    parts += [_section(entry) for entry in _first_answers(content) if _history(content)]
-    if not _history(content):
-        states = content.get("models_status", [])
-        parts.append(waiting(content))
-        parts += [_failed(entry) for entry in states if entry.get("error")]
-        parts += [part for entry in states for part in sections(entry)]
-        parts.append(_outcome(content))
-    return _paragraphs(*parts)
+def sections(state: ModelState) -> Iterator[str]:
+    """One model of a job: its answer, and marked as such the beginning of one that did not finish."""
+    ended = state.status in {"cancelled", "interrupted"}
+    if state.text:
+        is_answer = state.partial is not None or ended or state.status == "completed"
+        yield _section(state.model, state.text, "" if is_answer else state.status)
+    if state.partial:
+        yield _section(state.model, state.partial, f"partial: {state.status}")
+    elif ended and not state.text:
+        yield f"## {state.model} ({state.status} before it answered)"
 
 
-def whole(result: Json) -> str:
-    """A finished job's text as its call would have given it; of another its status."""
-    return _outcome(result["content"]) or status(result)
-
-
-def waiting(job: Json) -> str | None:
-    """What an unfinished job waits for."""
-    found = job.get("waiting_for")
-    return f"waits for {found['text']}" if found else None
-
-
-def sections(entry: dict[str, object]) -> list[str]:
-    """What one model of a job said: its answer, and marked as such the beginning of one that did not finish."""
-    shown = []
-    if _text_of(entry):
-        answered = {**entry, "status": "success"} if "partial" in entry or _ended(entry) else entry
-        shown.append(_section(answered))
-    if entry.get("partial"):
-        model = entry.get("label") or entry.get("model")
-        shown.append(f"## {model} (partial: {entry.get('status')})\n\n{entry['partial']}")
-    elif not shown and _ended(entry):
-        shown.append(
-            f"## {entry.get('label') or entry.get('model')} ({entry.get('status')} before it answered)"
-        )
-    return shown
-
-
-def _ended(entry: Mapping[str, object]) -> bool:
-    return entry.get("status") in {"cancelled", "interrupted"}
-
-
-def cancelled(result: Json) -> str:
-    content = result["content"]
-    return str(content.get("message") or content.get("status", ""))
-
-
-# ── parts ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _paragraphs(*parts: object) -> str:
-    return "\n\n".join(str(part) for part in parts if part)
-
-
-def _outcome(content: dict[str, object]) -> str | None:
-    if failed := content.get("error"):
-        return failure(failed) if isinstance(failed, dict) else str(failed)
-    result = content.get("result")
-    return consensus(result) if isinstance(result, dict) else None
-
-
-def _first_answers(content: dict[str, object]) -> Iterable[dict[str, object]]:
-    """Of the models of a consensus that refined theirs: the conversation has only the last ones."""
-    result = content.get("result")
-    phases = result.get("phases") if isinstance(result, dict) else None
-    if not isinstance(phases, dict):
-        return
-    again = {entry.get("model") for entry in phases.get("refined") or [] if entry.get("status") == "success"}
-    for entry in phases.get("initial") or []:
-        if entry.get("model") in again and entry.get("response"):
-            yield {**entry, "status": "first answer"}
-
-
-def _history(content: dict[str, object]) -> Sequence[dict[str, object]]:
-    found = content.get("history") or []
-    return found if isinstance(found, list) else []
-
-
-def _message(entry: Json) -> str:
-    model = (entry.get("metadata") or {}).get("model")
-    return f"[{entry.get('role')}{f', {model}' if model else ''}]\n{entry.get('content', '')}"
-
-
-def _counts(result: Mapping[str, object]) -> str:
-    asked, good = result.get("models_consulted"), result.get("successful_initial_responses")
-    refined, failed = result.get("refined_responses"), result.get("failed_responses")
-    state = str(result.get("status", "")).replace("_", " ")
-    return f"{state}: {asked} asked, {good} answered, {refined} refined, {failed} failed."
-
-
-def _failed(entry: dict[str, object]) -> str:
-    reason = entry.get("error", "failed")
-    if isinstance(reason, dict):
-        reason = failure(reason)
-    elif entry.get("code"):
-        reason = f"{entry['code']}: {reason}"
-    return f"✗ {entry.get('label') or entry.get('model')}: {reason}"
-
-
-def _text_of(entry: Mapping[str, object]) -> str:
-    names = ("refined_response", "response", "initial_response", "text")
-    return next((str(entry[name]) for name in names if entry.get(name)), "")
-
-
-def _section(entry: dict[str, object]) -> str:
-    state = entry.get("status", "success")
-    mark = "" if state in {"success", "completed"} else f" ({state})"
-    return f"## {entry.get('label') or entry.get('model')}{mark}\n\n{_text_of(entry)}"
-
-
-def _job_line(job: Json) -> str:
-    progress = job.get("progress") or {}
-    parts: Iterable[Any] = (
-        job.get("id"),
-        job.get("status"),
-        job.get("tool"),
-        f"{progress['completed']}/{progress['total']}" if progress else None,
-        f"{job['elapsed_seconds']} s" if "elapsed_seconds" in job else None,
-        job.get("title"),
-        waiting(job) if "models_status" not in job else None,
+def first_answers_note(result: ConsensusResult) -> str | None:
+    """Where the first answers of models that refined theirs can be read."""
+    name = result.job_id or result.continuation.id
+    if not (result.refined_count and name):
+        return None
+    return (
+        f'First answers of models that refined theirs: check_status with continuation_id "{name}", '
+        "full_history true."
     )
-    return " | ".join(str(part) for part in parts if part)
 
 
-def _notes(result: dict[str, object]) -> Iterable[str]:
-    return () if "async_execution" in result else answer_notes.notes(result_from_json(result), was_live=False)
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _footer(result: dict[str, object]) -> str:
-    accepted = "async_execution" in result
-    shown = answer_notes.footer(
-        Accepted.from_json(result) if accepted else result_from_json(result), "continuation_id:"
+def _answer(result: Result) -> str:
+    notes = answer_notes.notes(result, was_live=False)
+    if isinstance(result, ChatResult):
+        return _paragraphs(result.content, *notes, _footer(result))
+    return _paragraphs(
+        _counts(result),
+        *map(_failure_line, result.failed),
+        *notes,
+        result.final_summary,
+        *(_section(model, answer) for model, answer in result.answers.items()),
+        first_answers_note(result),
+        _footer(result),
     )
+
+
+def _counts(result: ConsensusResult) -> str:
+    failed = sum(failure.phase == "initial" for failure in result.failed)
+    return (
+        f"{result.status.replace('_', ' ')}: {result.models_consulted} asked, {len(result.initial)} answered, "
+        f"{result.refined_count} refined, {failed} failed."
+    )
+
+
+def _failure_line(failed: ModelFailure) -> str:
+    return f"✗ {failed.model}: {failed.error.code}: {failed.error.message}"
+
+
+def _footer(result: Result | Accepted) -> str:
+    shown = answer_notes.footer(result, "continuation_id:")
     return f"— {shown}" if shown else ""
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _status(status: JobStatus) -> str:
+    summary = status.summary_so_far or status.summary or status.final_summary
+    parts = _with_history(status) if status.history else _progress(status)
+    return _paragraphs(_job_line(status), summary, *parts)
+
+
+def _with_history(status: JobStatus) -> Iterator[str]:
+    yield from map(_message, status.history or ())
+    if isinstance(status.result, ConsensusResult):  # the conversation has only the last answers
+        for answer in status.result.refined:
+            if answer.text and answer.first.text:
+                yield _section(answer.model, answer.first.text, "first answer")
+
+
+def _progress(status: JobStatus) -> Iterator[str | None]:
+    states = status.models_status or ()
+    yield _waiting(status)
+    for state in states:
+        if state.error:
+            yield f"✗ {state.model}: {failure(state.error)}"
+    for state in states:
+        yield from sections(state)
+    yield _outcome(status)
+
+
+def _outcome(status: JobStatus) -> str | None:
+    if status.error:
+        return failure(status.error)
+    return _answer(status.result) if status.result else None
+
+
+def _job_line(job: JobSummary) -> str:
+    is_list_entry = not isinstance(job, JobStatus) or job.models_status is None
+    parts = (
+        job.id,
+        job.status,
+        job.tool,
+        f"{job.completed}/{job.total}",
+        f"{job.elapsed_seconds} s",
+        job.title,
+        _waiting(job) if is_list_entry else None,
+    )
+    return " | ".join(part for part in parts if part)
+
+
+def _waiting(job: JobSummary) -> str | None:
+    return f"waits for {job.waiting_for.text}" if job.waiting_for else None
+
+
+def _message(message: HistoryMessage) -> str:
+    model = message.details.model if isinstance(message.details, AnswerDetails) else None
+    return f"[{message.role}{f', {model}' if model else ''}]\n{message.content}"
+
+
+def _section(model: str, text: str, mark: str = "") -> str:
+    return f"## {model}{f' ({mark})' if mark else ''}\n\n{text}"
+
+
+def _paragraphs(*parts: str | None) -> str:
+    return "\n\n".join(part for part in parts if part)

@@ -44,6 +44,7 @@ from counsel.mcp.tool_call import Call, LeaveReason
 from counsel.mcp.tools import TOOLS
 from counsel.mcp.tools.base import Tool
 from counsel.requests import Engine
+from counsel.results import Accepted, ToolResult
 from counsel.types import Json
 
 log = logging.getLogger("counsel.mcp")
@@ -160,7 +161,9 @@ class Session:
     async def _read(self, uri: object) -> dict[str, object]:
         frame = self._frame()
         try:
-            resource = await overflow.read(self.engine, uri, frame.room) if isinstance(uri, str) else None
+            resource = (
+                await overflow.read(self.engine, uri, frame.most_characters) if isinstance(uri, str) else None
+            )
         except CounselError:
             resource = None
         if resource is None:
@@ -196,10 +199,12 @@ class Session:
         if active.abandoned:
             call.patience = 0.0
         active.due = time.monotonic() + call.patience
-        result = await _outcome(tool, call, params.get("arguments"), self._frame())
-        if takes_tasks and call.job and result["structuredContent"].get("async_execution"):
+        outcome = await _outcome(tool, call, params.get("arguments"))
+        if isinstance(outcome, CounselError):
+            return tool_result.failure(outcome, self._frame(), call.job)
+        if takes_tasks and call.job and isinstance(outcome, Accepted):
             return await tasks.created(self.engine, call.job, caller.settings)
-        return result
+        return tool_result.success(outcome, self._frame(), call.job, tool.text)
 
     def _watch(self, request: dict[str, object]) -> tasks.Watch:
         return tasks.Watch(self.engine, request, self.identity.settings, self._frame())
@@ -348,19 +353,14 @@ def _checker(tool: Tool) -> argument_schema.Checker:
     return checker
 
 
-async def _outcome(tool: Tool, call: Call, arguments: object, frame: tool_result.Frame) -> Json:
+async def _outcome(tool: Tool, call: Call, arguments: object) -> ToolResult | CounselError:
     try:
-        checked = _checker(tool).check(arguments)
-        result = await tool.run(call, checked)
+        return await tool.run(call, _checker(tool).check(arguments))
     except CounselError as error:
-        return tool_result.failure(error, frame, call.job)
+        return error
     except Exception:
         log.exception("%s failed", tool.name)
-        broken = Internal(
-            "counsel itself failed.", hint="Its log says where: `counsel doctor` shows the file."
-        )
-        return tool_result.failure(broken, frame, call.job)
-    return tool_result.success(result.to_json(), tool.text, frame, call.job)
+        return Internal("counsel itself failed.", hint="Its log says where: `counsel doctor` shows the file.")
 
 
 def _reporter(request: dict[str, object], notify: Send) -> Callable[[float, str], None] | None:

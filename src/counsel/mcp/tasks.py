@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from counsel.errors import NotFound
+from counsel.errors import Internal, NotFound
 from counsel.front.json_messages import quoted
 from counsel.front.protocol import INVALID_PARAMS, META_SUBSCRIPTION, RpcError
-from counsel.mcp import tool_result
-from counsel.mcp.tools import TOOLS
+from counsel.mcp import render, tool_result
 from counsel.requests import Engine
 from counsel.results import JobStatus
 from counsel.settings import Settings
@@ -26,7 +25,7 @@ AFTER = 5.0  # seconds after which a call becomes a task, unless its client watc
 POLL_MS = 1_000
 _DAY_MS = 86_400_000
 MOST_WATCHED = 100  # tasks of one subscription
-_TOLD = frozenset({"started", "waiting", "model_started", "model_finished", "model_failed", "phase"})
+_REPORTED = frozenset({"started", "waiting", "model_started", "model_finished", "model_failed", "phase"})
 _STATUS = {"processing": "working", "cancelled": "cancelled"}
 
 
@@ -84,19 +83,22 @@ class Watch:
         return True
 
     async def _follow(self, name: str, notify: Callable[[dict[str, object]], None]) -> None:
-        told: Json = {}
+        sent: tuple[str, str] | None = None
         async for event in self._engine.follow(name):
-            if event.kind in _TOLD:
-                told = await self._tell(name, told, notify)
-        await self._tell(name, told, notify)
+            if event.kind in _REPORTED:
+                sent = await self._report(name, sent, notify)
+        await self._report(name, sent, notify)
 
-    async def _tell(
-        self, name: str, told: dict[str, object], notify: Callable[[dict[str, object]], None]
-    ) -> dict[str, object]:
-        task = detailed(await _job(self._engine, name), self._settings, self._frame)
-        if (task["status"], task["statusMessage"]) != (told.get("status"), told.get("statusMessage")):
+    async def _report(
+        self, name: str, sent: tuple[str, str] | None, notify: Callable[[dict[str, object]], None]
+    ) -> tuple[str, str]:
+        """Send the job's state and message unless they are those that were `sent` last."""
+        job = await _job(self._engine, name)
+        state = (_state(job), _message(job))
+        if state != sent:
+            task = detailed(job, self._settings, self._frame)
             notify(_notification("notifications/tasks", {**task, "_meta": self._meta}))
-        return task
+        return state
 
 
 def _notification(method: str, params: Mapping[str, object]) -> dict[str, object]:
@@ -117,13 +119,17 @@ def _task(job: JobStatus, settings: Settings) -> dict[str, object]:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {
         "taskId": job.job_id,
-        "status": _STATUS.get(job.status, "completed"),
+        "status": _state(job),
         "statusMessage": _message(job),
         "createdAt": job.started_at,
         "lastUpdatedAt": job.completed_at or now,
         "ttlMs": settings.job_days * _DAY_MS + round(1000 * job.elapsed_seconds),
         "pollIntervalMs": POLL_MS,
     }
+
+
+def _state(job: JobStatus) -> str:
+    return _STATUS.get(job.status, "completed")
 
 
 def _message(job: JobStatus) -> str:
@@ -135,7 +141,7 @@ def _message(job: JobStatus) -> str:
 
 def _result(job: JobStatus, frame: tool_result.Frame) -> dict[str, object]:
     """What the call would have answered."""
-    if job.error:
-        return tool_result.failure(job.error, frame, job.job_id)
-    result: Json = job.result.to_json() if job.result else {}
-    return tool_result.success(result, TOOLS[job.tool].text, frame, job.job_id)
+    if job.result:
+        return tool_result.success(job.result, frame, job.job_id, render.text)
+    error = job.error or Internal("The result of this job is missing from the database.", hint="Ask again.")
+    return tool_result.failure(error, frame, job.job_id)

@@ -1,4 +1,4 @@
-"""A tool's outcome as MCP's `CallToolResult`: every text once (`once.py`), never larger than the client's limit.
+"""A tool's outcome as MCP's `CallToolResult`: every text once (`deduplicate.py`), never larger than the client's limit.
 
 The limit (`MAX_MCP_OUTPUT_TOKENS`, four characters each) bounds the whole serialised result. Past it the long
 texts inside are cut at a paragraph, line or word, all to the same length, and say so; the whole text is one call
@@ -7,21 +7,20 @@ away: a resource link and a file. What is sent is always whole JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from counsel import strict_json
-from counsel.errors import CounselError
+from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import deduplicate, overflow, render
 from counsel.mcp.client_timeouts import Reads
+from counsel.results import ToolResult
 from counsel.types import Json
 
-Text: TypeAlias = Callable[[Json], str]
-Result: TypeAlias = Callable[[Json], Json]
-
+R = TypeVar("R", bound=ToolResult)
 CHARS_PER_TOKEN = 4
 _ENVELOPE = 600  # what JSON-RPC, `_meta` and the resource link add around the result
 _SHORTEST = 120  # a text is not cut below this; past it entries of lists are left out
@@ -47,43 +46,54 @@ class Frame:
     reads_failed: Reads = "unknown"
 
     @property
-    def room(self) -> int:
+    def most_characters(self) -> int:
         return self.tokens * CHARS_PER_TOKEN - _ENVELOPE
 
 
-def success(structured: Json, text: Text, frame: Frame, job: str | None) -> Json:
-    return _fit(structured, text, frame, job, is_error=False)
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A tool's outcome as JSON and as text, and how the text is made when the JSON was shortened."""
+
+    structured: Json
+    text: str
+    text_of: Callable[[Json], str]
+    reads: Reads
+
+    def result(self, limit: Cut | None = None) -> Json:
+        structured, text = self.structured, self.text
+        if limit is not None:
+            structured = _shorten(structured, limit)
+            text = self.text_of(structured)
+        shown, text = deduplicate.parts(structured, text, self.reads)
+        return {"content": [{"type": "text", "text": text}], "structuredContent": shown}
+
+
+def success(result: R, frame: Frame, job: str | None, text: Callable[[R], str]) -> Json:
+    def text_of(structured: dict[str, object]) -> str:
+        return text(type(result).from_json(structured))
+
+    content = Content(deduplicate.to_json(result), text(result), text_of, frame.reads)
+    return _fit(content, frame, job)
 
 
 def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
-    return _fit(error.as_dict(), render.failure, frame, job, is_error=True)
+    def text_of(structured: dict[str, object]) -> str:
+        return render.failure(from_dict(structured))
+
+    content = Content(error.as_dict(), render.failure(error), text_of, frame.reads_failed)
+    return {**_fit(content, frame, job), "isError": True}
 
 
-def _fit(
-    structured: dict[str, object], text: Text, frame: Frame, job: str | None, *, is_error: bool
-) -> dict[str, object]:
-    reads = frame.reads_failed if is_error else frame.reads
-    lean = deduplicate.lean(structured)
-
-    def result(shown: Json) -> Json:
-        return _result(*deduplicate.parts(shown, text, reads), is_error=is_error)
-
-    if _weight(lean) <= frame.room:
-        whole = result(lean)
-        if _fits(whole, frame.room):
+def _fit(content: Content, frame: Frame, job: str | None) -> dict[str, object]:
+    if _weight(content.structured) <= frame.most_characters:
+        whole = content.result()
+        if _fits(whole, frame.most_characters):
             return whole
-    stored = overflow.store(frame.home(), job, text(structured))
-    shortened = _shortened(lean, result, frame.room, stored.hint)
+    stored = overflow.store(frame.home(), job, content.text)
+    shortened = _shortened(content, frame.most_characters, stored.hint)
     if frame.links and stored.uri:
         shortened["content"].append(stored.link())
     return shortened
-
-
-def _result(structured: Mapping[str, object], text: str, *, is_error: bool) -> dict[str, object]:
-    result: Json = {"content": [{"type": "text", "text": text}], "structuredContent": structured}
-    if is_error:
-        result["isError"] = True
-    return result
 
 
 def _weight(value: object) -> int:
@@ -91,32 +101,32 @@ def _weight(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(_weight(held) for held in value.values())
-    return sum(_weight(held) for held in value) if isinstance(value, list) else 0
+        return sum(_weight(entry) for entry in value.values())
+    return sum(_weight(entry) for entry in value) if isinstance(value, list) else 0
 
 
-def _fits(result: dict[str, object], room: int) -> bool:
+def _fits(result: dict[str, object], most: int) -> bool:
     """In characters, of which there are no more than bytes."""
     encoded = strict_json.encode(result)
-    return len(encoded) <= room or len(encoded.decode()) <= room
+    return len(encoded) <= most or len(encoded.decode()) <= most
 
 
-def _shortened(structured: dict[str, object], result: Result, room: int, note: str) -> Json:
+def _shortened(content: Content, most: int, note: str) -> Json:
     for entries in _ENTRIES:
-        fitting = _longest_that_fits(structured, result, room, Cut(_SHORTEST, entries, note))
+        fitting = _longest_that_fits(content, most, Cut(_SHORTEST, entries, note))
         if fitting:
             return fitting
     raise AssertionError("no result is so large that nothing of it fits")
 
 
-def _longest_that_fits(structured: Json, result: Result, room: int, least: Cut) -> dict[str, object] | None:
+def _longest_that_fits(content: Content, most: int, least: Cut) -> dict[str, object] | None:
     """The result with the largest cap on texts that fits, found by halving; None when not even `least` does."""
     best: dict[str, object] | None = None
-    low, high, cap = least.most, room, least.most
+    low, high, cap = least.most, most, least.most
     while best is None or high - low > max(_SHORTEST, low // 50):
-        made = result(_shorten(structured, replace(least, most=cap)))
-        if _fits(made, room):
-            best, low = made, cap
+        result = content.result(replace(least, most=cap))
+        if _fits(result, most):
+            best, low = result, cap
         elif best is None:
             return None
         else:

@@ -291,9 +291,10 @@ class ConsensusResult:
             models_consulted=shown.get("models_consulted", 0),
             initial=initial,
             refined=tuple(
-                RefinedAnswer.from_json(entry, first[entry["model"]])
+                RefinedAnswer.from_json(
+                    entry, first.get(entry.get("model")) or InitialAnswer.from_json(entry)
+                )
                 for entry in phases.get("refined") or ()
-                if entry.get("model") in first
             ),
             failed=tuple(map(ModelFailure.from_json, phases.get("failed") or ())),
             continuation=Continuation.from_json(shown.get("continuation") or {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
@@ -19,6 +19,13 @@ PHASE_NAMES: Mapping[str, str] = {"initial": "first round", "refined": "refineme
 
 class Serialisable(Protocol):
     def to_json(self) -> Json: ...
+
+
+class ToolResult(Serialisable, Protocol):
+    """What a tool may return."""
+
+    @classmethod
+    def from_json(cls, shown: Json) -> Self: ...
 
 
 def without_empty(**values: object) -> dict[str, object]:

@@ -13,7 +13,7 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
 from counsel.errors import CounselError, UpstreamError
-from counsel.mcp import render as words
+from counsel.mcp import render
 from counsel.requests import ConsensusRequest
 from fake import FakeAPI
 
@@ -188,14 +188,14 @@ async def test_a_model_that_could_not_be_asked_is_told_while_the_others_speak(
     request = ConsensusRequest(prompt="q", models=("gpt-5", "sonnet", "nonsense-9"))
     job = await engine.submit(request, caller(), background=True)
     await fake_api.wait_for(count=2)
-    shown = (await engine.status(job)).to_json()
-    state = shown["content"]["models_status"][2]
+    status = await engine.status(job)
+    state = status.content["models_status"][2]
     assert (state["model"], state["status"], state["error"]["code"]) == (
         "nonsense-9",
         "failed",
         "MODEL_NOT_FOUND",
     )
-    assert "✗ nonsense-9: MODEL_NOT_FOUND: Model not found" in words.status(shown)
+    assert "✗ nonsense-9: MODEL_NOT_FOUND: Model not found" in render.text(status)
     told = [event async for event in until(engine.follow(job), "model_failed")]
     assert [event.kind for event in told if event.slot == "2"] == ["model_started", "model_failed"]
     fake_api.open_gate("g")

@@ -50,16 +50,16 @@ async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api, background=True)
-    shown = (await engine.status(job)).to_json()["content"]
+    status = await engine.status(job)
+    shown = status.content
     assert shown["status"] == "cancelled"
     states = {entry["model"]: entry for entry in shown["models_status"]}
     assert states["gpt-5"]["status"] == states["sonnet"]["status"] == "completed"
     assert states["gpt-5"]["text"] == "gpt-5 says: which?"
     assert (states["gemini-2.5-flash"]["status"], states["gemini-2.5-flash"]["text"]) == ("cancelled", "")
     assert states["gemini-2.5-flash"]["partial"] == shown["partial"] == "aaa"
-    told = render.status({"content": shown})
-    assert "## gpt-5\n\ngpt-5 says: which?" in told
-    assert "## gemini-2.5-flash (partial: cancelled)\n\naaa" in told
+    assert "## gpt-5\n\ngpt-5 says: which?" in render.text(status)
+    assert "## gemini-2.5-flash (partial: cancelled)\n\naaa" in render.text(status)
     with pytest.raises(Cancelled):
         await engine.wait(job)
 

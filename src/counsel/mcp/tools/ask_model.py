@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from counsel.mcp import render
 from counsel.mcp.tools import base
 from counsel.requests import ChatRequest
 from counsel.types import Json
@@ -35,5 +34,4 @@ TOOL = base.Tool(
     output=base.ANSWERED,
     annotations={"title": "Consult a colleague", **base.ASKS},
     run=base.asks(request),
-    text=render.chat,
 )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Unpack
+from typing import Any, Unpack
 
 from counsel import request_rules
 from counsel.argument_schema import Schema
 from counsel.lazy_dataclass import dataclass
-from counsel.mcp import tool_call
+from counsel.mcp import render, tool_call
 from counsel.mcp.tool_call import Call
 from counsel.requests import Request
-from counsel.results import Serialisable
+from counsel.results import ToolResult
 from counsel.types import Json
 
 
@@ -21,10 +21,10 @@ class Tool:
     description: str
     properties: dict[str, Schema]
     output: Mapping[str, object]
-    run: Callable[[Call, Json], Awaitable[Serialisable]]  # arguments that were checked → the result
-    text: Callable[[Json], str]  # the structured result in words
+    run: Callable[[Call, Json], Awaitable[ToolResult]]  # arguments that were checked → the result
     required: tuple[str, ...] = ()
     annotations: dict[str, object]
+    text: Callable[[Any], str] = render.text  # the result for clients that read text
 
     @property
     def schema(self) -> Schema:
@@ -47,17 +47,17 @@ class Tool:
         }
 
 
-def text(words: str, **more: Unpack[Schema]) -> Schema:
-    return {"type": "string", **more, "description": words}
+def string(about: str, **more: Unpack[Schema]) -> Schema:
+    return {"type": "string", **more, "description": about}
 
 
-def argument(name: str, words: str, **more: Unpack[Schema]) -> Schema:
+def argument(name: str, about: str, **more: Unpack[Schema]) -> Schema:
     """An argument that the engine checks by the same rule, in requests of every interface."""
-    return {**request_rules.RULES[name], **more, "description": words}
+    return {**request_rules.RULES[name], **more, "description": about}
 
 
-def switch(words: str, *, default: bool = False) -> Schema:
-    return {"type": "boolean", "default": default, "description": words}
+def switch(about: str, *, default: bool = False) -> Schema:
+    return {"type": "boolean", "default": default, "description": about}
 
 
 def temperature(default: float) -> Schema:
@@ -102,7 +102,7 @@ EFFORT = argument("reasoning_effort", "Reasoning depth.", default="medium")
 BACKGROUND = switch("Run in the background: returns an id at once for check_status.")
 EXPORT = switch("Save the conversation to a folder named after its id.")
 
-# What a caller may say about a question, under the names that `Question` has for it.
+# What a caller may set for a question, under the names of `Question`.
 _QUESTION = ("prompt", "continuation_id", "temperature", "reasoning_effort", "verbosity", "media_resolution")
 _LISTS = ("files", "images")
 _SWITCHES = ("use_websearch", "export")
@@ -110,17 +110,17 @@ _SWITCHES = ("use_websearch", "export")
 
 def question(arguments: Json) -> Json:
     """The keyword arguments of `Question` that the caller gave."""
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
         name: arguments[name] for name in (*_QUESTION, *_SWITCHES) if name in arguments
     }
-    given.update({name: tuple(arguments[name]) for name in _LISTS if name in arguments})
-    return given
+    fields.update({name: tuple(arguments[name]) for name in _LISTS if name in arguments})
+    return fields
 
 
-def asks(build: Callable[[Json], Request]) -> Callable[[Call, dict[str, object]], Awaitable[Serialisable]]:
+def asks(build: Callable[[Json], Request]) -> Callable[[Call, dict[str, object]], Awaitable[ToolResult]]:
     """The handler of a tool that puts a question to models."""
 
-    async def run(call: Call, arguments: Json) -> Serialisable:
+    async def run(call: Call, arguments: Json) -> ToolResult:
         return await tool_call.run(call, build(arguments), background=arguments.get("async", False))
 
     return run

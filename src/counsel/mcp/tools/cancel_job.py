@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from counsel.mcp import render
 from counsel.mcp.tool_call import Call
 from counsel.mcp.tools import base
 from counsel.results import Cancellation
@@ -15,7 +14,7 @@ TOOL = base.Tool(
     name="cancel_job",
     description="Stop a running job and its calls to models.",
     required=("continuation_id",),
-    properties={"continuation_id": base.text("The job's id.", minLength=1)},
+    properties={"continuation_id": base.string("The job's id.", minLength=1)},
     output={"content": base.fields(status=base.STRING, message=base.STRING, job_id=base.STRING)},
     annotations={
         "title": "Cancel a job",
@@ -24,5 +23,4 @@ TOOL = base.Tool(
         "openWorldHint": False,
     },
     run=run,
-    text=render.cancelled,
 )

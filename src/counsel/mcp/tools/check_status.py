@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counsel.errors import InvalidArgument
-from counsel.mcp import render
 from counsel.mcp.tool_call import Call
 from counsel.mcp.tools import base
 from counsel.results import JobList, JobStatus
@@ -33,7 +32,7 @@ TOOL = base.Tool(
     name="check_status",
     description="Progress and result of a job; without an id the 10 newest jobs.",
     properties={
-        "continuation_id": base.text("The job's id.", minLength=1),
+        "continuation_id": base.string("The job's id.", minLength=1),
         "full_history": base.switch("The whole conversation of this id."),
     },
     output={
@@ -49,5 +48,4 @@ TOOL = base.Tool(
     },
     annotations={"title": "Check jobs", "readOnlyHint": True, "openWorldHint": False},
     run=run,
-    text=render.status,
 )

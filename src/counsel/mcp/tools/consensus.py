@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from counsel.argument_schema import Schema
-from counsel.mcp import render
 from counsel.mcp.tools import base
 from counsel.request_rules import NAME
 from counsel.requests import ConsensusRequest
@@ -79,5 +78,4 @@ TOOL = base.Tool(
     },
     annotations={"title": "Ask several models", **base.ASKS},
     run=base.asks(request),
-    text=render.consensus,
 )
