@@ -74,7 +74,7 @@ def answer(usage: Usage, cost: float | None) -> ChatResult:
 def test_an_answer_without_usage_has_unknown_tokens_and_cost(cost: float | None) -> None:
     result = answer(Usage(), cost)
     assert ask_options.footer(result).startswith("openai/gpt-5 · ? tokens · cost ? · 1.2 s")
-    assert "openai/gpt-5 · ? tokens · cost ? · 1.2 s" in render.chat(result.to_json())
+    assert "openai/gpt-5 · ? tokens · cost ? · 1.2 s" in render.text(result)
 
 
 def test_an_answer_says_what_it_cost() -> None:
