@@ -26,6 +26,10 @@ class Caller:
     roots: tuple[Path, ...] = ()  # further folders that the client says it works in
     settings: Settings = field(default_factory=Settings, repr=False)
     chain: tuple[str, ...] = ()  # the agents that asked before this call, nearest last
+    # Real paths of files that a person typed on the command line, and those of them that may be sent although they look
+    # like secrets. Only the CLI sets these: what an agent names over MCP, HTTP or a socket is no consent.
+    named: tuple[Path, ...] = ()
+    named_secrets: tuple[Path, ...] = ()
 
     @property
     def env(self) -> Mapping[str, str]:

@@ -81,12 +81,12 @@ def test_one_bad_file_and_nothing_is_sent(
     ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     done = ask(
-        "Why?", "-f", "a.py", "-f", ".env", "-f", "link.txt", "-f", "/etc/passwd", "-f", "none", "--json"
+        "Why?", "-f", "a.py", "-f", ".env", "-f", "link.txt", "-f", "/etc/shadow", "-f", "none", "--json"
     )
     shown = json.loads(done.stdout)
     assert done.returncode == 1
     assert shown["code"] == "FILE_NOT_ALLOWED"
-    assert shown["files"] == [".env", "link.txt", "/etc/passwd", "none"]
+    assert shown["files"] == [".env", "link.txt", "/etc/shadow", "none"]
     assert "HUSH" not in done.stdout + done.stderr
     assert fake_process.calls == []
 

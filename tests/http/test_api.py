@@ -308,3 +308,10 @@ async def test_a_last_event_id_that_is_no_number_is_named(api: Api) -> None:
             assert "Last-Event-ID" in (await answer.json())["error"]
     async with api.session.get(f"/api/jobs/{job}?history=maybe") as answer:
         assert answer.status == 400
+
+
+async def test_files_named_over_http_stay_in_the_callers_folder(api: Api, fake_process: FakeProcess) -> None:
+    for name in ("/etc/hostname", "..", "../*"):
+        refused = await api.ask("Why?", files=[name])
+        assert refused["code"] == "FILE_NOT_ALLOWED", name
+    assert fake_process.calls == []

@@ -140,12 +140,14 @@ def run(argv: Sequence[str]) -> int:
 
         return shell_complete(cli, {}, "counsel", COMPLETING, instruction)
     state = State()
+    output.set_quiet(False)
     try:
         # not `cli.main`: it exits with 1 when the reader has closed the pipe, and has its own exception for Ctrl-C
         with cli.make_context("counsel", list(argv), obj=state) as ctx:
             cli.invoke(ctx)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place to report one
+        output.set_quiet(False)
         state.json |= isinstance(error, click.UsageError) and _wants_json(argv)
         return _exit_code(error, state)
     return 0

@@ -11,7 +11,7 @@ from counsel.cli import ask_options, connect, json_option, live_output, output
 from counsel.requests import ChatRequest
 
 
-@click.command()
+@click.command(cls=ask_options.QuestionCommand)
 @click.argument("prompt", required=False)
 @click.option(
     "-m",
@@ -47,13 +47,14 @@ def ask(
     """
     if stream and (as_json or options["background"]):
         raise click.UsageError("--stream cannot be combined with --json or --background.")
+    text = ask_options.full_prompt(prompt)
+    caller, fields = ask_options.prepare(options)
     request = ChatRequest(
-        prompt=ask_options.full_prompt(prompt),
+        prompt=text,
         model=model,
         media_resolution=f"MEDIA_RESOLUTION_{media_resolution.upper()}" if media_resolution else None,  # type: ignore[arg-type]
-        **ask_options.common(options),
+        **fields,
     )
-    caller = connect.caller(options["cwd"], ask_options.export_roots(options))
     asking = ask_options.submit(
         request,
         caller,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import select
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,12 @@ _OPTIONS = (
         "--file",
         "files",
         multiple=True,
-        metavar="FILE",
-        help="Send this file; FILE{10:50} sends lines 10 to 50.",
+        metavar="PATH",
+        help="Send this file, folder, PDF or quoted pattern ('src/**/*.py'); several may follow. "
+        "FILE{10:50} sends lines 10 to 50 (of a PDF: pages).",
+    ),
+    click.option(
+        "--allow-secret", is_flag=True, help="Send the files named by -f although they look like secrets."
     ),
     click.option(
         "-i", "--image", "images", multiple=True, metavar="IMAGE", help="Send this image file or data URL."
@@ -65,7 +70,56 @@ _OPTIONS = (
         metavar="DIR",
         help="Resolve relative paths from this folder.",
     ),
+    click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=lambda _ctx, _param, value: output.set_quiet(value),
+        help="Print the answer and nothing else; errors are still shown.",
+    ),
 )
+_PATH_OPTIONS = {"-f": "-f", "--file": "-f", "-i": "-i", "--image": "-i"}
+
+
+class QuestionCommand(click.Command):
+    """Several paths may follow one `-f` or `-i`, as a shell writes them for an unquoted pattern."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, list(_with_repeated_options(args)))
+
+
+def _with_repeated_options(args: list[str]) -> Iterator[str]:
+    """`-f a b QUESTION` as `-f a -f b QUESTION`: words after the first path count if they name something that exists."""
+    option, cwd = "", _folder(args)
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            yield word
+            yield from words
+            return
+        if word in _PATH_OPTIONS:
+            option = _PATH_OPTIONS[word]
+            yield word
+            yield from itertools.islice(words, 1)
+            continue
+        if option and not word.startswith("-") and _names_path(word, cwd):
+            yield option
+        else:
+            option = "-f" if word.startswith("--file=") else ""
+        yield word
+
+
+def _folder(args: list[str]) -> Path:
+    after = dict(itertools.pairwise(args)).get("--cwd")
+    return Path.cwd() / after if after else Path.cwd()
+
+
+def _names_path(word: str, cwd: Path) -> bool:
+    from counsel.cli import ask_files  # few questions come with files
+
+    return ask_files.is_path(word, cwd)
 
 
 def models_like(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[str]:
@@ -85,10 +139,25 @@ def options(command: Decorated) -> Decorated:
     return command
 
 
-def common(values: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a request from the options above."""
+def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
+    """The caller, and the fields of a request from the options above. Raises before anything is sent."""
+    caller = connect.caller(values["cwd"], export_roots(values))
+    files: tuple[str, ...] = ()
+    if values["files"] or values["images"]:
+        from counsel.cli import ask_files  # few questions come with files
+
+        attached = ask_files.attach(
+            values["files"], values["images"], caller, allow_secret=values["allow_secret"]
+        )
+        ask_files.report(attached.left_out, Path.cwd())
+        caller, files = attached.caller, attached.files
+    elif values["allow_secret"]:
+        raise click.UsageError("--allow-secret needs a file: add -f FILE.")
+    return caller, {**_common(values), "files": files}
+
+
+def _common(values: dict[str, Any]) -> dict[str, Any]:
     return {
-        "files": tuple(values["files"]),
         "images": tuple(values["images"]),
         "continuation_id": values["continuation_id"],
         "temperature": values["temperature"],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-@click.command()
+@click.command(cls=ask_options.QuestionCommand)
 @click.argument("prompt", required=False)
 @click.option(
     "-m",
@@ -59,14 +59,15 @@ def consensus(
 
     counsel consensus "Monolith or services?" -m gpt-5 -m opus -m gemini-2.5-pro
     """
+    text = ask_options.full_prompt(prompt)
+    caller, fields = ask_options.prepare(options)
     request = ConsensusRequest(
-        prompt=ask_options.full_prompt(prompt),
+        prompt=text,
         models=models,
         enable_cross_feedback=not no_feedback,
         cross_feedback_prompt=feedback_prompt,
-        **ask_options.common(options),
+        **fields,
     )
-    caller = connect.caller(options["cwd"], ask_options.export_roots(options))
     asking = ask_options.submit(
         request,
         caller,
@@ -173,7 +174,7 @@ _PHASES = {"initial": "first answer", "refined": "refining", "answer": "answerin
 async def watch(engine: Engine, job_id: str) -> None:
     """Side by side on a terminal; elsewhere one line per change, on stderr."""
     board = Board()
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or output.is_quiet():
         async for event in engine.follow(job_id):
             if isinstance(event, Waiting) and event.wait and not event.slot:
                 output.message(f"… waiting for {event.wait.text}")

@@ -120,7 +120,7 @@ class WaitingLine:
 
     def start(self, model: str) -> None:
         self.stop()
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not output.is_quiet():
             self._task = asyncio.create_task(self._count(model))
 
     def print(self, line: str) -> None:

@@ -62,8 +62,23 @@ def escaped(document: str) -> str:
     return re.sub(_UNESCAPED, lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """With `-q`, `message` writes nothing. `cli.run` ends it, so that errors are shown."""
+    global _quiet  # noqa: PLW0603 - one command per process
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    return _quiet
+
+
 def message(text: str) -> None:
     """A line for people, on stderr."""
+    if _quiet:
+        return
     with contextlib.suppress(OSError):  # the reader of stdout has gone: the next write to it raises
         sys.stdout.flush()  # keeps the order where both are the same terminal
     with contextlib.suppress(OSError):  # stderr is closed: not a reason to fail

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from counsel.caller import Caller
 from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
@@ -51,6 +51,8 @@ class CallerDocument(TypedDict):
     cwd: str
     roots: list[str]
     chain: list[str]
+    named: NotRequired[list[str]]  # a client of an older release sends none
+    named_secrets: NotRequired[list[str]]
     env: dict[str, str]
 
 
@@ -61,6 +63,8 @@ def caller_to_json(caller: Caller) -> CallerDocument:
         "cwd": str(caller.cwd),
         "roots": [str(root) for root in caller.roots],
         "chain": list(caller.chain),
+        "named": [str(path) for path in caller.named],
+        "named_secrets": [str(path) for path in caller.named_secrets],
         # The daemon reads COUNSEL_HOME/.env itself: if we sent counsel's own keys, they would look like the caller's.
         "env": environment.for_calls(caller.own_env),
     }
@@ -73,7 +77,13 @@ def caller_from_json(data: CallerDocument) -> Caller:
         agent=data["agent"],
         roots=tuple(Path(root) for root in data["roots"]),
     )
-    return replace(identity.caller(data["client"]), cwd=identity.cwd, chain=tuple(data["chain"]))
+    return replace(
+        identity.caller(data["client"]),
+        cwd=identity.cwd,
+        chain=tuple(data["chain"]),
+        named=tuple(map(Path, data.get("named", ()))),
+        named_secrets=tuple(map(Path, data.get("named_secrets", ()))),
+    )
 
 
 class _Job(TypedDict):

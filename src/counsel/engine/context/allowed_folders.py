@@ -61,6 +61,7 @@ class Folders:
     granted: tuple[Path, ...]  # the user's COUNSEL_ALLOWED_DIRS
     home: Path
     caller: Caller
+    named: frozenset[Path] = frozenset()  # single files that a person typed
 
     @classmethod
     def of(cls, caller: Caller) -> Folders:
@@ -72,10 +73,11 @@ class Folders:
             granted=tuple(real for folder in granted if (real := _real_folder(folder))),
             home=_real_folder(home) or home,
             caller=caller,
+            named=frozenset(caller.named),
         )
 
     def allow(self, real: Path) -> bool:
-        if any(real.is_relative_to(folder) for folder in self.granted):
+        if real in self.named or any(real.is_relative_to(folder) for folder in self.granted):
             return True
         return any(real.is_relative_to(folder) and not self._private(real, folder) for folder in self.working)
 
@@ -124,7 +126,7 @@ class Folders:
         about = os.fstat(pin)
         real = _real(pin)
         if not self.allow(real):
-            raise self._outside(name)
+            raise self.outside(name)
         kind = stat.S_IFMT(about.st_mode)
         if kind != stat.S_IFREG:
             raise InvalidArgument(
@@ -133,19 +135,22 @@ class Folders:
                 file=name,
             )
         if why := secret_files.by_name(path, real, about, self.home, self.caller):
-            raise FileNotAllowed(f"{name} was not sent: {why}.", hint=secret_files.hint(real), file=name)
+            raise FileNotAllowed(
+                f"{name} was not sent: {why}.", hint=secret_files.hint(real, self.caller), file=name
+            )
         return real
 
-    def _outside(self, name: str) -> CounselError:
+    def outside(self, name: str) -> CounselError:
         where = " or ".join(str(folder) for folder in (*self.working, *self.granted))
         inside = (
             f"Only files inside {where} can be sent"
             if where
             else "The caller has no folder to send files from"
         )
+        link = " A link that leads out of the project is not followed: name the file that it leads to."
         return FileNotAllowed(
             f"{name} is outside the allowed folders.",
-            hint=f"{inside}; COUNSEL_ALLOWED_DIRS adds folders.",
+            hint=f"{inside}; COUNSEL_ALLOWED_DIRS adds folders.{link if self.caller.client == 'cli' else ''}",
             file=name,
         )
 
@@ -154,7 +159,7 @@ class Folders:
             return lack
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             if not self.allow(Path(os.path.realpath(path))):
-                return self._outside(name)  # do not reveal whether it exists
+                return self.outside(name)  # do not reveal whether it exists
             return NotFound(f"{name} does not exist.", hint=f"Looked at {path}.", file=name)
         if error.errno in {errno.EACCES, errno.EPERM}:
             return FileNotAllowed(

@@ -71,6 +71,11 @@ def wanted(name: str, folders: Folders) -> Wanted:
     return Wanted(name, folders.locate(match[1]), first or 1, last)
 
 
+def without_range(name: str) -> str:
+    match = _RANGE(name)
+    return match[1] if match else name
+
+
 def read(want: Wanted, folders: Folders) -> TextFile:
     limit = folders.caller.settings.max_file_bytes
     with folders.open(want.name, want.path) as opened:
@@ -98,7 +103,9 @@ def read(want: Wanted, folders: Folders) -> TextFile:
 def _refuse_secrets(text: str, opened: Opened, folders: Folders) -> None:
     if why := secret_files.by_content(text, opened.path, folders.home, folders.caller):
         raise FileNotAllowed(
-            f"{opened.name} was not sent: {why}.", hint=secret_files.hint(opened.path), file=opened.name
+            f"{opened.name} was not sent: {why}.",
+            hint=secret_files.hint(opened.path, folders.caller),
+            file=opened.name,
         )
 
 

@@ -166,8 +166,9 @@ def by_content(text: str, path: Path, home: Path, caller: Caller) -> str | None:
     return None
 
 
-def hint(path: Path) -> str:
-    return f"If it must be sent, add {path} to COUNSEL_ALLOWED_SECRET_FILES."
+def hint(path: Path, caller: Caller) -> str:
+    option = " name it with -f and --allow-secret, or" if caller.client == "cli" else ""
+    return f"If it must be sent,{option} add {path} to COUNSEL_ALLOWED_SECRET_FILES."
 
 
 _KEYS = ("_API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -218,6 +219,8 @@ def _logins(caller: Caller) -> tuple[Path, ...]:
 
 
 def _named_as_allowed(real: Path, home: Path, caller: Caller) -> bool:
+    if real in caller.named_secrets:
+        return True
     for entry in caller.settings.allowed_secret_files:
         if "/" not in entry:
             if real.name == entry:

@@ -1,0 +1,180 @@
+"""The files and images that a person names on the command line: single paths, folders, patterns.
+
+Typing a path is consent to send that file, wherever it is. Not so for a link inside the project that leads out of it: whoever
+wrote the project chose where it leads. Nor for a command that an agent runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from counsel.caller import Caller
+from counsel.cli import output
+from counsel.engine.context import expand, files, gitignore
+from counsel.engine.context.allowed_folders import Folders
+from counsel.engine.context.expand import LeftOut
+from counsel.errors import CounselError, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+from counsel.paths import isdir
+
+# Variables that agents set for the commands that they run (agents/environment.py removes them).
+AGENT_MARKS = ("COUNSEL_CHAIN", "CLAUDECODE", "CODEX_SANDBOX", "CODEX_THREAD_ID", "GEMINI_CLI", "CURSOR_AGENT", "OPENCODE")  # fmt: skip
+_SHOWN = 5  # names of one reason that are listed
+
+
+@dataclass(slots=True)
+class Attached:
+    """What is sent with a question. `caller` may send exactly these files."""
+
+    caller: Caller
+    files: tuple[str, ...] = ()
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+def attach(names: Sequence[str], images: Sequence[str], caller: Caller, *, allow_secret: bool) -> Attached:
+    """Expand folders and patterns, and record consent to what was typed. Raises before anything is sent."""
+    if not names and not images:
+        return Attached(caller)
+    if any(caller.env.get(name) for name in AGENT_MARKS):
+        return _expanded(names, caller, consent=False)
+    caller = replace(caller, roots=(*caller.roots, *_repository(caller)))
+    typed = [*_paths(names, caller), *(path for name in images if (path := _image_path(name, caller)))]
+    real = tuple(_consented(typed, caller))
+    caller = replace(caller, named=real, named_secrets=real if allow_secret else ())
+    return _expanded(names, caller, consent=True)
+
+
+def report(left_out: Iterable[LeftOut], folder: Path) -> None:
+    """One line per reason on stderr."""
+    reasons: dict[str, list[str]] = {}
+    for entry in left_out:
+        reasons.setdefault(entry.why, []).append(os.path.relpath(entry.path, folder))
+    for why, paths in reasons.items():
+        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+        output.message(f"left out: {', '.join(paths[:_SHOWN])}{more} ({why})")
+
+
+def is_path(text: str, cwd: Path) -> bool:
+    """Whether a word of the command line names something that `-f` takes, and is not a question."""
+    name = files.without_range(text)
+    if not name.strip() or len(name) > 4096 or "\0" in name:
+        return False
+    path = cwd / Path(name).expanduser()
+    if any(os.path.lexists(each) for each in (cwd / text, path)):
+        return True
+    return "/" in name and expand.has_pattern(name) and " " not in name and isdir(expand.split(path)[0])
+
+
+def _repository(caller: Caller) -> tuple[Path, ...]:
+    """The repository around the caller's folder. A home folder under version control is not one project."""
+    root = gitignore.repository(Path(os.path.realpath(caller.cwd)))
+    home = Path(os.path.realpath(caller.env.get("HOME") or Path.home()))
+    return (root,) if root and not home.is_relative_to(root) else ()
+
+
+def _paths(names: Iterable[str], caller: Caller) -> Iterator[Path]:
+    folders = Folders.of(caller)
+    for name in names:
+        if not _several(name, folders):
+            yield files.wanted(name, folders).path
+
+
+def _image_path(value: str, caller: Caller) -> Path | None:
+    """None for a data URL and for base64, which name no file."""
+    if value[:5].lower() == "data:" or len(value) > 4096 or not value.strip():
+        return None
+    return Folders.of(caller).locate(value)
+
+
+def _consented(typed: Iterable[Path], caller: Caller) -> Iterator[Path]:
+    projects = [Path(os.path.normpath(folder)) for folder in caller.folders]
+    projects += [Path(os.path.realpath(folder)) for folder in projects]
+    for path in typed:
+        try:
+            lexical, real = Path(os.path.normpath(path)), Path(os.path.realpath(path))
+        except (OSError, ValueError):  # reported by the engine when it opens it
+            continue
+        inside = [folder for folder in projects if lexical.is_relative_to(folder) and folder != folder.parent]
+        if not inside or any(real.is_relative_to(folder) for folder in projects):
+            yield real
+
+
+def _expanded(names: Sequence[str], caller: Caller, *, consent: bool) -> Attached:
+    attached = Attached(caller)
+    folders = Folders.of(caller)
+    listed: list[str] = []
+    for name in names:
+        if place := _several(name, folders):
+            listed += _sendable(*place, attached, consent=consent)
+        else:
+            listed.append(name)
+    attached.files = tuple(dict.fromkeys(listed))
+    return attached
+
+
+def _several(name: str, folders: Folders) -> tuple[str, Path, str] | None:
+    """The name, its path and its line range if it is a folder or a pattern; None for a single file."""
+    path = folders.locate(name)
+    if os.path.lexists(path):
+        return (name, path, "") if isdir(path) else None
+    plain = files.without_range(name)
+    if expand.has_pattern(plain) and not os.path.lexists(folders.locate(plain)):
+        return plain, folders.locate(plain), name[len(plain) :]
+    return None
+
+
+def _sendable(name: str, path: Path, lines: str, attached: Attached, *, consent: bool) -> list[str]:
+    """The files of one folder or pattern that can be sent. Those that cannot are left out and reported."""
+    expansion = _walk(path, attached.caller, consent=consent)
+    caller = attached.caller
+    folders = Folders.of(replace(caller, named=tuple(expansion.files)) if consent else caller)
+    good: list[Path] = []
+    left_out = list(expansion.left_out)
+    limit = caller.settings.max_files
+    if len(expansion.files) > limit:
+        raise InvalidArgument(
+            f"{name} has {len(expansion.files):,} files; the limit is {limit}.",
+            hint="Name a folder below it or a pattern such as 'src/*.py', or raise COUNSEL_MAX_FILES.",
+            file=name,
+        )
+    for file in expansion.files:
+        try:
+            files.read(files.Wanted(file.name, file), folders)
+        except CounselError as error:
+            left_out.append(LeftOut(file, _reason(error, file.name)))
+        else:
+            good.append(file)
+    if consent:
+        attached.caller = replace(caller, named=(*caller.named, *good))
+    attached.left_out += left_out
+    if not good:
+        raise InvalidArgument(
+            f"{name}: there is no file to send.",
+            hint="; ".join(
+                f"{os.path.relpath(entry.path, caller.cwd)}: {entry.why}" for entry in left_out[:_SHOWN]
+            )
+            or "Check the path and the pattern.",
+            file=name,
+        )
+    return [f"{file}{lines}" for file in good]
+
+
+def _walk(path: Path, caller: Caller, *, consent: bool) -> expand.Expansion:
+    typed, pattern = (path, "") if isdir(path) else expand.split(path)
+    base = Path(os.path.realpath(typed))
+    allowed = Folders.of(replace(caller, named=()))
+    consented = consent and base in _consented([typed], caller)
+    if not (consented or allowed.allow(base)):
+        raise allowed.outside(str(typed))
+    home = Path(caller.env.get("HOME") or Path.home())
+    rules = gitignore.for_folder(base, caller.env, home)
+    return expand.matching(base, pattern, rules) if pattern else expand.folder(base, rules)
+
+
+def _reason(error: CounselError, name: str) -> str:
+    """The message without the file's name, which the report has already."""
+    text = error.message.removeprefix(name).lstrip(" :").rstrip(".")
+    return text.removeprefix("was not sent: ")
