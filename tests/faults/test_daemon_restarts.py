@@ -72,7 +72,7 @@ async def start_begins(home: Path, known: list[int]) -> bool:
     """Whether a new process of a daemon appears within a second. It takes no lock: that would stop the start."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1):
-            while not set(starting(home)).difference(known):
+            while not set(starting(home)).difference(known):  # noqa: ASYNC110  another process starts it
                 await asyncio.sleep(0.005)
             return True
     return False
