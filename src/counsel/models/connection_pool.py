@@ -6,11 +6,11 @@ import asyncio
 import ssl
 import time
 
+from counsel.models.connect import open_socket
 from counsel.models.http1 import Address, Connection, ConnectTimeout, Key, Late, Response, Trust
 
 KEEP_SECONDS = 15.0  # an idle connection is kept open
 MAX_IDLE = 100  # connections to one server
-HAPPY_EYEBALLS = 0.25  # seconds before the next address of a host is tried in parallel (RFC 8305)
 _READ_BYTES = 64 * 1024
 
 
@@ -61,13 +61,12 @@ class Pool:
         deadline = loop.time() + seconds
         try:
             async with asyncio.timeout_at(min(deadline, until)):
+                sock = await open_socket(host, port)
                 _, connection = await loop.create_connection(
                     lambda: Connection(self, key),
-                    host,
-                    port,
+                    sock=sock,
                     ssl=trust,
                     server_hostname=host if trust else None,
-                    happy_eyeballs_delay=HAPPY_EYEBALLS,
                 )
         except TimeoutError:
             if loop.time() < min(deadline, until):  # the system's own limit
