@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 from counsel.models import catalog_rows, prices
 from counsel.types import Model, Usage
@@ -21,7 +22,7 @@ def _models() -> list[Model]:
 
 
 def _rates(model: Model) -> list[float] | None:
-    """None: free, unknown, or a price that depends on more than the number of tokens."""
+    """None: free or unknown."""
     one = {
         "input": Usage(input=1_000),
         "output": Usage(output=1_000),
@@ -30,11 +31,13 @@ def _rates(model: Model) -> list[float] | None:
     }
     if model.provider == "local":
         return None
-    costs = {name: prices.by_library(model, usage) for name, usage in one.items()}
-    if costs["input"] is None or costs["output"] is None or model.provider == "deepseek":  # cheaper at night
+    noon = datetime.now(UTC).replace(hour=12, minute=0)
+    costs = {name: prices.by_library(model, usage, noon) for name, usage in one.items()}
+    if costs["input"] is None or costs["output"] is None:
         return None
     dollars = [round((cost or 0.0) * 1_000, 6) for cost in costs.values()]
-    return [*dollars, _below(model, dollars[0])]
+    below = 0 if model.provider == "deepseek" else _below(model, dollars[0])  # which is cheaper at night
+    return [*dollars, below]
 
 
 def _below(model: Model, per_million: float) -> int:

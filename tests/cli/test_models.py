@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from fake import FakeProcess
+from support.pty_screen import in_terminal
 
 
 @pytest.fixture
@@ -111,3 +113,134 @@ def test_a_provider_without_rows_says_how_its_models_are_asked(
     assert (done.returncode, done.stdout) == (0, "")
     assert "--discover" in done.stderr
     assert "ollama/ID" in done.stderr
+
+
+# ── filters ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ids(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [model["id"] for model in json.loads(done.stdout)["models"]]
+
+
+def test_a_part_of_a_name_alias_or_provider_selects(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    assert ids(run("--json", "gpt", "mini")) == ["gpt-5.4-mini", "gpt-5-mini"]
+    assert "gemini-2.5-pro" in ids(run("--json", "pro 2.5"))
+    assert {model.split("-")[0] for model in ids(run("--json", "anthropic"))} == {"claude"}
+    done = run("nosuch")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "No model matches 'nosuch'." in done.stderr
+    assert "Did you mean sonnet" in run("sonet").stderr
+
+
+def test_vision_price_and_availability_select(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    models = json.loads(run("--json").stdout)["models"]
+    seeing = ids(run("--json", "--vision"))
+    assert seeing == [model["id"] for model in models if model["vision"]]
+    assert 0 < len(seeing) < len(models)
+    cheap = ids(run("--json", "--under", "1"))
+    assert cheap == [model["id"] for model in models if model["price_per_million"]["input"] < 1]
+    assert ("gpt-6-luna" in cheap, "gpt-6.1-terra" in cheap) == (True, False)  # which costs 1 exactly
+    assert set(ids(run("--json", "--available", MISTRAL_API_KEY="k"))) == set(
+        ids(run("--json", "--provider", "mistral"))
+    )
+    done = run("--available")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "No available model" in done.stderr
+    assert run("--available", "--all").returncode == 1
+
+
+def test_newest_are_first_below_their_provider(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    models = json.loads(run("--json").stdout)["models"]
+    providers = [model["provider"] for model in models]
+    assert len(list(groupby(providers))) == len(set(providers))
+    opus = [model["id"] for model in models if "claude-opus" in model["id"]]
+    assert opus == [
+        "claude-opus-5-5",
+        "claude-opus-5",
+        "claude-opus-4-8",
+        "claude-opus-4-7",
+        "claude-opus-4-6",
+        "claude-opus-4-5-20251101",
+        "claude-opus-4-1-20250805",
+    ]
+    by_id = {model["id"]: model for model in models}
+    assert by_id["claude-opus-5-5"]["superseded_by"] is None
+    assert by_id["claude-opus-4-5-20251101"]["superseded_by"] == "claude-opus-5-5"
+    assert "opus-latest" in by_id["claude-opus-5-5"]["aliases"]
+
+
+ALIASES = """
+[aliases]
+opus = "claude-opus-5-5"
+mine = "openrouter/someone/some-model"
+bad = "nonsense"
+"""
+
+
+def test_the_users_aliases_are_listed_and_a_bad_one_is_named(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    document = json.loads(run("--json", config=ALIASES).stdout)
+    assert [(alias["name"], alias["model"]) for alias in document["aliases"]] == [
+        ("opus", "claude-opus-5-5"),
+        ("mine", "openrouter/someone/some-model"),
+        ("bad", None),
+    ]
+    assert "nonsense" in document["problems"][0]
+    models = {model["id"]: model["aliases"] for model in document["models"]}
+    assert models["openrouter/someone/some-model"] == ["mine"]
+    assert models["claude-opus-5-5"][0] == "opus"
+    assert "opus" not in models["claude-opus-4-5-20251101"]
+    assert "problem: config.toml [aliases]: the alias 'bad'" in run(config=ALIASES).stderr
+
+
+# ── on a terminal ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_every_model_is_one_line_of_the_terminal(tmp_path: Path, columns: int) -> None:
+    (tmp_path / "config.toml").write_text(ALIASES + f'long = "openrouter/{"x" * 50}"\n')
+    env = {"PATH": os.environ["PATH"], "COUNSEL_HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
+    lines = in_terminal("models", "--all", env=env, cwd=tmp_path, columns=columns).lines
+    shown = lines[: lines.index("i images, w web search, t tools, e effort levels; → superseded by")]
+    assert max(map(len, shown)) <= columns
+    entries = [line.split() for line in shown if line.startswith("  ")]
+    listed = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "counsel", "models", "--json"], env=env, capture_output=True, check=True
+        ).stdout
+    )
+    assert [entry[0] for entry in entries] == [model["id"] for model in listed["models"]]
+    assert next(line for line in shown if line.startswith("Google")).startswith(
+        "Google: not available. Set GOOGLE_API_KEY or GEMINI_API_KEY"
+    )
+    by_name = {entry[0]: entry[1:] for entry in entries}
+    assert by_name["claude-opus-4-5-20251101"][:6] == ["200K", "$5", "$25", "iwte", "→", "claude-opus-5-5"]
+    assert by_name["gpt-6.1-sol"][:4] == ["1.05M", "$2", "$10", "iwte"]
+    assert ("sol-latest" in by_name["gpt-6.1-sol"]) == (columns == 140)
+    assert "opus = claude-opus-5-5" in shown
+    assert "mine = openrouter/someone/some-model" in shown
+
+
+def test_a_filter_shows_what_the_names_mean(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "COUNSEL_HOME": str(tmp_path)}
+    lines = in_terminal("models", "opus", env=env, cwd=tmp_path).lines
+    assert "opus = claude-opus-4-5-20251101" in lines
+    assert "opus-latest = claude-opus-5-5" in lines
+    assert not [line for line in lines if "gpt" in line]
+
+
+def test_the_list_does_not_import_what_it_does_not_need(tmp_path: Path) -> None:
+    """The price library alone takes half a second."""
+    script = (
+        "import sys, os; from counsel import cli; code = cli.run(['models', '--all']);"
+        "heavy = {'genai_prices', 'aiohttp', 'asyncio', 'pydantic', 'rich', 'ssl'} & set(sys.modules);"
+        "assert not heavy, heavy; sys.exit(code)"
+    )
+    env = {"PATH": os.environ["PATH"], "COUNSEL_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env
+    )
+    assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.models import catalog_rows
 from counsel.models.auto import Needs, candidates
 from counsel.models.catalog import Catalog, agent_named
+from counsel.models.wires import WIRES
 from counsel.types import EFFORTS
 
 # Every name in the seed's tables: name → id as the vendor spells it, context, output
@@ -95,6 +96,10 @@ def test_every_name_of_the_seed_resolves_as_it_says(tmp_path: Path, name: str) -
     model = catalog(tmp_path, KEYS).resolve(name).model
     specified = model.options.get("specified_context", model.context)
     assert (model.id, specified, model.output) == SEED[name]
+
+
+def test_the_wires_that_a_row_may_name_are_those_that_exist() -> None:
+    assert tuple(WIRES) == catalog_rows.WIRES
 
 
 def test_the_shipped_rows_are_sound() -> None:

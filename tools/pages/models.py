@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from counsel.cli.models import short
+from counsel.cli.models_output import short
 from counsel.models import catalog_rows
 from counsel.models.catalog import Catalog, ModelRow
 from counsel.settings import Settings

@@ -2,44 +2,69 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import click
 
 from counsel import settings
-from counsel.cli import json_option, output
+from counsel.cli import json_option, models_output, output
 from counsel.errors import CounselError, InvalidArgument
 from counsel.models import listing, prices
 from counsel.models.catalog import Catalog, ModelRow
+from counsel.models.catalog_rows import fold
 from counsel.types import Model
-
-_ABILITIES = ("vision", "web_search", "tools", "verbosity")
-_COLUMNS = ("model", "provider", "available", "context", "output", "$ in / out", "abilities", "aliases")
-_WIDE = 110  # columns that a terminal needs for all of them
 
 
 @click.command()
+@click.argument("text", nargs=-1)
+@click.option("--available", is_flag=True, help="Show only models that can be asked now.")
 @click.option("--all", "everything", is_flag=True, help="Include models that are not available.")
+@click.option("--vision", is_flag=True, help="Show only models that accept images.")
+@click.option(
+    "--under",
+    type=click.FloatRange(min=0),
+    metavar="DOLLARS",
+    help="Show only models whose input costs less, per million tokens.",
+)
 @click.option("--provider", metavar="P", help="Show only the models of this provider.")
 @click.option("--discover", "ask_servers", is_flag=True, help="Ask providers for their lists of models.")
 @json_option
-def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json: bool) -> None:
-    """List models: availability, context window, price, aliases.
+def models(
+    *,
+    text: tuple[str, ...],
+    available: bool,
+    everything: bool,
+    vision: bool,
+    under: float | None,
+    provider: str | None,
+    ask_servers: bool,
+    as_json: bool,
+) -> None:
+    """List models by provider, newest first: context window, price, what they can do, aliases.
 
-    Prices are in dollars per million tokens, input / output. --json lists all models, available or not.
+    TEXT is part of a model's name, alias or provider, such as `gpt` or `opus`. Prices are in dollars per million
+    tokens, input and output. Without a filter, models that are not available are left out if there are others; --json
+    lists them all.
     """
+    if available and everything:
+        raise InvalidArgument("--available and --all exclude each other.", hint="Use one of them.")
     catalog = Catalog.load(settings.load())
     provider = provider.strip().lower() if provider else None
     rows = _rows(catalog, provider)
     problems = list(catalog.problems)
     if ask_servers:
         rows += _discovered(catalog, provider, problems)
+    filters = list(_filters(catalog, text, vision=vision, under=under, available=available))
+    matching = [row for row in listing.newest_first(catalog, rows) if all(test(row) for test in filters)]
     if as_json:
-        output.document({"models": [listing.as_json(row) for row in rows], "problems": problems})
+        output.document(listing.document(catalog, matching, problems))
         return
-    if rows:
-        _show(rows, everything=everything or provider is not None)
+    shown = matching if everything or provider or text else _available_if_any(matching)
+    if shown:
+        labels = {row.provider.name: row.provider.label for row in catalog.providers()}
+        models_output.show(shown, labels, aliases=_aliases(catalog, text), hidden=len(matching) - len(shown))
+    elif rows:
+        output.message(_no_match(catalog, text, available=available))
     else:
         output.message(
             f"No models are listed. `--discover` asks {provider} for its models; any id works as {provider}/ID."
@@ -49,36 +74,92 @@ def models(*, everything: bool, provider: str | None, ask_servers: bool, as_json
 
 
 def _rows(catalog: Catalog, provider: str | None) -> list[ModelRow]:
+    """The models of the catalog, and unlisted ones that the user's aliases name."""
     if provider and not catalog.has_provider(provider):
         known = ", ".join(row.provider.name for row in catalog.providers())
         raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"There are {known}.")
-    return catalog.models(provider)
+    return catalog.models(provider) + [
+        row for row in catalog.unlisted_by_alias() if provider in {None, row.model.provider}
+    ]
+
+
+def _filters(
+    catalog: Catalog, text: Sequence[str], *, vision: bool, under: float | None, available: bool
+) -> Iterable[Callable[[ModelRow], bool]]:
+    labels = {row.provider.name: row.provider.label for row in catalog.providers()}
+    for part in map(fold, text):
+        yield lambda row, part=part: any(part in name for name in _searched(row, labels))  # type: ignore[misc]
+    if vision:
+        yield lambda row: row.model.vision
+    if available:
+        yield lambda row: row.available
+    if under is not None:
+        yield lambda row: (price := prices.per_million(row.model)) is not None and price[0] < under
+
+
+def _searched(row: ModelRow, labels: dict[str, str]) -> list[str]:
+    provider = row.model.provider
+    return [fold(name) for name in (row.model.id, *row.names, provider, labels.get(provider, ""))]
+
+
+def _available_if_any(rows: list[ModelRow]) -> list[ModelRow]:
+    return [row for row in rows if row.available] or rows
+
+
+def _aliases(catalog: Catalog, text: Sequence[str]) -> dict[str, str]:
+    """What the user's own names mean, and with a filter those without a version, such as `opus` and `opus-latest`."""
+    names = {alias.name for alias in catalog.aliases}
+    if text:
+        names |= {name for name in catalog.names() if not any(map(str.isdigit, name)) or name in text}
+    wanted = [name for name in sorted(names) if all(fold(part) in fold(name) for part in text)]
+    return {name: model.id for name in wanted if (model := _meaning(catalog, name)) and model.id != name}
+
+
+def _meaning(catalog: Catalog, name: str) -> Model | None:
+    try:
+        return catalog.lookup(name)
+    except CounselError:  # a bad alias, which is among the problems
+        return None
+
+
+def _no_match(catalog: Catalog, text: Sequence[str], *, available: bool) -> str:
+    wanted = " ".join(text)
+    nearest = catalog.nearest(wanted) if wanted else []
+    suggestion = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    if available:
+        suggestion += " Without --available, the list shows what each model needs."
+    return f"No {'available ' * available}model matches{f' {wanted!r}' if wanted else ''}.{suggestion}"
 
 
 def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> list[ModelRow]:
     """Models that the servers list and the catalog does not; a server that does not answer is added to `problems`."""
+    import asyncio  # 30 ms that only --discover needs
+
     providers = [
         row.provider.name
         for row in catalog.providers()
         if row.available and (row.provider.discover if provider is None else row.provider.name == provider)
     ]
-    models, failed = asyncio.run(_ask(catalog, providers))
+    found, failed = asyncio.run(_ask(catalog, providers))
     problems += failed
-    return [ModelRow(model, available=True, reason="") for model in models if not model.listed]
+    return [catalog.row(model) for model in found if not model.listed]
 
 
 async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model], list[str]]:
+    import asyncio
+
+    from counsel.models.discovery import discover
     from counsel.models.transport import Transport  # aiohttp is only needed here
 
     transport = Transport()
     try:
         answers = await asyncio.gather(
-            *(listing.discover(transport, catalog, provider) for provider in providers),
+            *(discover(transport, catalog, provider) for provider in providers),
             return_exceptions=True,
         )
     finally:
         await transport.close()
-    models: list[Model] = []
+    found: list[Model] = []
     failed: list[str] = []
     for provider, answer in zip(providers, answers, strict=True):
         if isinstance(answer, CounselError):
@@ -86,49 +167,5 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            models += answer
-    return models, failed
-
-
-def _show(rows: Sequence[ModelRow], *, everything: bool) -> None:
-    available = [row for row in rows if row.available]
-    shown = rows if everything or not available else available
-    narrow = (output.width() or _WIDE) < _WIDE
-    dropped = {"abilities"} if narrow else set()
-    columns = [number for number, column in enumerate(_COLUMNS) if column not in dropped]
-    cells = [_cells(row) for row in shown]
-    output.table(
-        [_COLUMNS[number] for number in columns], [[row[number] for number in columns] for row in cells]
-    )
-    if narrow:
-        output.message("A wider terminal, or --json, also shows each model's abilities.")
-    if hidden := len(rows) - len(shown):
-        output.message(f"{hidden} more are not available: `counsel models --all` shows what they need.")
-    for need in dict.fromkeys(f"{row.model.provider}: {row.reason}" for row in shown if row.reason):
-        output.message(need)
-
-
-def _cells(row: ModelRow) -> tuple[str, ...]:
-    model = row.model
-    price = prices.per_million(model)
-    return (
-        model.id,
-        model.provider,
-        "yes" if row.available else "no",
-        short(model.context),
-        short(model.output),
-        f"{price[0]:g} / {price[1]:g}" if price else "?",
-        " ".join(ability.replace("_", "-") for ability in (*_ABILITIES, "effort") if _has(row, ability)),
-        ", ".join(model.aliases),
-    )
-
-
-def _has(row: ModelRow, ability: str) -> bool:
-    return bool(row.model.efforts if ability == "effort" else getattr(row.model, ability))
-
-
-def short(tokens: int) -> str:
-    """1_048_576 → 1M, 200_000 → 200K: as the vendors write windows."""
-    if tokens >= 1_000_000:
-        return f"{tokens / 1_000_000:.3g}M"
-    return f"{tokens // 1000}K" if tokens >= 1000 else str(tokens)
+            found += answer
+    return found, failed

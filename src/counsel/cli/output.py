@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Control characters (they move the cursor, change colours or the title), and those that reverse the order of letters.
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-_COLOURS = {"green": 32, "yellow": 33, "red": 31}
+_COLOURS = {"green": 32, "yellow": 33, "red": 31, "bold": 1, "dim": 2}
 _UNESCAPED = (
     "[\x7f-\x9f\ud800-\udfff]"  # control characters that JSON does not escape; bytes that were not UTF-8
 )

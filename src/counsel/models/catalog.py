@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -118,6 +119,16 @@ class Catalog:
 
     def models(self, provider: str | None = None) -> list[ModelRow]:
         return [self.row(model) for model in self._rows.models.values() if provider in {None, model.provider}]
+
+    def unlisted_by_alias(self) -> list[ModelRow]:
+        """Models that the catalog does not list and the user's aliases name."""
+        found = {}
+        for alias in self.aliases:
+            with suppress(ModelNotFound):
+                model = self._of_alias(alias)
+                if not model.listed:
+                    found[model.id] = model
+        return [self.row(model) for model in found.values()]
 
     def row(self, model: Model) -> ModelRow:
         reason = self.reason(model)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -20,11 +20,11 @@ from counsel.agents.definitions import ASKABLE
 from counsel.lazy_dataclass import dataclass
 from counsel.models import families
 from counsel.models.families import Families
-from counsel.models.wires import WIRES
 from counsel.setting_files import salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
+WIRES = ("openai_responses", "openai_chat", "anthropic", "gemini")  # `wires.WIRES`, whose import takes 30 ms
 RESERVED = frozenset({"auto", *ASKABLE})  # names that do not mean a model
 
 
@@ -81,8 +81,9 @@ def fold(name: str) -> str:
 
 @cache
 def shipped() -> Rows:
-    here = resources.files(__package__)
-    return read((here / "providers.toml").read_text("utf-8"), (here / "catalog.toml").read_text("utf-8"))
+    here = Path(__file__)
+    texts = (here.with_name(name).read_text("utf-8") for name in ("providers.toml", "catalog.toml"))
+    return read(*texts)
 
 
 def read(providers_toml: str, catalog_toml: str) -> Rows:

@@ -1,14 +1,13 @@
-"""Listings of models: the one that users read, and those that providers' servers send (`--discover`)."""
+"""A listing of models for programs: `counsel models --json` and HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable
 
+from counsel.errors import ModelNotFound
 from counsel.models import prices
 from counsel.models.catalog import Catalog, ModelRow
-from counsel.models.wires import WIRES
-from counsel.types import Endpoint, Json, Limits, Model
+from counsel.types import Json
 
 
 def as_json(row: ModelRow) -> Json:
@@ -38,35 +37,28 @@ def as_json(row: ModelRow) -> Json:
     }
 
 
-class GetsJson(Protocol):
-    """The part of the transport that discovery needs."""
-
-    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = ...) -> object: ...
-
-
-_MAX_LISTED = 5_000  # models of one server; OpenRouter has some 400
-_MAX_ID_LENGTH = 200
-_LIMITS = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
+def newest_first(catalog: Catalog, rows: Iterable[ModelRow]) -> list[ModelRow]:
+    """By provider, in the catalog's order; the rows of one are stored oldest first."""
+    position = {row.provider.name: number for number, row in enumerate(catalog.providers())}
+    newest = list(reversed(list(rows)))
+    return sorted(newest, key=lambda row: position[row.model.provider])
 
 
-async def discover(transport: GetsJson, catalog: Catalog, provider: str) -> list[Model]:
-    """The models that a provider's server lists, with the catalog's facts where it has a row for them."""
-    endpoint = catalog.endpoint(provider)
-    answer = await transport.get_json(endpoint, WIRES[endpoint.provider.wire].models_path, _LIMITS)
-    listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
-    entries = listed[:_MAX_LISTED] if isinstance(listed, list) else ()
-    named = [(_id_of(entry), entry) for entry in entries if isinstance(entry, dict)]
-    return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]
+def document(catalog: Catalog, rows: Iterable[ModelRow], problems: Iterable[str]) -> Json:
+    return {
+        "models": [as_json(row) for row in rows],
+        "aliases": aliases(catalog),
+        "problems": list(problems),
+    }
 
 
-def _id_of(entry: Mapping[str, object]) -> str:
-    return str(entry.get("id") or entry.get("name") or "")[:_MAX_ID_LENGTH].removeprefix("models/")
+def aliases(catalog: Catalog) -> list[Json]:
+    """The user's aliases, with the model that each means; `problem` if it means none."""
+    return [_alias(catalog, alias.name, alias.target) for alias in catalog.aliases]
 
 
-def _window(entry: dict[str, Any]) -> dict[str, int]:
-    """The context window, under the names that OpenRouter, vLLM, LM Studio, Anthropic and Google give it."""
-    names = ("context_length", "max_model_len", "max_context_length", "max_input_tokens", "inputTokenLimit")
-    for name in names:
-        if isinstance(entry.get(name), int) and entry[name] > 0:
-            return {"context": entry[name]}
-    return {}
+def _alias(catalog: Catalog, name: str, target: str) -> Json:
+    try:
+        return {"name": name, "target": target, "model": catalog.lookup(name).id}
+    except ModelNotFound as error:
+        return {"name": name, "target": target, "model": None, "problem": error.message}

@@ -13,9 +13,12 @@ from decimal import Decimal
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counsel.types import Model, Usage
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 # our provider → genai-prices' name; other providers have no known price
 _PROVIDERS = {
@@ -31,7 +34,8 @@ _FREE = frozenset({"local"})
 
 
 class Rates(NamedTuple):
-    """Dollars per million tokens, for calls of up to `below` input tokens."""
+    """Dollars per million tokens, for calls of fewer than `below` input tokens. 0: the price depends on the time of day,
+    and the table has that of noon (UTC), for lists."""
 
     input: float
     output: float
@@ -42,7 +46,8 @@ class Rates(NamedTuple):
 
 def warm(model: Model) -> None:
     """Import the library in a thread while the answer is on its way, if only it knows the model's price."""
-    if model.provider in _PROVIDERS and f"{model.provider}/{model.wire_id}" not in _table():
+    rates = _table().get(f"{model.provider}/{model.wire_id}")
+    if model.provider in _PROVIDERS and (rates is None or not rates.below):
         _import_once()
 
 
@@ -82,8 +87,8 @@ def per_million(model: Model) -> tuple[float, float] | None:
     return _lowest(price.model_price.input_mtok), _lowest(price.model_price.output_mtok)
 
 
-def by_library(model: Model, usage: Usage) -> float | None:
-    """The cost according to genai-prices itself."""
+def by_library(model: Model, usage: Usage, at: datetime | None = None) -> float | None:
+    """The cost according to genai-prices itself, now or at another time."""
     tokens = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
@@ -92,7 +97,7 @@ def by_library(model: Model, usage: Usage) -> float | None:
     }
     if model.provider == "anthropic" and usage.cache_write:  # our cache marks live for an hour
         tokens["cache_write_1h_tokens"] = usage.cache_write
-    price = _calculated(model, {name: count for name, count in tokens.items() if count})
+    price = _calculated(model, {name: count for name, count in tokens.items() if count}, at)
     return float(price.total_price) if price else None
 
 
@@ -102,12 +107,17 @@ def _table() -> dict[str, Rates]:
     return {name: Rates(*row) for name, row in json.loads(text).items()}
 
 
-def _calculated(model: Model, tokens: dict[str, int]) -> Any:
+def _calculated(model: Model, tokens: dict[str, int], at: datetime | None = None) -> Any:
     try:
         from genai_prices import Usage as Tokens
         from genai_prices import calc_price
 
-        return calc_price(Tokens(**tokens), model_ref=model.wire_id, provider_id=_PROVIDERS[model.provider])
+        return calc_price(
+            Tokens(**tokens),
+            model_ref=model.wire_id,
+            provider_id=_PROVIDERS[model.provider],
+            genai_request_timestamp=at,
+        )
     except Exception:  # noqa: BLE001 - unknown model or provider, odd counts, a broken installation: no price
         return None
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import ssl
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from counsel import paths
 from counsel.errors import ConfigInvalid, ProviderUnavailable
 from counsel.types import Endpoint, Network, Proxy
+
+if TYPE_CHECKING:
+    import ssl
 
 VARIABLES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
 _PORTS = {"http": 80, "https": 443}
@@ -54,6 +57,8 @@ def usable(endpoint: Endpoint) -> str | None:
 
 def trust(network: Network) -> ssl.SSLContext:
     """Trusts SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does: each replaces its own default."""
+    import ssl  # 20 ms that lists of models do not need
+
     default = ssl.get_default_verify_paths()
     file = network.ca_file or (default.openssl_cafile if paths.isfile(default.openssl_cafile) else None)
     folder = network.ca_dir or (default.openssl_capath if paths.isdir(default.openssl_capath) else None)

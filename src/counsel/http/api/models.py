@@ -37,5 +37,5 @@ def _models(settings: Settings, provider: str | None) -> dict[str, object]:
     catalog = Catalog.load(settings)
     if provider and not catalog.has_provider(provider):
         raise InvalidArgument(f"There is no provider {provider[:80]!r}.")
-    rows = catalog.models(provider)
-    return {"models": [listing.as_json(row) for row in rows], "problems": list(catalog.problems)}
+    rows = listing.newest_first(catalog, catalog.models(provider))
+    return listing.document(catalog, rows, catalog.problems)
