@@ -105,6 +105,16 @@ class Settings:
     max_file_bytes: int = _setting(
         "COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file, or range of lines of one.", minimum=1
     )
+    max_pdf_bytes: int = _setting(
+        "COUNSEL_MAX_PDF_BYTES",
+        32 * 1024 * 1024,
+        "Largest PDF. Its text is limited by COUNSEL_MAX_FILE_BYTES.",
+        minimum=1,
+        maximum=256 * 1024 * 1024,
+    )
+    max_pdf_pages: int = _setting(
+        "COUNSEL_MAX_PDF_PAGES", 500, "Most pages of a PDF that are read.", minimum=1, maximum=10_000
+    )
     max_image_bytes: int = _setting("COUNSEL_MAX_IMAGE_BYTES", 10 * 1024 * 1024, "Largest image.", minimum=1)
     max_image_pixels: int = _setting(
         "COUNSEL_MAX_IMAGE_PIXELS", 50_000_000, "Largest image area, in pixels.", minimum=1

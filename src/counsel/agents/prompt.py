@@ -43,8 +43,14 @@ def packed(turns: Iterable[Turn]) -> str:
 
 def _listed(call: Call) -> str:
     named = zip_longest(call.files, call.ranges, fillvalue="")
-    names = "\n".join(f"- {path} (lines {lines})" if lines else f"- {path}" for path, lines in named)
+    names = "\n".join(f"- {path}{_range(lines)}" for path, lines in named)
     return f"<files_input>\nRead these files yourself before you answer:\n{names}\n</files_input>"
+
+
+def _range(lines: str) -> str:
+    if not lines:
+        return ""
+    return f" ({lines})" if lines.startswith("pages ") else f" (lines {lines})"
 
 
 def images(call: Call, *, history: bool) -> tuple[Image, ...]:

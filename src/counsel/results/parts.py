@@ -154,6 +154,7 @@ class Source:
     last: int | None = None
     encoding: str = "utf-8"
     unchanged_since_turn: int | None = None  # its lines were sent there
+    pages: int | None = None  # of a PDF; `first` and `last` then count pages
 
     def to_json(self) -> dict[str, object]:
         shown = {
@@ -161,6 +162,7 @@ class Source:
             "size": self.size,
             "modified": self.modified,
             "lines": self.lines,
+            "pages": self.pages,
             "range": None if self.first is None else f"{self.first}:{self.last}",
             "encoding": None if self.encoding == "utf-8" else self.encoding,
             "unchanged_since_turn": self.unchanged_since_turn,
@@ -175,6 +177,7 @@ class Source:
             size=shown.get("size", 0),
             modified=shown.get("modified"),
             lines=shown.get("lines"),
+            pages=shown.get("pages"),
             first=int(first) if first else None,
             last=int(last) if last else None,
             encoding=shown.get("encoding", "utf-8"),

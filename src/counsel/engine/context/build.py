@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,7 +45,13 @@ class Context:
 async def build_async(question: Question, caller: Caller) -> Context:
     if not (question.files or question.images):
         return build(question, caller)
-    return await asyncio.to_thread(build, question, caller)
+    # Threads of their own: a PDF may take half a minute, and other blocking work must not wait for it.
+    return await asyncio.get_running_loop().run_in_executor(_threads(), build, question, caller)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(8, "counsel-files")
 
 
 def build(question: Question, caller: Caller) -> Context:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from counsel.engine.context import ranges, secret_files
+from counsel.engine.context import pdf, ranges, secret_files
 from counsel.engine.context.allowed_folders import Folders, Opened
 from counsel.engine.context.decoding import decode, split_lines
 from counsel.engine.context.ranges import Part, Range, no_such_line
@@ -50,8 +50,10 @@ class TextFile:
 
     @property
     def lines(self) -> str:
-        """The requested range; empty: the whole file."""
-        return "" if self.source.first is None else f"{self.source.first}-{self.source.last}"
+        """The requested range, `10-50` or `pages 3-5`; empty: the whole file."""
+        if self.source.first is None:
+            return ""
+        return f"{'pages ' if self.source.pages else ''}{self.source.first}-{self.source.last}"
 
 
 def wanted(name: str, folders: Folders) -> Wanted:
@@ -80,6 +82,8 @@ def read(want: Wanted, folders: Folders) -> TextFile:
     limit = folders.caller.settings.max_file_bytes
     with folders.open(want.name, want.path) as opened:
         look = partial(_refuse_secrets, opened=opened, folders=folders)
+        if pdf.is_pdf(opened):
+            return _pages(want, opened, folders, look)
         if want.first and opened.size > limit:
             part = ranges.read(opened, Range(want.first, want.last, limit), look)
             size = opened.size
@@ -91,13 +95,47 @@ def read(want: Wanted, folders: Folders) -> TextFile:
     source = Source(
         name=_shown_name(opened.path, folders),
         size=size,
-        modified=datetime.fromtimestamp(opened.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        modified=_time(opened),
         lines=part.count,
         first=first if want.first else None,
         last=last if want.first else None,
         encoding=part.encoding,
     )
-    return TextFile(source, opened.path, _block(source, part.lines, first, last))
+    width = len(str(last))
+    numbered = [f"{number:>{width}}| {line}\n" for number, line in enumerate(part.lines, first)]
+    return TextFile(source, opened.path, _block(source, numbered))
+
+
+def _pages(want: Wanted, opened: Opened, folders: Folders, look: Callable[[str], None]) -> TextFile:
+    """A PDF's text. Its range counts pages, and each line begins with its page."""
+    document = pdf.read(opened, want.last, folders.caller.settings)
+    look("\n".join(document.pages))
+    first = want.first or 1
+    if first > document.count:
+        raise InvalidArgument(
+            f"{want.name}: the PDF has {document.count} pages.",
+            hint="Ask for pages that it has.",
+            file=want.name,
+        )
+    last = min(want.last or document.count, document.count)
+    source = Source(
+        name=_shown_name(opened.path, folders),
+        size=opened.size,
+        modified=_time(opened),
+        first=first if want.first else None,
+        last=last if want.first else None,
+        pages=document.count,
+    )
+    numbered = [
+        f"p{number}| {line}\n"
+        for number, page in enumerate(document.pages[first - 1 : last], first)
+        for line in split_lines(page)
+    ]
+    return TextFile(source, opened.path, _block(source, numbered))
+
+
+def _time(opened: Opened) -> str:
+    return datetime.fromtimestamp(opened.modified, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _refuse_secrets(text: str, opened: Opened, folders: Folders) -> None:
@@ -142,16 +180,19 @@ def _shown_name(path: Path, folders: Folders) -> str:
     return str(path.relative_to(base)) if base else str(path)
 
 
-def _block(source: Source, lines: list[str], first: int, last: int) -> str:
+def _block(source: Source, numbered: list[str]) -> str:
     """Every line of content begins with its number, so that content cannot fake the end of the block."""
     facts = {"path": source.name, "size": f"{source.size} bytes", "modified": source.modified}
+    count = source.pages or source.lines
     if source.first is not None:
-        facts["lines"] = f"{first}-{last}" + (f" of {source.lines}" if source.lines else "")
+        unit = "pages" if source.pages else "lines"
+        facts[unit] = f"{source.first}-{source.last}" + (f" of {count}" if count else "")
+    elif source.pages:
+        facts["pages"] = str(source.pages)
     if source.encoding != "utf-8":
         facts["encoding"] = f"{source.encoding}, shown as UTF-8"
     head = " ".join(f'{key}="{attribute(str(value))}"' for key, value in facts.items())
-    width = len(str(last))
-    body = "".join(f"{number:>{width}}| {line}\n" for number, line in enumerate(lines, first))
+    body = "".join(numbered)
     return f"<file {head}>\n{body or '(empty)' + chr(10)}</file>"
 
 
