@@ -13,7 +13,7 @@ import pytest
 from tools.mutants import equivalent, report
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant, mutants
-from tools.mutants.packages import PACKAGES, SOURCE, source_files
+from tools.mutants.packages import PACKAGES, SOURCE, STARTED_BY, source_files
 from tools.mutants.packages import test_files as files_of_tests
 from tools.mutants.reach import ReachingTest, reaching
 from tools.mutants.sample import every, sample
@@ -161,6 +161,16 @@ def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None
     ]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 100)] == [word, "narrow", "wide"]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 10)] == [word, "narrow"]
+
+
+def test_a_program_that_records_nothing_is_tested_by_who_starts_it() -> None:
+    file, (starter, function) = next(iter(STARTED_BY.items()))
+    mutant = mutants(SOURCE / file, SOURCE)[-1]
+    tests = [
+        ReachingTest("tests/x.py::starts", 1, {starter: {function: [1]}}),
+        ReachingTest("tests/x.py::other", 1, {starter: {"Process.other": [1]}}),
+    ]
+    assert [test.name for test in reaching(mutant, tests, 100)] == ["tests/x.py::starts"]
 
 
 class ScriptedCheckout:

@@ -171,6 +171,21 @@ def test_lost_sessions() -> None:
         codex_exec.ExecReader(asked("codex", session)).finish(Exit(1, "no rollout found"))
 
 
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (Exit(0), "it exited with code 0 before its answer was complete"),
+        (Exit(3, "at f\nboom"), "it exited with code 3 before its answer was complete: boom"),
+        (Exit(-9), "it was killed by signal 9 before"),
+        (Exit(1, garbage=2), "it exited with code 1 after 2 lines that were not JSON before"),
+    ],
+)
+def test_how_an_agent_without_an_answer_ended(ended: Exit, words: str) -> None:
+    for reader, agent in ((claude.Reader, "claude"), (codex.Reader, "codex"), (cursor.Reader, "cursor")):
+        with pytest.raises(UpstreamError, match=words):
+            reader(asked(agent)).finish(ended)
+
+
 def test_codex_is_never_left_waiting_for_a_person() -> None:
     reader = codex.Reader(asked("codex"))
     for number, method in enumerate(codex.DECLINE):
@@ -479,6 +494,7 @@ def test_a_refusal_of_claude_says_why() -> None:
         [("Berlin.", None)],
         [("Ber", None), ("lin.", None)],
         [("Ber", True), ("Berlin.", False)],
+        [],
     ],
 )
 def test_gemini_says_the_same_in_pieces_and_whole(said: list[tuple[str, bool | None]]) -> None:
@@ -487,7 +503,7 @@ def test_gemini_says_the_same_in_pieces_and_whole(said: list[tuple[str, bool | N
         | ({} if delta is None else {"delta": delta})
         for text, delta in said
     ]
-    last = {"type": "result", "status": "success", "stats": {}}
+    last = {"type": "result", "status": "success", "stats": {}, "response": "Berlin."}
     assert told(fed(gemini.Reader(asked("gemini")), *lines, last))[0] == "Berlin."
 
 

@@ -11,12 +11,13 @@ import pytest
 from agents.rigs import KEY, LIMITS
 from counsel.agents import acp
 from counsel.agents.driver import AgentRequest, Busy, Send
+from counsel.agents.failures import LostSession
 from counsel.agents.opencode import run
 from counsel.agents.process import Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import here
-from counsel.errors import AuthenticationFailed, RateLimited, UpstreamError
-from counsel.types import Call, Notice, Text, Turn
+from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, RateLimited, UpstreamError
+from counsel.types import Call, Finished, Notice, Text, Thinking, ToolCall, ToolUse, Turn, Usage, UsageReport
 
 
 def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **env: str) -> AgentRequest:
@@ -60,6 +61,25 @@ def test_no_permission_of_the_users_widens_the_level(tmp_path: Path) -> None:
         "list",
     }
     assert permission["external_directory"] == {"*": "deny", f"{tmp_path}/*": "allow"}
+
+
+def test_no_setting_of_the_users_runs_the_projects_programs_or_shares_the_session(tmp_path: Path) -> None:
+    given = {"lsp": {"x": {"command": ["./x"]}}, "autoupdate": True, "snapshot": True, "share": "auto"}
+    held = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(given)))
+    assert {name: held[name] for name in given} == {
+        "lsp": False,
+        "autoupdate": False,
+        "snapshot": False,
+        "share": "disabled",
+    }
+
+
+def test_the_projects_own_settings_are_read_only_where_it_is_trusted(tmp_path: Path) -> None:
+    untrusted = run.command(an_ask(tmp_path)).env
+    assert untrusted["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    assert untrusted["OPENCODE_DISABLE_CLAUDE_CODE_PROMPT"] == "1"
+    trusted = run.command(_in_place(an_ask(tmp_path))).env
+    assert "OPENCODE_DISABLE_PROJECT_CONFIG" not in trusted
 
 
 def test_the_users_own_servers_are_off_where_nobody_trusts_the_folder(tmp_path: Path) -> None:
@@ -133,6 +153,92 @@ def test_messages_are_parted_and_other_sessions_are_not_heard(tmp_path: Path) ->
     lines = [chunk("a", "1"), chunk("b", "1"), chunk("x", "9", "ses_2"), chunk("c", "2")]
     steps = [step for line in lines for step in reader.feed(line)]
     assert [step.delta for step in steps if isinstance(step, Text)] == ["a", "b", "\n\nc"]
+
+
+def update(kind: str, **fields: object) -> dict[str, object]:
+    params = {"sessionId": "ses_1", "update": {"sessionUpdate": kind, **fields}}
+    return {"method": "session/update", "params": params}
+
+
+def test_thoughts_and_tools_are_told_apart_from_the_answer(tmp_path: Path) -> None:
+    reader = begun(tmp_path)
+    tool = {"toolCallId": "t1", "title": "read", "rawInput": {"path": "a"}}
+    lines = [
+        update("agent_thought_chunk", content={"type": "text", "text": "hm"}),
+        update("agent_thought_chunk", content={"type": "image"}),
+        update("tool_call", status="pending", **tool),
+        update("tool_call_update", status="in_progress", **tool),
+        update("tool_call_update", status="completed", **tool),
+        update("agent_message_chunk", content={"type": "image"}),
+        update("plan", entries=[], status="in_progress"),
+        chunk("Berlin.", "1"),
+    ]
+    assert [step for line in lines for step in reader.feed(line)] == [
+        Thinking("hm"),
+        ToolUse(ToolCall("t1", "read", {"path": "a"})),
+        Text("Berlin."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stopped", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("max_tokens", "length"),
+        ("refusal", "filtered"),
+        ("max_turn_requests", "other"),
+    ],
+)
+def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stopped: str, reason: str) -> None:
+    """It counts cached and reasoning tokens on their own; ours contain them."""
+    reader = begun(tmp_path)
+    usage = {
+        "inputTokens": 10,
+        "outputTokens": 4,
+        "cachedReadTokens": 100,
+        "cachedWriteTokens": 1000,
+        "thoughtTokens": 3,
+    }
+    (report,) = reader.feed({"id": 3, "result": {"stopReason": stopped, "usage": usage}})
+    assert report == UsageReport(Usage(input=1110, output=7, reasoning=3, cache_read=100, cache_write=1000))
+    assert reader.done
+    assert reader.finish(Exit(0)) == [Finished(reason, session="ses_1")]  # type: ignore[arg-type]
+
+
+def test_a_turn_that_was_cancelled_is_no_answer(tmp_path: Path) -> None:
+    with pytest.raises(UpstreamError, match="ended with cancelled"):
+        begun(tmp_path).feed({"id": 3, "result": {"stopReason": "cancelled"}})
+
+
+def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
+    reader = run.Reader(replace(_in_place(an_ask(tmp_path)), session="ses_0"))
+    (opened,) = reader.feed({"id": 1, "result": {}})
+    assert isinstance(opened, Send)
+    assert opened.message["method"] == "session/resume"
+    assert opened.message["params"]["sessionId"] == "ses_0"
+    (asked,) = reader.feed({"id": 2, "result": {}})  # it repeats the id only for a new session
+    assert isinstance(asked, Send)
+    assert asked.message["params"]["sessionId"] == "ses_0"
+    with pytest.raises(LostSession):
+        run.Reader(reader.request).feed({"id": 2, "error": {"message": "not found"}})
+    with pytest.raises(UpstreamError):  # without a session there is none to lose
+        run.Reader(_in_place(an_ask(tmp_path))).feed({"id": 2, "error": {"message": "broken"}})
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("Internal error: 429 Too Many Requests", RateLimited),
+        ("Unauthorized: the API key is wrong", AuthenticationFailed),
+        ("ProviderModelNotFoundError", ModelNotFound),
+        ("it broke", UpstreamError),
+    ],
+)
+def test_its_errors_have_no_status_but_words(tmp_path: Path, message: str, error: type[CounselError]) -> None:
+    with pytest.raises(error) as failed:
+        begun(tmp_path).feed({"id": 3, "error": {"message": message}})
+    assert message.removeprefix("Internal error: ") in str(failed.value)
+    assert "Internal error" not in str(failed.value)
 
 
 def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:

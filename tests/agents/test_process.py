@@ -90,6 +90,16 @@ async def test_the_environment_is_the_given_one(tmp_path: Path, monkeypatch: pyt
     assert set(env) <= {"PATH", "LC_CTYPE", "PWD"}
 
 
+async def test_no_descriptor_of_ours_is_open_in_it(tmp_path: Path) -> None:
+    code = """
+        import json, os
+        print(json.dumps({name: os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")
+                          if os.path.exists(f"/proc/self/fd/{name}")}))
+    """
+    (descriptors,), _ = await collect(python(code, tmp_path))
+    assert set(descriptors) == {"0", "1", "2"}
+
+
 async def test_stdin_is_written_and_closed(tmp_path: Path) -> None:
     sent = b"x" * 2_000_000
     code = "import sys, json; print(json.dumps({'got': len(sys.stdin.read())}))"
@@ -245,6 +255,7 @@ async def test_a_line_that_is_too_long_or_no_json_is_passed_over(
     monkeypatch.setattr(process, "MAX_LINE", 100_000)
     code = """
         print('{"big": "' + "x" * 200_000 + '"}')
+        print('{"starts": "well"}' + " " * 200_000)
         print('{"deep":' * 10_000)
         print('{"number": NaN}')
         print('{"digits": ' + '9' * 5000 + '}')
@@ -252,7 +263,7 @@ async def test_a_line_that_is_too_long_or_no_json_is_passed_over(
     """
     lines, exit_ = await collect(python(code, tmp_path))
     assert lines == [{"last": True}]
-    assert exit_.garbage == 4
+    assert exit_.garbage == 5
 
 
 async def test_an_agent_that_never_pauses_is_ended_in_time(tmp_path: Path) -> None:

@@ -30,6 +30,35 @@ def test_what_is_written_is_read_back(agent: str, server: Server) -> None:
     assert fmt.read("x", fmt.write(server)).means() == server.means()
 
 
+FULL = {
+    "cwd": "/srv",
+    "timeout": 30,
+    "include_tools": ("a", "b"),
+    "exclude_tools": ("c",),
+}
+
+
+@every_client
+def test_every_field_is_written_that_the_client_knows(agent: str) -> None:
+    fmt = FORMATS[agent]
+    fields = {name: value for name, value in FULL.items() if name not in fmt.lacks}
+    written = fmt.read("x", fmt.write(STDIO.replaced(**fields)))
+    assert {name: getattr(written, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize("agent", [name for name in WITH_SERVERS if name != "codex"])  # test_codex_layers.py
+@pytest.mark.parametrize("entry", [5, "c", ["c"], None])
+def test_an_entry_that_is_no_object_hides_no_other(agent: str, entry: object, user: User) -> None:
+    fmt = FORMATS[agent]
+    home = next(one for one in fmt.tables(user.servers().workspace) if one.scope == "user")
+    (key,) = home.keys
+    home.target.path.parent.mkdir(parents=True, exist_ok=True)
+    home.target.path.write_text(json.dumps({key: {"odd": entry, "x": fmt.write(STDIO)}}))
+    shown = user.json("list")
+    assert [row["name"] for row in shown["servers"]] == ["x"]
+    assert [(row["name"], row["code"]) for row in shown["problems"]] == [("odd", "CONFIG_INVALID")]
+
+
 @every_client
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, user: User) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,9 @@ from counsel.agents.skill_format import Skill
 from counsel.skills.discover import list_skills
 from counsel.skills.share import share_skill
 from counsel.skills.unshare import undo_sharing
-from skills import real_clients, sample_skills
+from skills import real_clients, sample_skills, scenarios
 from skills.sample_skills import plain, write
+from skills.scenarios import CODEX_PLUGINS, PLUGINS, plugin
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("skills-clients")]
 
@@ -169,39 +169,18 @@ def test_gemini_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
 
 # ── folders, precedence, settings ────────────────────────────────────────────────────────────────────
 
-HIDDEN = "---\nname: x\ndescription: d\nuser-invocable: false\n---\n"
-
 
 @pytest.fixture
 def nested(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """A home, a repository, and a folder two below its root; each with skills, some with one name."""
-    home, repo = tmp_path / "home", repository(tmp_path / "up" / "repo")
-    cwd = repo / "a" / "b"
-    places = {
-        "home": home,
-        "above": tmp_path / "up",
-        "root": repo,
-        "between": repo / "a",
-        "here": cwd,
-        "below": cwd / "c",
-    }
-    for place, path in places.items():
-        for folder in (".claude", ".agents", ".codex", ".gemini"):
-            write(path / folder / "skills" / f"{place}{folder}" / "SKILL.md", plain(f"{place}{folder}"))
-            write(path / folder / "skills" / "same" / "SKILL.md", plain("same", f"{place} {folder}"))
-    return home, repo, cwd
+    repository(tmp_path / "up" / "repo")
+    return scenarios.nested(tmp_path)
 
 
 def test_claude_walks_up_and_the_user_wins(
     nested: tuple[Path, Path, Path], bundled: real_clients.ClaudeList
 ) -> None:
     home, repo, cwd = nested
-    for name, places in {"d1": (home, cwd), "d2": (cwd, home), "d3": (repo, cwd), "d4": (cwd, repo)}.items():
-        write(places[0] / ".claude" / "skills" / name / "SKILL.md", HIDDEN)
-        write(places[1] / ".claude" / "skills" / name / "SKILL.md", plain(name))
-    (home / ".claude" / "settings.json").write_text(
-        '{"skillOverrides": {"home.claude": "off", "root.claude": "on"}}'
-    )
+    scenarios.claude_overrides(home, repo, cwd)
     for folder in (cwd, repo, home):
         same_as_claude(home, folder, bundled)
     same_as_claude(home, cwd, bundled, CLAUDE_CONFIG_DIR=str(repo / ".claude"))
@@ -219,14 +198,7 @@ def test_claude_without_git_walks_to_the_home_or_the_top(
 
 def test_codex_layers_namespaces_and_switches(nested: tuple[Path, Path, Path]) -> None:
     home, repo, cwd = nested
-    (repo / ".agents" / "skills" / "to-user").symlink_to(home / ".agents" / "skills" / "home.agents")
-    bundle = home / ".agents" / "skills" / "bundle"
-    write(bundle / ".codex-plugin" / "plugin.json", '{"name": "plugx"}')
-    write(bundle / "skills" / "inside" / "SKILL.md", plain("inside"))
-    write(repo / ".claude-plugin" / "plugin.json", '{"name": "of-the-repo"}')
-    off = home / ".agents" / "skills" / "home.agents" / "SKILL.md"
-    config = f'[[skills.config]]\npath = "{off}"\nenabled = false\n[[skills.config]]\nname = "here.codex"\nenabled = false\n'
-    write(home / ".codex" / "config.toml", config)
+    scenarios.codex_layers(home, repo)
     for folder in (cwd, repo, home):
         same_as_codex(home, folder)
     write(home / ".codex" / "config.toml", 'project_root_markers = [".hg"]\n')
@@ -236,27 +208,10 @@ def test_codex_layers_namespaces_and_switches(nested: tuple[Path, Path, Path]) -
     same_as_codex(home, cwd, CODEX_HOME=str(repo / ".codex"))
 
 
-CODEX_PLUGINS: dict[str, tuple[str, dict[str, str]]] = {
-    "ordinary": ("true", {"1.0.0": '{"name": "plug"}'}),
-    "disabled": ("false", {"1.0.0": '{"name": "plug"}'}),
-    "several versions": ("true", {"1.9.0": '{"name": "plug"}', "1.10.0": '{"name": "plug"}'}),
-    "a local one": ("true", {"1.0.0": '{"name": "plug"}', "local": '{"name": "plug"}'}),
-    "renamed, with a folder of its own": ("true", {"1.0.0": '{"name": "other", "skills": "./custom"}'}),
-    "several folders": ("true", {"1.0.0": '{"name": "plug", "skills": ["./custom", "./skills"]}'}),
-    "nameless": ("true", {"1.0.0": "{}"}),
-}
-
-
 @pytest.mark.parametrize("case", CODEX_PLUGINS)
 def test_codex_plugins(case: str, tmp_path: Path) -> None:
     home, repo = tmp_path / "home", repository(tmp_path / "repo")
-    enabled, versions = CODEX_PLUGINS[case]
-    write(home / ".codex" / "config.toml", f'[plugins."plug@mk"]\nenabled = {enabled}\n')
-    for version, manifest in versions.items():
-        folder = home / ".codex" / "plugins" / "cache" / "mk" / "plug" / version
-        write(folder / ".codex-plugin" / "plugin.json", manifest)
-        write(folder / "skills" / "usual" / "SKILL.md", plain(f"usual-{version}"))
-        write(folder / "custom" / "special" / "SKILL.md", plain(f"special-{version}"))
+    scenarios.codex_plugin(home, *CODEX_PLUGINS[case])
     same_as_codex(home, repo)
 
 
@@ -266,12 +221,7 @@ def test_codex_without_git_reads_the_folder_only(nested: tuple[Path, Path, Path]
 
 def test_gemini_trust_switches_extensions_and_a_moved_home(nested: tuple[Path, Path, Path]) -> None:
     home, repo, cwd = nested
-    extension = home / ".gemini" / "extensions" / "ext"
-    write(extension / "gemini-extension.json", '{"name": "ext", "version": "1.0.0"}')
-    write(extension / "skills" / "extended" / "SKILL.md", plain("extended"))
-    write(extension / "skills" / "skill-creator" / "SKILL.md", plain("skill-creator"))  # Gemini has its own
-    off = '{"skills": {"disabled": ["HOME.gemini", "antigravity-support"]} /* a comment */}'
-    write(home / ".gemini" / "settings.json", off)
+    scenarios.gemini_settings(home)
     same_as_gemini(home, cwd)
     same_as_gemini(home, cwd, GEMINI_CLI_TRUST_WORKSPACE="")
     write(
@@ -285,58 +235,6 @@ def test_gemini_trust_switches_extensions_and_a_moved_home(nested: tuple[Path, P
 
 
 # ── Claude's plugins ─────────────────────────────────────────────────────────────────────────────────
-
-
-def plugin(home: Path, **changes: Any) -> Path:
-    """An installed plugin from a marketplace on GitHub, as Claude Code writes it down."""
-    folder = home / ".claude" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
-    for name in ("pskill", "v1.0", "ünï 🎉", "UP_per"):
-        write(folder / "skills" / name / "SKILL.md", plain("other-name"))
-    write(folder / "skills" / "undescribed" / "SKILL.md", "---\nname: x\n---\n")
-    write(folder / "skills" / "veiled" / "SKILL.md", HIDDEN)
-    write(folder / "custom" / "cskill" / "SKILL.md", plain("cskill"))
-    write(folder / "one" / "SKILL.md", plain("single.one"))
-    write(folder / "SKILL.md", plain("at-the-root"))
-    write(folder / ".claude-plugin" / "plugin.json", json.dumps(changes.get("manifest", {"name": "plug"})))
-    market = home / ".claude" / "plugins" / "marketplaces" / "mk"
-    source = {"source": "github", "repo": "o/mk"}
-    offers = changes.get("offers", [{"name": "plug", "source": source}])
-    listed = {"name": "mk", "owner": {"name": "o"}, "plugins": offers}
-    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
-    when = "2026-11-15T06:53:55.413Z"
-    known = {"mk": {"source": source, "installLocation": str(market), "lastUpdated": when}}
-    write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(changes.get("known", known)))
-    entry = {
-        "scope": "user",
-        "installPath": str(folder),
-        "version": "1.0.0",
-        "installedAt": when,
-        "lastUpdated": when,
-    }
-    entries = [{**entry, **more} for more in changes.get("installed", [{}])]
-    installed = {"version": 2, "plugins": {"plug@mk": entries}}
-    write(home / ".claude" / "plugins" / "installed_plugins.json", json.dumps(installed))
-    enabled = {"enabledPlugins": {"plug@mk": changes.get("enabled", True)}}
-    write(home / ".claude" / "settings.json", json.dumps(enabled))
-    return folder
-
-
-PLUGINS: dict[str, dict[str, Any]] = {
-    "ordinary": {},
-    "disabled": {"enabled": False},
-    "enabled by a text": {"enabled": "1.0.0"},
-    "not listed": {"offers": []},
-    "marketplace unknown": {"known": {}},
-    "renamed": {"manifest": {"name": "renamed", "version": "2"}},
-    "nameless": {"manifest": {}},
-    "bad manifest": {"manifest": {"name": "plug", "author": "x"}},
-    "more folders": {"manifest": {"name": "plug", "skills": ["./custom/", "./one"]}},
-    "a folder outside": {"manifest": {"name": "plug", "skills": ["../x"]}},
-    "the plugin itself": {"manifest": {"name": "plug", "skills": ["./"]}},
-    "of another project": {"installed": [{"scope": "project", "projectPath": "/nowhere"}]},
-    "folder gone": {"installed": [{"installPath": "/nowhere"}]},
-    "not installed": {"installed": []},
-}
 
 
 @pytest.mark.parametrize("case", PLUGINS)

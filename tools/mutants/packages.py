@@ -36,6 +36,9 @@ PACKAGES = {
     )
 }
 
+# Programs that start without site-packages, where nothing can be recorded: the function that starts them.
+STARTED_BY = {"agents/supervisor.py": ("agents/process.py", "Process._start")}
+
 
 def source_files(package: Package) -> list[Path]:
     return _files(SOURCE, package.sources, "*.py")

@@ -19,7 +19,7 @@ from typing import Any
 
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
-from tools.mutants.packages import ROOT, SOURCE
+from tools.mutants.packages import ROOT, SOURCE, STARTED_BY
 
 STORED = ROOT / ".cache" / "mutants" / "reach.json.z"
 LONGEST = 1200.0  # seconds for one test file, on a busy machine
@@ -76,11 +76,13 @@ def reaching(mutant: Mutant, tests: Iterable[ReachingTest], most_seconds: float)
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
     """
-    in_file = [test for test in tests if mutant.file in test.lines]
     function, start = _function_at(mutant)
-    in_function = [test for test in in_file if function in test.lines[mutant.file]]
+    file, function = STARTED_BY.get(mutant.file, (mutant.file, function))
+    in_file = [test for test in tests if file in test.lines]
+    in_function = [test for test in in_file if function in test.lines[file]]
     offsets = set(range(mutant.first - start, mutant.last - start + 1))
-    on_line = [test for test in in_function if offsets & set(test.lines[mutant.file][function])]
+    on_line = [test for test in in_function if offsets & set(test.lines[file][function])]
+    on_line = in_function if mutant.file in STARTED_BY else on_line
     chosen: list[ReachingTest] = []
     total = 0.0
     words = _words(f"{mutant.file} {mutant.function} {mutant.original}")

@@ -51,7 +51,6 @@ def _wakeup_pipe() -> int:
     """A descriptor that becomes readable when a child exits or a signal asks us to exit."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
-    os.set_blocking(readable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
