@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from fake import FakeAPI, FakeProcess
+from support.client_programs import program
 from support.stdio_client import daemon_pid, gone
 from support.user import User, make_user
 
@@ -62,18 +63,8 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return make_user(tmp_path, monkeypatch, capsys)
 
 
-CLIENTS = Path(__file__).parent.parent / ".cache" / "clients" / "node_modules" / ".bin"
-
-
 @pytest.fixture
 def real_client() -> Callable[[str], str]:
     """A real program from npm by its name. Where it is missing CI fails; elsewhere the test is skipped and says why."""
 
-    def find(name: str) -> str:
-        program = Path(os.environ.get("COUNSEL_TEST_CLIENTS") or CLIENTS) / name
-        if not program.exists():
-            words = f"{program} is not there: run `make clients` or set COUNSEL_TEST_CLIENTS"
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(words)
-        return str(program)
-
-    return find
+    return program

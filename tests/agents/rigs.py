@@ -14,25 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from counsel.caller import Caller, here
 from counsel.types import Call, Image, Limits, Turn
 from fake import FakeAPI
+from support.client_programs import CLIENTS, program
 
-ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = Path(
-    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
-)
 KEY = "key-of-the-test-1234"
 
 
 def real(name: str) -> Path:
-    program = CLIENTS / name
-    if not program.exists():
-        words = f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(words)
-    return program
+    return Path(program(name))
 
 
 @dataclass

@@ -16,7 +16,7 @@ from counsel.errors import Conflict
 
 def test_a_held_lock_folder_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "c.json.lock").mkdir()
-    with pytest.raises(Conflict), locks.claude_lock(tmp_path / "c.json", patience=0.05):
+    with pytest.raises(Conflict), locks.claude_lock(tmp_path / "c.json", seconds=0.05):
         pass
     assert (tmp_path / "c.json.lock").exists()
 
@@ -26,7 +26,7 @@ def test_a_stale_lock_folder_is_taken_over(tmp_path: Path) -> None:
     folder.mkdir()
     old = time.time() - locks.STALE - 1
     os.utime(folder, (old, old))
-    with locks.claude_lock(tmp_path / "c.json", patience=1) as still_held:
+    with locks.claude_lock(tmp_path / "c.json", seconds=1) as still_held:
         assert still_held()
     assert not folder.exists()
 

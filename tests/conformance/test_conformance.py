@@ -6,7 +6,6 @@ The other scenarios of the suites ask for a reference server's tools, prompts an
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,11 +16,9 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.client_programs import CLIENTS, ROOT, missing
+
 SUITES = ROOT / ".cache" / "conformance" / "node_modules"
-CLIENTS = Path(
-    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
-)
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow, pytest.mark.xdist_group("conformance")]
 
@@ -43,8 +40,7 @@ CASES = [
 def suite(name: str) -> list[str]:
     program = SUITES / f"conformance-{name}" / "dist" / "index.js"
     if not program.exists():
-        words = f"{program} is not there: run `make clients`"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(words)
+        missing(f"{program} is not there: run `make clients`")
     node = CLIENTS / "node"
     return [str(node) if node.exists() else "node", str(program)]
 

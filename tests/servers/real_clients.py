@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = Path(
-    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
-)
-
-
-def program(name: str) -> str:
-    """The client, or a skip that says how to get it; CI fails instead."""
-    if found := shutil.which(name, path=str(CLIENTS)):
-        return found
-    words = f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS"
-    if os.environ.get("CI"):
-        pytest.fail(words)
-    pytest.skip(words)
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    path = f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"
-    return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", **more}
+from support.client_programs import environment, program
 
 
 def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import pytest
 
 from servers import real_clients
+from support.client_programs import environment, program
 from support.user import User
 
 WRITER = Path(__file__).parent / "writer.py"
@@ -96,13 +97,13 @@ def test_sixteen_writers_of_ours_lose_nothing(user: User) -> None:
 @pytest.mark.client
 def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
     """16 at once on one ~/.claude.json: 4 are `claude mcp add`, which takes the same lock."""
-    real_clients.program("claude")
+    program("claude")
     real_clients.ask(user.home, user.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
     theirs = [
         subprocess.Popen(
-            [real_clients.program("claude"), "mcp", "add", "-s", "user", f"claude-{number}", "--", "echo"],
+            [program("claude"), "mcp", "add", "-s", "user", f"claude-{number}", "--", "echo"],
             cwd=user.project,
-            env=real_clients.environment(user.home),
+            env=environment(user.home),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

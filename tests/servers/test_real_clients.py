@@ -13,6 +13,7 @@ import pytest
 
 from servers import real_clients
 from servers.conftest import QUICK
+from support.client_programs import program
 from support.user import User
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -37,7 +38,7 @@ def add_all(
 
 
 def test_claude_connects_to_what_we_write(user: User, tiny_port: int) -> None:
-    real_clients.program("claude")
+    program("claude")
     names = add_all(user, "claude", tiny_port, ("user", "local", "project"), ("stdio", "http", "sse"))
     (user.home / ".claude").mkdir(exist_ok=True)
     (user.home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')
@@ -77,7 +78,7 @@ def test_claude_takes_a_time_limit_of_any_fraction(user: User) -> None:
 
 
 def test_codex_connects_to_what_we_write(user: User, tiny_port: int) -> None:
-    real_clients.program("codex")
+    program("codex")
     user.write("codex", f'# mine\n[projects."{user.project}"]\ntrust_level = "trusted"\n')
     names = add_all(user, "codex", tiny_port, ("user", "project"), ("stdio", "http"))
     user.counsel(
@@ -164,7 +165,7 @@ def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, user: Us
         assert {one["command"] for _, _, one in parts} == {"echo"}
         return {name: (on, one["args"], one["env"] or {}) for name, on, one in parts}
 
-    real_clients.program("codex")
+    program("codex")
     file = user.write("codex", ODD_TOML.replace("\n", newline))
     before: dict[str, Any] = {"dots": (True, [], {}), "table": (True, ["a"], {}), "q.u": (True, [], {})}
     assert seen() == before
@@ -187,7 +188,7 @@ def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, user: Us
 
 
 def test_gemini_connects_to_what_we_write(user: User, tiny_port: int) -> None:
-    real_clients.program("gemini")
+    program("gemini")
     user.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')
     names = add_all(user, "gemini", tiny_port, ("user", "project"), ("stdio", "http", "sse"))
     said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)

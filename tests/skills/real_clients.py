@@ -5,35 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from support.client_programs import environment, program
 
-ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = Path(
-    os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
-)
 NOWHERE = "http://127.0.0.1:9"  # no API is needed: the lists are told before the first call
-
-
-def client(name: str) -> str:
-    """The program, or a skip that says how to get it; CI fails instead."""
-    if found := shutil.which(name, path=str(CLIENTS)):
-        return found
-    words = f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS"
-    if os.environ.get("CI"):
-        pytest.fail(words)
-    pytest.skip(words)
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    path = f"{CLIENTS}{os.pathsep}{os.environ['PATH']}"
-    return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", **more}
 
 
 @dataclass(frozen=True)
@@ -53,7 +33,7 @@ def claude(home: Path, cwd: Path, **env: str) -> ClaudeList:
         DISABLE_AUTOUPDATER="1",
         **env,
     )
-    command = [client("claude"), "-p", "hi", "--output-format", "stream-json", "--verbose"]
+    command = [program("claude"), "-p", "hi", "--output-format", "stream-json", "--verbose"]
     with subprocess.Popen(
         command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -72,7 +52,7 @@ def codex(home: Path, cwd: Path, **env: str) -> dict[str, Any]:
     """The app-server's `skills/list` for one folder: `skills` and `errors`."""
     (home / ".codex").mkdir(parents=True, exist_ok=True)
     with subprocess.Popen(
-        [client("codex"), "app-server"],
+        [program("codex"), "app-server"],
         cwd=cwd,
         env=environment(home, **env),
         stdin=subprocess.PIPE,
@@ -115,7 +95,7 @@ def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
     """`gemini skills list --all`, read back from its page."""
     variables = environment(home, **{"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_COLOR": "1", **env})
     with subprocess.Popen(
-        [client("gemini"), "skills", "list", "--all"],
+        [program("gemini"), "skills", "list", "--all"],
         cwd=cwd,
         env=variables,
         stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from counsel.skills.unshare import undo_sharing
 from skills import real_clients, sample_skills, scenarios
 from skills.sample_skills import plain, write
 from skills.scenarios import CODEX_PLUGINS, PLUGINS, plugin
+from support.client_programs import CLIENTS
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("skills-clients")]
 
@@ -85,7 +86,7 @@ def _codex_kind(message: str) -> str:
 
 def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     said = real_clients.gemini(home, cwd, **env)
-    found = ours("gemini", home, cwd, PATH=str(real_clients.CLIENTS), **env)
+    found = ours("gemini", home, cwd, PATH=str(CLIENTS), **env)
     assert {skill.name for skill in found if skill.scope == "system"} >= {
         one.name for one in said if one.builtin
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from counsel.errors import CounselError
 from counsel.job_events import Wait
@@ -118,9 +118,11 @@ def line_of(job: JobRecord) -> str:
     )
 
 
-def summary(job: JobRecord, waiting_for: Wait | None) -> JobSummary:
-    """One line of the list of jobs."""
-    return JobSummary(
+_S = TypeVar("_S", bound=JobSummary)
+
+
+def _made(kind: type[_S], job: JobRecord, waiting_for: Wait | None, **more: Any) -> _S:
+    return kind(
         id=job.conversation,
         job_id=job.id,
         status=job.status,
@@ -128,13 +130,19 @@ def summary(job: JobRecord, waiting_for: Wait | None) -> JobSummary:
         models=job.models,
         completed=job.completed,
         total=job.total,
-        elapsed_seconds=_elapsed(job),
+        elapsed_seconds=round((job.finished or time.time()) - job.created, 1),
         started_at=iso(job.created),
         completed_at=iso(job.finished) if job.finished else None,
         title=job.title,
         summary=job.summary,
         waiting_for=waiting_for,
+        **more,
     )
+
+
+def summary(job: JobRecord, waiting_for: Wait | None) -> JobSummary:
+    """One line of the list of jobs."""
+    return _made(JobSummary, job, waiting_for)
 
 
 def status(
@@ -146,20 +154,10 @@ def status(
     summary_so_far: str | None,
 ) -> JobStatus:
     """The whole of one job: progress, what each model has said so far, and when it is done the result."""
-    return JobStatus(
-        id=job.conversation,
-        job_id=job.id,
-        status=job.status,
-        tool=job.tool,
-        models=job.models,
-        completed=job.completed,
-        total=job.total,
-        elapsed_seconds=_elapsed(job),
-        started_at=iso(job.created),
-        completed_at=iso(job.finished) if job.finished else None,
-        title=job.title,
-        summary=job.summary,
-        waiting_for=waiting_for,
+    return _made(
+        JobStatus,
+        job,
+        waiting_for,
         status_line=line_of(job),
         models_status=tuple(models) if models or job.is_open else None,
         result=job.result,
@@ -168,10 +166,6 @@ def status(
         history=None if history is None else tuple(map(message, history)),
         summary_so_far=summary_so_far,
     )
-
-
-def _elapsed(job: JobRecord) -> float:
-    return round((job.finished or time.time()) - job.created, 1)
 
 
 def states(live: Live) -> list[ModelState]:

@@ -21,7 +21,6 @@ from counsel.results.answers import (
 )
 from counsel.results.conversation import (
     AnswerDetails,
-    ConsensusMember,
     HistoryMessage,
     Incomplete,
     MessageDetails,
@@ -32,6 +31,7 @@ from counsel.results.jobs import Cancellation, JobList, JobStatus, JobSummary, M
 from counsel.results.parts import (
     AnswerMetadata,
     AnswerNotice,
+    AnswerSummary,
     Continuation,
     JobState,
     ModelStatus,
@@ -50,9 +50,9 @@ __all__ = [
     "AnswerDetails",
     "AnswerMetadata",
     "AnswerNotice",
+    "AnswerSummary",
     "Cancellation",
     "ChatResult",
-    "ConsensusMember",
     "ConsensusResult",
     "ConsensusSettings",
     "Continuation",

@@ -8,15 +8,8 @@ from typing import TypeAlias
 
 from counsel.lazy_dataclass import dataclass
 from counsel.results.answers import Totals
-from counsel.results.parts import (
-    AnswerMetadata,
-    Source,
-    listed,
-    usage_from_json,
-    usage_to_json,
-    without_empty,
-)
-from counsel.types import Json, Usage
+from counsel.results.parts import AnswerMetadata, AnswerSummary, Source, listed, without_empty
+from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,39 +33,6 @@ class QuestionDetails:
             settings=shown.get("settings", {}),
             files_sent=shown.get("files_sent", {}),
             document=shown,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsensusMember:
-    """A model that answered in a consensus."""
-
-    model: str
-    provider: str
-    usage: Usage
-    cost_usd: float | None
-    response_time_ms: int | None
-    finish_reason: str
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "provider": self.provider,
-            "usage": usage_to_json(self.usage),
-            "cost_usd": self.cost_usd,
-            "response_time_ms": self.response_time_ms,
-            "finish_reason": self.finish_reason,
-        }
-
-    @classmethod
-    def from_json(cls, shown: Json) -> ConsensusMember:
-        return cls(
-            model=shown.get("model", ""),
-            provider=shown.get("provider", ""),
-            usage=usage_from_json(shown.get("usage") or {}, shown.get("cost_usd")),
-            cost_usd=shown.get("cost_usd"),
-            response_time_ms=shown.get("response_time_ms"),
-            finish_reason=shown.get("finish_reason", ""),
         )
 
 
@@ -101,7 +61,7 @@ class AnswerDetails:
     answer: AnswerMetadata | None = None  # of a single model
     incomplete: Incomplete | None = None
     totals: Totals | None = None  # of a consensus, or of a job that did not complete
-    members: tuple[ConsensusMember, ...] = ()
+    members: tuple[AnswerSummary, ...] = ()  # of a consensus: those that answered
     document: Json | None = field(default=None, repr=False)
 
     @property
@@ -127,7 +87,7 @@ class AnswerDetails:
             answer=AnswerMetadata.from_json(shown) if "model" in shown else None,
             incomplete=Incomplete.from_json(shown) if shown.get("partial") else None,
             totals=Totals.from_json(shown) if "cost_complete" in shown else None,
-            members=tuple(map(ConsensusMember.from_json, shown.get("models", ()))),
+            members=tuple(map(AnswerSummary.from_json, shown.get("models", ()))),
             document=shown,
         )
 

@@ -186,8 +186,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerMetadata:
-    """Who answered, how, at what cost."""
+class AnswerSummary:
+    """Who answered, at what cost."""
 
     model: str
     provider: str
@@ -195,6 +195,40 @@ class AnswerMetadata:
     cost_usd: float | None
     response_time_ms: int | None
     finish_reason: str
+
+    def to_json(self) -> dict[str, object]:
+        return self._head()
+
+    def _head(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "provider": self.provider,
+            "usage": usage_to_json(self.usage),
+            "cost_usd": self.cost_usd,
+            "response_time_ms": self.response_time_ms,
+            "finish_reason": self.finish_reason,
+        }
+
+    @classmethod
+    def from_json(cls, shown: dict[str, object]) -> AnswerSummary:
+        return cls(**_summary(shown))
+
+
+def _summary(shown: Json) -> Json:
+    return {
+        "model": shown.get("model", ""),
+        "provider": shown.get("provider", ""),
+        "usage": usage_from_json(shown.get("usage") or {}, shown.get("cost_usd")),
+        "cost_usd": shown.get("cost_usd"),
+        "response_time_ms": shown.get("response_time_ms"),
+        "finish_reason": shown.get("finish_reason", ""),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerMetadata(AnswerSummary):
+    """And how."""
+
     answered_by: str | None = None  # where the vendor names another model
     settings_left_out: tuple[str, ...] = ()
     notices: tuple[AnswerNotice, ...] = ()
@@ -206,35 +240,22 @@ class AnswerMetadata:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "provider": self.provider,
-            "usage": usage_to_json(self.usage),
-            "cost_usd": self.cost_usd,
-            "response_time_ms": self.response_time_ms,
-            "finish_reason": self.finish_reason,
-            **without_empty(
-                answered_by=self.answered_by,
-                settings_left_out=list(self.settings_left_out),
-                notices=listed(self.notices),
-                session=self.session,
-                cached=self.cached,
-                tool_calls=listed(self.tool_calls),
-                passed_over=listed(self.passed_over),
-                files=listed(self.files),
-                warnings=list(self.warnings),
-            ),
-        }
+        return self._head() | without_empty(
+            answered_by=self.answered_by,
+            settings_left_out=list(self.settings_left_out),
+            notices=listed(self.notices),
+            session=self.session,
+            cached=self.cached,
+            tool_calls=listed(self.tool_calls),
+            passed_over=listed(self.passed_over),
+            files=listed(self.files),
+            warnings=list(self.warnings),
+        )
 
     @classmethod
     def from_json(cls, shown: Json) -> AnswerMetadata:
         return cls(
-            model=shown.get("model", ""),
-            provider=shown.get("provider", ""),
-            usage=usage_from_json(shown.get("usage") or {}, shown.get("cost_usd")),
-            cost_usd=shown.get("cost_usd"),
-            response_time_ms=shown.get("response_time_ms"),
-            finish_reason=shown.get("finish_reason", ""),
+            **_summary(shown),
             answered_by=shown.get("answered_by"),
             settings_left_out=tuple(shown.get("settings_left_out", ())),
             notices=tuple(map(AnswerNotice.from_json, shown.get("notices", ()))),

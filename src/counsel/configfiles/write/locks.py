@@ -9,23 +9,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from counsel import paths
 from counsel.errors import Conflict
 
-PATIENCE = 30.0  # seconds to wait for a lock
+SECONDS = 30.0  # to wait for a lock
 # Claude Code takes a lock folder over about 17 s after its last touch (measured, 2.1.325); we wait a little longer.
 STALE = 20.0
 _STEP = 0.02
 
+T = TypeVar("T")
 StillHeld = Callable[[], bool]
 
 
 @contextmanager
-def claude_lock(path: Path, patience: float = PATIENCE) -> Iterator[StillHeld]:
+def claude_lock(path: Path, seconds: float = SECONDS) -> Iterator[StillHeld]:
     """The folder `<path>.lock`, at the path as the client names it: symbolic links are not resolved (measured)."""
     folder = path.with_name(f"{path.name}.lock")
-    mark = _taken(folder, patience)
+    mark = _taken(folder, seconds)
     try:
         yield lambda: _mark(folder) == mark
     finally:
@@ -34,25 +36,37 @@ def claude_lock(path: Path, patience: float = PATIENCE) -> Iterator[StillHeld]:
                 folder.rmdir()
 
 
-def _taken(folder: Path, patience: float) -> tuple[int, int]:
-    deadline = time.monotonic() + patience
+def _taken(folder: Path, seconds: float) -> tuple[int, int]:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while True:
+
+    def take() -> tuple[int, int] | None:
         try:
             folder.mkdir()
         except FileExistsError:
             _clear_if_stale(folder)
-            if time.monotonic() > deadline:
-                raise Conflict(
-                    f"{folder} is locked by another program, so nothing was written.",
-                    hint="Wait for Claude Code to finish, or remove that folder if Claude Code is not running.",
-                    file=str(folder),
-                ) from None
-            time.sleep(_STEP)
-            continue
+            return None
         os.utime(folder)
-        if (mark := _mark(folder)) is not None:
-            return mark
+        return _mark(folder)
+
+    return _wait_for(
+        take,
+        seconds,
+        Conflict(
+            f"{folder} is locked by another program, so nothing was written.",
+            hint="Wait for Claude Code to finish, or remove that folder if Claude Code is not running.",
+            file=str(folder),
+        ),
+    )
+
+
+def _wait_for(take: Callable[[], T | None], seconds: float, conflict: Conflict) -> T:
+    """Try again and again to take a lock; raises `conflict` when the time is over."""
+    deadline = time.monotonic() + seconds
+    while (lock := take()) is None:
+        if time.monotonic() > deadline:
+            raise conflict
+        time.sleep(_STEP)
+    return lock
 
 
 def _clear_if_stale(folder: Path) -> None:
@@ -72,7 +86,7 @@ def _mark(folder: Path) -> tuple[int, int] | None:
 
 
 @contextmanager
-def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[None]:
+def own_lock(home: Path, path: Path, seconds: float = SECONDS) -> Iterator[None]:
     """One lock file per edited file under COUNSEL_HOME; the kernel frees it when a process dies."""
     folder = home / "locks"
     paths.private_folder(folder)
@@ -80,22 +94,24 @@ def own_lock(home: Path, path: Path, patience: float = PATIENCE) -> Iterator[Non
     name = f"{binascii.crc32(os.fsencode(real)):08x}-{Path(real).name}"  # a collision only means waiting
     handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _wait_for(handle, path, patience)
+        _wait_for(
+            lambda: _is_locked(handle) or None,
+            seconds,
+            Conflict(
+                f"Another counsel process has been writing {path} for {seconds:.0f} s, so nothing was written.",
+                hint="Try again when it has finished.",
+                file=str(path),
+            ),
+        )
         yield
     finally:
         os.close(handle)
 
 
-def _wait_for(handle: int, path: Path, patience: float) -> None:
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise Conflict(
-                    f"Another counsel process has been writing {path} for {patience:.0f} s, so nothing was written.",
-                    hint="Try again when it has finished.",
-                    file=str(path),
-                ) from None
-            time.sleep(_STEP)
+def _is_locked(handle: int) -> bool:
+    """Whether the lock is ours now."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -28,7 +28,7 @@ from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.results import (
     AnswerDetails,
-    ConsensusMember,
+    AnswerSummary,
     ConsensusResult,
     ConsensusSettings,
     Continuation,
@@ -284,11 +284,11 @@ def _outcome(
     )
 
 
-def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> Iterator[ConsensusMember]:
+def _members(participants: list[Participant], answers: Mapping[str, Reply]) -> Iterator[AnswerSummary]:
     """The models that answered, for the conversation: a chat that continues it stays with one of them."""
     for participant in participants:
         if reply := answers.get(participant.slot):
-            yield ConsensusMember(
+            yield AnswerSummary(
                 model=participant.route.name if participant.route else participant.label,
                 provider=reply.provider,
                 usage=reply.usage,

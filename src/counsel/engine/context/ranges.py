@@ -101,20 +101,25 @@ def no_such_line(name: str, count: int) -> InvalidArgument:
 
 
 def _too_much(opened: Opened, wanted: Range) -> FileTooLarge:
-    return FileTooLarge(
-        f"{opened.name}: these lines are larger than {wanted.limit:,} bytes.",
-        hint="Ask for fewer lines, or raise COUNSEL_MAX_FILE_BYTES.",
-        file=opened.name,
-        size=opened.size,
-        limit=wanted.limit,
+    return _too_large(
+        opened,
+        f"these lines are larger than {wanted.limit:,} bytes.",
+        "Ask for fewer lines, or raise COUNSEL_MAX_FILE_BYTES.",
+        wanted.limit,
     )
 
 
 def _too_far(opened: Opened, wanted: Range) -> FileTooLarge:
+    last = wanted.last or "the end"
+    return _too_large(
+        opened,
+        f"the lines up to {last} are not within the first {CEILING:,} bytes.",
+        "Copy the part that matters to a separate file and send that.",
+        CEILING,
+    )
+
+
+def _too_large(opened: Opened, message: str, hint: str, limit: int) -> FileTooLarge:
     return FileTooLarge(
-        f"{opened.name}: the lines up to {wanted.last or 'the end'} are not within the first {CEILING:,} bytes.",
-        hint="Copy the part that matters to a separate file and send that.",
-        file=opened.name,
-        size=opened.size,
-        limit=CEILING,
+        f"{opened.name}: {message}", hint=hint, file=opened.name, size=opened.size, limit=limit
     )
