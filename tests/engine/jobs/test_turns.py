@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
+from counsel.engine.jobs.turns import Turns
 from counsel.errors import Cancelled, Conflict
 from counsel.requests import ChatRequest
 from fake import FakeAPI
@@ -122,7 +124,7 @@ async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counsel.engine.jobs.turns._PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.engine.jobs.turns._KEYLESS", 0.1)
     monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 0.1)
 
 
@@ -194,3 +196,48 @@ async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_proce
     await engine.cancel(limited)
     assert (await engine.wait(third)).to_json()["content"] == "gpt-5 says: third"
     await other.close()
+
+
+class Ahead:
+    """A store with one job ahead, and how often it was read."""
+
+    def __init__(self) -> None:
+        self.open, self.reads, self.changed = True, 0, asyncio.Event()
+        self.waited: list[str] = []
+
+    async def earlier_jobs(self, _job: str) -> list[Any]:
+        self.reads += 1
+        return [SimpleNamespace(id="first")] if self.open else []
+
+    def mark(self, _job: str) -> int:
+        return self.reads
+
+    async def wait_for_change(self, job: str, _mark: int, _seconds: float) -> None:
+        self.waited.append(job)
+        await self.changed.wait()
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_turn_is_woken_by_the_end_of_the_job_ahead_and_reads_nothing_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
+    monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 600.0)
+    store: Any = Ahead()
+    turns = Turns(store, {"first"} if here else set(), asyncio.Event(), lambda _: None)
+    running: Any = SimpleNamespace(
+        job=SimpleNamespace(id="second", conversation="mine", background=False),
+        live=SimpleNamespace(wait=lambda *_: None),
+    )
+    waiting = asyncio.ensure_future(turns.wait(running, ()))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (waiting.done(), store.reads) == (False, 2)  # a second time, behind the mark
+    assert store.waited == ([] if here else ["first"])
+    store.open = False
+    if here:
+        turns.ended("mine")
+    else:
+        store.changed.set()
+    async with asyncio.timeout(20):
+        await waiting
+    assert store.reads == 3

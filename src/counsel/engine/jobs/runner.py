@@ -73,7 +73,7 @@ class Runner:
             start=self._resume,
             wanted=self.wanted,
         )
-        self._turns = Turns(store, self.wanted, self.recovery.lacks_keys)
+        self._turns = Turns(store, self.running, self.wanted, self.recovery.lacks_keys)
         self.periodic = Periodic(self, store, home, secret)
         self._closing = False
         store.running = self._new_jobs

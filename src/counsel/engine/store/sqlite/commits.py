@@ -10,12 +10,21 @@ from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
 from counsel.engine.store.sqlite.backups import is_damage
+from counsel.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 Waiting: TypeAlias = asyncio.Future[Any] | Future[Any]
 Queued: TypeAlias = tuple[Callable[[sqlite3.Connection], Any], Waiting]
+QueuedStep: TypeAlias = tuple["Step", Waiting]
 Settled: TypeAlias = list[tuple[Waiting, Any, Exception | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that the writer's thread does between two commits."""
+
+    run: Callable[[], None]
 
 
 class Write(Future[T]):

@@ -6,15 +6,17 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import TypeAlias
 
 from counsel.engine.store.records import StoreError
 from counsel.engine.store.sqlite import opening
-from counsel.engine.store.sqlite.commits import Queued, Settled, commit, settle
+from counsel.engine.store.sqlite.commits import Queued, QueuedStep, Settled, Step, commit, settle
 from counsel.engine.store.sqlite.database_file import DatabaseFile
 
 log = logging.getLogger("counsel.store")
+Item: TypeAlias = Queued | QueuedStep
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
 _IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
 
@@ -22,7 +24,7 @@ _IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
 class Writer:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
-        self._queue: queue.SimpleQueue[Queued | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._sent = 0  # writes given to the thread, and
         self._settled = 0  # those that it is done with
         self.waiting: list[Queued] = []  # writes that wait a moment for the next one
@@ -33,9 +35,9 @@ class Writer:
     def idle(self) -> bool:
         return self._sent == self._settled
 
-    def put(self, item: Queued | None = None) -> None:
+    def put(self, item: Item | None = None) -> None:
         """First what waited, so that the order of writes is the order of the calls."""
-        items = self.waiting if item is None else [*self.waiting, item]
+        items: list[Item] = [*self.waiting] if item is None else [*self.waiting, item]
         self.waiting = []
         self._sent += len(items)
         for each in items:
@@ -44,7 +46,7 @@ class Writer:
     def do(self, step: Callable[[], None]) -> Future[None]:
         """Run a step on the thread, between two commits."""
         done: Future[None] = Future()
-        self.put((_Step(step), done))
+        self.put((Step(step), done))
         return done
 
     def close(self) -> None:
@@ -65,9 +67,9 @@ class Writer:
                 settle(_failed(batch, error))
             self._settled += len(batch)
 
-    def _gather(self) -> tuple[list[Queued], bool]:
+    def _gather(self) -> tuple[list[Item], bool]:
         """What has queued up; nothing, once, after a while without writes."""
-        batch: list[Queued] = []
+        batch: list[Item] = []
         try:
             item = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
         except queue.Empty:
@@ -79,14 +81,14 @@ class Writer:
             item = self._queue.get()
         return batch, False
 
-    def _write(self, batch: list[Queued]) -> None:
+    def _write(self, batch: list[Item]) -> None:
         if not batch:
             self._file.cut_log()
         elif why := self._file.gone():
             self._file.recover(why, live=True)
-        writes = []
+        writes: list[Queued] = []
         for work, done in batch:
-            if isinstance(work, _Step):
+            if isinstance(work, Step):
                 work.run()
                 settle([(done, None, None)])
             else:
@@ -109,17 +111,7 @@ class Writer:
             return _failed(batch, error)
 
 
-class _Step:
-    """Not a write."""
-
-    def __init__(self, run: Callable[[], None]) -> None:
-        self.run = run
-
-    def __call__(self, _: sqlite3.Connection) -> None:
-        raise NotImplementedError
-
-
-def _failed(batch: list[Queued], error: Exception) -> Settled:
+def _failed(batch: Sequence[Item], error: Exception) -> Settled:
     failure = StoreError(
         f"counsel's database cannot be written: {opening.reason(error)}.",
         hint="Free some disk space or fix the folder's permissions, then ask again.",
