@@ -215,6 +215,7 @@ async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(
 async def test_a_summariser_that_hangs_delays_nobody_twice(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("counsel.engine.history.titles._SECONDS", 600)
     monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 0.2)
     for wish in ("Give a title", "Summarise"):
         fake_api.script(gate="never", gate_after=0, contains=wish, times=None)
@@ -226,6 +227,21 @@ async def test_a_summariser_that_hangs_delays_nobody_twice(
         second = await ask(engine, who, "and again")
     assert second["final_summary"] == "gpt-5 says: and again"
     fake_api.open_gate("never")
+
+
+async def test_a_summariser_that_was_in_time_is_waited_for_again(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 600)
+    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    fake_api.script(text="The first.", contains="Summarise")
+    assert (await ask(engine, who, "please say hello"))["final_summary"] == "The first."
+    fake_api.script(text="The second.", contains="Summarise", gate="slow", gate_after=0)
+    second = asyncio.create_task(ask(engine, who, "and again"))
+    async with asyncio.timeout(60):
+        await fake_api.wait_for(contains="says: and again")
+        fake_api.open_gate("slow")
+        assert (await second)["final_summary"] == "The second."
 
 
 async def test_an_export_says_settings_models_usage_and_cost_of_each_turn(

@@ -29,7 +29,7 @@ from counsel.engine.jobs.runner import Runner
 from counsel.engine.jobs.running import Running
 from counsel.engine.store import open_store
 from counsel.engine.store.records import JobDetail, JobRecord
-from counsel.errors import Cancelled, Conflict, NotFound
+from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
 from counsel.requests import NewKey, Request
@@ -114,8 +114,6 @@ class Engine:
                 return job.result
             if job.error is not None:
                 raise job.error
-            if job.status == "cancelled":
-                raise Cancelled(f"Job {job_id} was cancelled.")
             if self.runner.recovery.has_owner(job):
                 patience = time.monotonic() + _KEYLESS
             elif time.monotonic() > patience:

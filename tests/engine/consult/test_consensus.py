@@ -12,7 +12,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
-from counsel.errors import CounselError, UpstreamError
+from counsel.errors import AuthenticationFailed, CounselError, UpstreamError
 from counsel.mcp import render
 from counsel.requests import ConsensusRequest
 from fake import FakeAPI
@@ -109,6 +109,16 @@ async def test_all_failed_is_an_error(
         await engine.wait(job)
     assert len(caught.value.fields["failed"]) == 3
     assert (await engine.status(job)).to_json()["content"]["status"] == "failed"
+
+
+async def test_the_failure_of_the_only_model_is_its_own_error(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(status=401, times=None)
+    with pytest.raises(AuthenticationFailed) as caught:
+        await hold(engine, caller(), models=("sonnet",))
+    assert caught.value.fields["provider"] == "anthropic"
+    assert "failed" not in caught.value.fields
 
 
 async def test_a_slow_model_is_left_behind_at_its_time_limit(

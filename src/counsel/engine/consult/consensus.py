@@ -229,12 +229,12 @@ def _too_slow(participant: Participant, partial: str) -> TimedOut:
 
 
 def _all_failed(failures: list[Failure]) -> CounselError:
+    if len(failures) == 1:
+        return failures[0].error
     messages = "; ".join(
         f"{failure.participant.label}: {failure.error.message.rstrip('.')}" for failure in failures
     )
     shown = [_failed(failure).to_json() for failure in failures]
-    if len({failure.error.code for failure in failures}) == 1 and len(failures) == 1:
-        return failures[0].error
     return UpstreamError(
         f"All {len(failures)} models failed: {messages}.",
         hint="Fix the first failure, or ask other models.",
