@@ -234,3 +234,25 @@ def test_a_busy_machine_kills_no_mutant(
     assert (outcome.verdict, outcome.by) == verdict
     assert checkout.ran == ran
     assert checkout.read(MUTATED.file) == "original"
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict", "portions"),
+    [
+        ([FAILS, FAILS], ("killed", A.name), [8, 1]),
+        ([PASSES, PASSES], ("survived", ""), [8, 2]),
+        (
+            [FAILS, PASSES, PASSES, PASSES],
+            ("survived", f"{A.name} failed once and then passed"),
+            [8, 1, 7, 2],
+        ),
+    ],
+)
+def test_few_tests_run_first_and_the_others_when_these_pass(
+    tmp_path: Path, results: list[tuple[int | None, str]], verdict: tuple[str, str], portions: list[int]
+) -> None:
+    checkout = ScriptedCheckout(tmp_path, *results)
+    tests = [A, *(ReachingTest(f"tests/x.py::{number}", 1, {}) for number in range(9))]
+    outcome = run(MUTATED, tests, cast("Checkout", checkout))
+    assert (outcome.verdict, outcome.by) == verdict
+    assert [len(names) for _, names in checkout.ran] == portions

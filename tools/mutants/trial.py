@@ -15,9 +15,10 @@ from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
 from tools.mutants.reach import ReachingTest
 
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 GRACE = 40.0  # seconds on top of the tests' own, on a machine that does other things
 TIME_LIMIT = "time limit"
+FEW = 8  # tests that run first: most mutants die by them, and collecting the files of all takes longer
 NO_TESTS = 5  # pytest's exit code when the record names tests that are gone
 
 
@@ -32,7 +33,11 @@ class Outcome:
 
 def run(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) -> Outcome:
     began = time.monotonic()
-    verdict, by = _verdict(mutant, tests, checkout) if tests else ("survived", "no test reaches it")
+    verdict, by = "survived", "" if tests else "no test reaches it"
+    for portion in filter(None, (tests[:FEW], tests[FEW:])):
+        if verdict == "survived":
+            verdict, reason = _verdict(mutant, portion, checkout)
+            by = reason or by
     return Outcome(mutant, verdict, by, len(tests), time.monotonic() - began)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
+from support.database import database
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
 TWO = ConsensusRequest(prompt="hello", models=("gpt-5", "sonnet"), enable_cross_feedback=False)
@@ -100,3 +103,27 @@ async def test_a_home_that_was_replaced_is_left_alone(
     assert text.exists()
     assert set((home / "run" / "owners").iterdir()) == owners
     await other.close()
+
+
+async def test_a_running_job_is_written_into_a_database_that_is_made_anew(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    engine = await open_engine(home)
+    fake_api.script(gate="g", gate_after=1)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    await engine.store.flush()
+    path = database(engine).path
+    written = "SELECT id, status, fingerprint FROM jobs"
+    ((*before,),) = database(engine).rows(written)
+    path.write_bytes(b"these are notes\n" * 1000)
+    database(engine).examine().result(30)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute(written).fetchall() == [tuple(before)]
+    assert before[:2] == [job, "processing"]
+    fake_api.open_gate("g")
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    await engine.close()
+    later = await open_engine(home)
+    assert (await later.status(job)).to_json()["content"]["status"] == "completed"
+    await later.close()
