@@ -46,7 +46,9 @@ def test_a_shortage_is_found_wherever_it_hides() -> None:
     except aiohttp.ClientConnectionError as outer:
         found = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
     assert isinstance(found, OutOfResources)
-    assert found.message.startswith("It could not be done: counsel has reached its limit of open files")
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reached = f"counsel has reached its limit of open files and connections ({limit})"
+    assert found.message == f"It could not be done: {reached}."
     assert "ulimit -n" in (found.hint or "")
     assert resource_errors.cause(MemoryError())
     assert resource_errors.cause(RuntimeError("can't start new thread"))

@@ -6,7 +6,7 @@ Such a failure can surface anywhere (a connection, a file, an agent's start) and
 from __future__ import annotations
 
 import errno
-import os
+import resource  # at once: when no file can be opened, it cannot be loaded, either
 
 from counsel.errors import OutOfResources
 
@@ -64,10 +64,5 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return errors
 
 
-def _open_files() -> str:
-    try:
-        import resource  # not on every platform, and rarely needed
-
-        return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    except (ImportError, OSError, ValueError):
-        return os.name
+def _open_files() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
