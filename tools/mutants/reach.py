@@ -55,7 +55,8 @@ class Reach:
         )
         lines = _lines(checkout)
         tests = {name: [round(seconds, 3), lines.get(name, {})] for name, seconds in told["passed"].items()}
-        self._files[_name(path)] = {"hash": _hash(path), "tests": tests}
+        copied = checkout.folder / _name(path)  # the original may have changed since
+        self._files[_name(path)] = {"hash": _hash(copied), "tests": tests}
         return list(told["failed"])
 
     def save(self) -> None:
