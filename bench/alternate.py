@@ -38,16 +38,16 @@ def peer(name: str, source: str, base: str, home: Path) -> Peer:
 
 
 async def calls(client: Client, count: int, at_once: int) -> None:
-    room = asyncio.Semaphore(at_once)
+    slots = asyncio.Semaphore(at_once)
 
     async def one(number: int) -> None:
-        async with room:
+        async with slots:
             await client.call(client.peer.chat(f"q{number}"))
 
     await asyncio.gather(*(one(number) for number in range(count)))
 
 
-async def main(given: argparse.Namespace) -> None:
+async def main(options: argparse.Namespace) -> None:
     upstream = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
         [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
     )
@@ -57,19 +57,19 @@ async def main(given: argparse.Namespace) -> None:
     clients: dict[str, Client] = {}
     used: dict[str, list[float]] = {}
     try:
-        for asked in given.peers:
+        for asked in options.peers:
             name, _, source = asked.partition("=")
             home = scratch / name
             home.mkdir()
             client = clients[name] = Client(peer(name, source, base, home))
             await client.start()
-            await calls(client, given.warm, given.at_once)
+            await calls(client, options.warm, options.at_once)
         pids = {name: [client.process.pid, daemon_pid(client.peer)] for name, client in clients.items()}
-        for _ in range(given.rounds):
+        for _ in range(options.rounds):
             for name, client in clients.items():
                 before = sum(map(cpu_ms, pids[name]))
-                await calls(client, given.batch, given.at_once)
-                used.setdefault(name, []).append((sum(map(cpu_ms, pids[name])) - before) / given.batch)
+                await calls(client, options.batch, options.at_once)
+                used.setdefault(name, []).append((sum(map(cpu_ms, pids[name])) - before) / options.batch)
     finally:
         for client in clients.values():
             await client.stop()

@@ -15,7 +15,7 @@ from counsel.models.wires import WIRES
 from counsel.types import EFFORTS, Call, Endpoint, Image, Knobs, Model, Prepared, ToolSpec, Turn
 
 QUESTION = Turn("user", "Q")
-PICTURE = Turn("user", "Q", images=(Image("image/png", b"P"),))
+IMAGE = Turn("user", "Q", images=(Image("image/png", b"P"),))
 TOOL = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
 
 SETTINGS: dict[str, Call] = {
@@ -26,7 +26,7 @@ SETTINGS: dict[str, Call] = {
     "web_search": Call((QUESTION,), knobs=Knobs(web_search=True)),
     "media_resolution=LOW": Call((QUESTION,), knobs=Knobs(media_resolution="MEDIA_RESOLUTION_LOW")),
     "system": Call((QUESTION,), system="S"),
-    "image": Call((PICTURE,)),
+    "image": Call((IMAGE,)),
     "tool": Call((QUESTION,), tools=(TOOL,)),
     "minimal, web_search": Call((QUESTION,), knobs=Knobs(effort="minimal", web_search=True)),
     "tool and web_search": Call((QUESTION,), tools=(TOOL,), knobs=Knobs(web_search=True)),

@@ -12,8 +12,8 @@ PROBES = (1_000, 32_000, 100_000, 127_000, 199_000, 255_000, 900_000)  # vendors
 
 
 def table() -> str:
-    found = {f"{model.provider}/{model.wire_id}": rates for model in _models() if (rates := _rates(model))}
-    lines = [f"  {json.dumps(name)}: {json.dumps(rates)}" for name, rates in sorted(found.items())]
+    prices = {f"{model.provider}/{model.wire_id}": rates for model in _models() if (rates := _rates(model))}
+    lines = [f"  {json.dumps(name)}: {json.dumps(rates)}" for name, rates in sorted(prices.items())]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

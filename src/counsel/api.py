@@ -159,7 +159,7 @@ class Counsel:
             from counsel.engine.engine import open_engine
 
             self._engine = await open_engine(self._caller.settings.home)
-            self._engine.meet(self._caller)
+            self._engine.register_caller(self._caller)
         return self._engine
 
 

@@ -64,9 +64,9 @@ def check(tool: str, schema: Schema, arguments: object) -> dict[str, object]:
     return Checker(tool, schema).check(arguments)
 
 
-def refuse(tool: str, found: Iterator[str], hint: str) -> None:
+def refuse(tool: str, problems: Iterator[str], hint: str) -> None:
     """Raises `InvalidArgument` if there is a problem."""
-    listed = list(islice(found, MOST_PROBLEMS + 1))
+    listed = list(islice(problems, MOST_PROBLEMS + 1))
     if listed:
         more = ["and more"] if len(listed) > MOST_PROBLEMS else []
         shown = "; ".join([*listed[:MOST_PROBLEMS], *more])

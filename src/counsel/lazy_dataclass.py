@@ -97,8 +97,8 @@ class _Class:
         return methods
 
     def _placeholder(self) -> Callable[..., None]:
-        def init(instance: object, /, *given: Any, **named: Any) -> None:
-            self.generate().__init__(instance, *given, **named)  # type: ignore[misc] # the generated one
+        def init(instance: object, /, *arguments: Any, **named: Any) -> None:
+            self.generate().__init__(instance, *arguments, **named)  # type: ignore[misc] # the generated one
 
         return init
 
@@ -138,7 +138,7 @@ def _quick_init(used: type) -> Callable[..., None]:
         {"__slots__": vars(used)["__slots__"], "__setattr__": object.__setattr__},
     )
     names: dict[str, Any] = {"_become": _become, "_twin": twin, "_missing": dataclasses.MISSING}
-    given, named, lines = ["self"], ["*"], list[str]()
+    arguments, named, lines = ["self"], ["*"], list[str]()
     for row in rows:
         name, default = row.name, f"_default_{row.name}"
         is_made = row.default_factory is not dataclasses.MISSING
@@ -146,7 +146,7 @@ def _quick_init(used: type) -> Callable[..., None]:
         names[default] = row.default_factory if is_made else row.default
         if row.init:
             usual = f"={'_missing' if is_made else default}" if has_default else ""
-            (named if row.kw_only else given).append(f"{name}{usual}")
+            (named if row.kw_only else arguments).append(f"{name}{usual}")
             value = f"{default}() if {name} is _missing else {name}" if is_made else name
         elif has_default:
             value = f"{default}()" if is_made else default
@@ -156,7 +156,7 @@ def _quick_init(used: type) -> Callable[..., None]:
         lines.append(f"_set_{name}(self, {value})" if is_small else f"self.{name} = {value}")
     if not is_small:
         lines = ["_own = self.__class__", "_become(self, _twin)", *lines, "self.__class__ = _own"]
-    parameters = ", ".join(given + (named if len(named) > 1 else []))
+    parameters = ", ".join(arguments + (named if len(named) > 1 else []))
     body = "\n ".join(lines or ["pass"])
     exec(f"def __init__({parameters}):\n {body}", names)  # noqa: S102 - as the library makes it
     made: Callable[..., None] = names["__init__"]

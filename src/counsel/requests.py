@@ -61,7 +61,7 @@ class NewKey(str):
 
 
 class Engine(Protocol):
-    def meet(self, caller: Caller) -> None:
+    def register_caller(self, caller: Caller) -> None:
         """A caller with its keys has connected: jobs that waited for them can continue."""
 
     async def submit(

@@ -81,7 +81,7 @@ async def test_a_client_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...
 async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = await open_engine(home)
     met: list[Caller] = []
-    monkeypatch.setattr(engine, "meet", met.append)
+    monkeypatch.setattr(engine, "register_caller", met.append)
     try:
         door = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
         await door.close()

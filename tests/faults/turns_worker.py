@@ -27,7 +27,7 @@ def starve() -> None:
 async def main() -> None:
     caller = here("worker")
     engine = await open_engine(caller.settings.home)
-    engine.meet(caller)
+    engine.register_caller(caller)
     loop = asyncio.get_running_loop()
     lines = loop.run_in_executor(None, sys.stdin.readline)
     if sys.argv[1:] == ["starve"]:

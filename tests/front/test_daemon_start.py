@@ -118,10 +118,10 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
 
 def test_the_front_knows_its_clients_limit() -> None:
     own = "COUNSEL_CLIENT_LIMIT_SECONDS"
-    assert client_timeouts.patience_of("codex-mcp-client", "stdio", {}) == 54
-    assert client_timeouts.patience_of("codex-mcp-client", "stdio", {own: "20"}) == 18
-    assert client_timeouts.patience_of("somebody", "stdio", {own: "nonsense"}) == 54
-    assert client_timeouts.patience_of("claude-code", "stdio", {"MCP_TOOL_TIMEOUT": "5000"}) == 4
+    assert client_timeouts.time_limit_of("codex-mcp-client", "stdio", {}) == 54
+    assert client_timeouts.time_limit_of("codex-mcp-client", "stdio", {own: "20"}) == 18
+    assert client_timeouts.time_limit_of("somebody", "stdio", {own: "nonsense"}) == 54
+    assert client_timeouts.time_limit_of("claude-code", "stdio", {"MCP_TOOL_TIMEOUT": "5000"}) == 4
 
 
 # ── what is in the way ───────────────────────────────────────────────────────────────────────────────

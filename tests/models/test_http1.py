@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from counsel.models import http1
 from counsel.models.connection_pool import Pool
-from counsel.models.http1 import Address, ConnectTimeout, Disconnected, Late, NotHttp, address, request_head
+from counsel.models.http1 import (
+    Address,
+    ConnectTimeout,
+    DeadlineExceeded,
+    Disconnected,
+    NotHttp,
+    address,
+    request_head,
+)
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
@@ -220,11 +228,11 @@ async def test_a_silent_server_is_left_at_the_moment_that_was_set() -> None:
         server.says()
         response = await ask()
         assert await response.readany(asyncio.get_running_loop().time() + 10) == b"a"
-        with pytest.raises(Late):
+        with pytest.raises(DeadlineExceeded):
             await response.readany(asyncio.get_running_loop().time() + 0.05)
         response.close()
         await asyncio.wait_for(server.lost.wait(), 10)
-        with pytest.raises(Late):
+        with pytest.raises(DeadlineExceeded):
             await ask(seconds=0.05)
 
 
@@ -293,7 +301,7 @@ async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch)
     where = Address("127.0.0.1", 1, is_tls=False, head="/ HTTP/1.1\r\n")
     with pytest.raises(ConnectTimeout):
         await Pool().request(where, b"", None, trust=None, connect=0.01, until=loop.time() + 5)
-    with pytest.raises(Late):
+    with pytest.raises(DeadlineExceeded):
         await Pool().request(where, b"", None, trust=None, connect=5.0, until=loop.time() + 0.01)
 
 

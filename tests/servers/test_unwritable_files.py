@@ -17,7 +17,7 @@ import pytest
 
 from support.user import User
 
-NOBODY = 65534
+NO_OWNER = 65534
 AGENTS = ("claude", "codex", "gemini", "cursor")
 
 
@@ -144,8 +144,8 @@ def test_a_full_disk(user: User, small_disk: Path, monkeypatch: pytest.MonkeyPat
 
 @contextmanager
 def another_user() -> Iterator[None]:
-    os.setegid(NOBODY)
-    os.seteuid(NOBODY)
+    os.setegid(NO_OWNER)
+    os.seteuid(NO_OWNER)
     try:
         yield
     finally:
@@ -168,7 +168,7 @@ def test_no_permission(spoiled: str, user: User, monkeypatch: pytest.MonkeyPatch
         monkeypatch.chdir(user.project)
         file = user.write("gemini", '{"theme": "x"}')
         for path in (user.home, user.project, *user.home.rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
+            os.chown(path, NO_OWNER, NO_OWNER)
         spoil = file if spoiled == "file" else file.parent
         os.chown(spoil, 0, 0)
         spoil.chmod(0o644 if spoiled == "file" else 0o755)

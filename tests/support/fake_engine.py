@@ -169,7 +169,7 @@ class FakeEngine:
     def told(self, job: Job, words: str) -> Cancellation:
         return Cancellation(status=job.status, message=f"Job {job.id} {words}", job_id=job.id)
 
-    def meet(self, caller: Caller) -> None:
+    def register_caller(self, caller: Caller) -> None:
         pass
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:

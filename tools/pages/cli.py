@@ -30,7 +30,7 @@ def _walk(group: click.Group, above: click.Context) -> Iterator[str]:
 
 def _page(command: click.Command, here: click.Context) -> str:
     usage = " ".join([here.command_path, *_pieces(command, here)])
-    words = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    description = inspect.cleandoc(command.help or "").replace("\b\n", "")
     rows = [
         f"| `{names}` | {text} |"
         for param in command.params
@@ -38,7 +38,7 @@ def _page(command: click.Command, here: click.Context) -> str:
         for names, text in [(record[0].replace("|", "\\|"), record[1].replace("|", "\\|"))]
     ]
     table = "\n".join(["| option | what it does |", "|---|---|", *rows])
-    return f"### `{usage}`\n\n{words}\n\n{table}" if rows else f"### `{usage}`\n\n{words}"
+    return f"### `{usage}`\n\n{description}\n\n{table}" if rows else f"### `{usage}`\n\n{description}"
 
 
 def _pieces(command: click.Command, here: click.Context) -> list[str]:

@@ -10,7 +10,7 @@ from counsel.agents.server_format import ServerFormat
 from counsel.servers.formats import FORMATS
 from tools.generate import within
 
-_PLACE = Workspace(Path("~"), {}, Path("PROJECT"))
+_WORKSPACE = Workspace(Path("~"), {}, Path("PROJECT"))
 
 
 def servers() -> str:
@@ -21,7 +21,7 @@ def _agents() -> Iterator[str]:
     yield "| agent | scope: file | transports | names | a reference | same name in two scopes |"
     yield "|---|---|---|---|---|---|"
     for fmt in FORMATS.values():
-        tables = [f"{home.scope}: `{home.target.path}`" for home in fmt.tables(_PLACE) if home.writable]
+        tables = [f"{home.scope}: `{home.target.path}`" for home in fmt.tables(_WORKSPACE) if home.writable]
         transports = ", ".join(name for name in ("stdio", "http", "sse") if name in fmt.transports)
         used = f"{' over '.join(fmt.precedence)}" if fmt.precedence else "both are started"
         row = [

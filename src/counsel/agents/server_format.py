@@ -131,7 +131,7 @@ class ServerFormat(Record):
     # Paths besides its servers' files that show that the client was used here.
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
     # Whether a pasted entry has a form that only this client uses.
-    tells: Callable[[Entry], bool] = lambda _entry: False
+    is_own_entry: Callable[[Entry], bool] = lambda _entry: False
     # Whether it tries SSE if a server declared as streamable HTTP does not support that.
     tries_sse: Callable[[Entry], bool] = lambda _entry: False
 

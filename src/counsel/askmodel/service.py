@@ -47,7 +47,7 @@ MOST_CONNECTIONS = 256
 _CHUNK = 1 << 16
 MOST_AT_ONCE = 1_000  # requests of one connection
 LONGEST_ID = 1_000  # characters of a requestId, which every answer repeats
-_PATIENCE = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
+_TIME_LIMIT = 86_400.0  # seconds: no client limit ends a call here; the engine's own limits do
 _FIELDS: dict[str, Schema] = {
     "requestId": NAME,
     "model": NAME,
@@ -210,7 +210,7 @@ class Connection:
             )
         self._service.idle.discard(self)
         call = tool_call.Call(
-            engine=self._service.engine, caller=self._service.identity.caller(CLIENT), patience=_PATIENCE
+            engine=self._service.engine, caller=self._service.identity.caller(CLIENT), time_limit=_TIME_LIMIT
         )
         active = self._requests[request_id] = _ActiveRequest(call)
         if message.get("stream"):

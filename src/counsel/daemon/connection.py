@@ -157,7 +157,7 @@ class Connection:
             self._mcp = self._open_mcp(hello)
         else:
             if hello.get("caller"):
-                self.server.engine.meet(caller_from_json(hello["caller"]))
+                self.server.engine.register_caller(caller_from_json(hello["caller"]))
             server = self.server
             self._rpc = RpcServer(server.engine, self.pipe.write, server.status, server.end, self.pipe.drain)
         self.role, self._hello = role, {name: hello.get(name) for name in ("agent", "version")}
@@ -173,7 +173,7 @@ class Connection:
         if self.pipe.transport is not None:
             identity.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
         session = Session(self.server.engine, identity)
-        self.server.engine.meet(identity.caller("stdio"))
+        self.server.engine.register_caller(identity.caller("stdio"))
         lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_control_line)
         if hello.get("initialize"):
             _initialize(session, hello["initialize"])

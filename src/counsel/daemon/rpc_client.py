@@ -183,7 +183,7 @@ class RemoteEngine:
         if self._pipe is not None:
             self._pipe.close()
 
-    def meet(self, caller: Caller) -> None:
+    def register_caller(self, caller: Caller) -> None:
         """The next daemon learns of this caller when we connect; the present one when it submits."""
         self._caller = caller
 
@@ -245,7 +245,7 @@ class RemoteEngine:
         size_limits.check(
             request, caller.settings
         )  # intake checks it again, but after megabytes were sent to it
-        self.meet(caller)
+        self.register_caller(caller)
         key = key or secrets.token_urlsafe(16)
         params = {
             "background": background,

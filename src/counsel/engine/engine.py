@@ -71,15 +71,15 @@ class Engine:
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
-    def meet(self, caller: Caller) -> None:
+    def register_caller(self, caller: Caller) -> None:
         """A caller is here with its keys: jobs that waited for them may go on."""
-        self.runner.meet(caller)
+        self.runner.register_caller(caller)
 
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
         """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
-        self.runner.meet(caller)
+        self.runner.register_caller(caller)
         if key and (known := await self._job_of(key)):
             await self.runner.look_for_orphans(only=known)
             return known
@@ -106,7 +106,7 @@ class Engine:
                 return await self._with_summary(running, running.result)
             if running.failure is not None:
                 raise running.failure.copy()
-        patience = time.monotonic() + _KEYLESS
+        deadline = time.monotonic() + _KEYLESS
         while True:
             mark = self.store.mark(job_id)
             job = await self._job(job_id)
@@ -115,8 +115,8 @@ class Engine:
             if job.error is not None:
                 raise job.error
             if self.runner.recovery.has_owner(job):
-                patience = time.monotonic() + _KEYLESS
-            elif time.monotonic() > patience:
+                deadline = time.monotonic() + _KEYLESS
+            elif time.monotonic() > deadline:
                 raise recovery.waits(job, self.runner.recovery.lacks_keys(job))
             else:  # its process may have died only after the call came back here (seen on a loaded machine)
                 await self.runner.look_for_orphans(only=job_id)

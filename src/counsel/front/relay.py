@@ -189,7 +189,7 @@ class Relay:
         """Seconds that this client waits for a call, as far as is known without a daemon."""
         from counsel.mcp import client_timeouts  # only where no daemon can be reached
 
-        return client_timeouts.patience_of(self.state.client, "stdio", os.environ)
+        return client_timeouts.time_limit_of(self.state.client, "stdio", os.environ)
 
     def _note_jobs(self) -> None:
         """Another engine on this home gives up an interrupted call whose client does not return within a minute."""

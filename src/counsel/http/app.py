@@ -30,7 +30,7 @@ def build(
 
 def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -> HttpApp:
     identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
-    engine.meet(identity.caller("http"))
+    engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)
     inner = Starlette(
         routes=[

@@ -91,10 +91,10 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(transport)
         if len(self.connections) > self._pool.most:
-            self._make_room()
+            self._drop_oldest()
         self._wait_for_request()
 
-    def _make_room(self) -> None:
+    def _drop_oldest(self) -> None:
         oldest = self._pool.waiting.oldest()
         if oldest is not None:
             self._pool.waiting.discard(oldest)

@@ -94,7 +94,7 @@ class Configured(NamedTuple):
     project: float | None = None  # a project's files, which may shorten the limit and never raise it
 
 
-def patience(
+def time_limit(
     client: str,
     transport: Transport,
     settings: Settings,
@@ -106,7 +106,7 @@ def patience(
     return before(float(own) if own else limit(of(client), transport, env, configured))
 
 
-def patience_of(client: str, transport: Transport, env: Mapping[str, str]) -> float:
+def time_limit_of(client: str, transport: Transport, env: Mapping[str, str]) -> float:
     """The same for the front, which reads no files."""
     own = env.get("COUNSEL_CLIENT_LIMIT_SECONDS", "")
     if own.isdigit() and int(own):

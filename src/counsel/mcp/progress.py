@@ -36,14 +36,14 @@ REPORT_TEXT = 200  # characters of one message
 _LEAST = 24  # characters of each model's text, however many there are
 
 
-async def report(engine: Engine, job: str, tell: Report) -> None:
+async def report(engine: Engine, job: str, send: Report) -> None:
     """The newest text, a few times per second while it grows, else every few seconds that it does not."""
     text = Growing()
     following = asyncio.ensure_future(_collect(engine, job, text))
     try:
         while True:
             await _news(text)
-            tell(text.size, text.shown())
+            send(text.size, text.shown())
             if following.done():
                 return
             await asyncio.sleep(REPORT_EVERY)

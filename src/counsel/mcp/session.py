@@ -188,17 +188,17 @@ class Session:
         call = active.call = Call(
             engine=self.engine,
             caller=caller,
-            patience=await self._patience(caller, active.began),
+            time_limit=await self._time_limit(caller, active.began),
             key=key,
             report=_reporter(request, notify),
             on_job=on_job,
         )
         takes_tasks = self.protocol_state.era == "stateless" and declares_tasks(request)
         if takes_tasks and call.report is None:
-            call.patience = min(call.patience, tasks.AFTER)
+            call.time_limit = min(call.time_limit, tasks.AFTER)
         if active.abandoned:
-            call.patience = 0.0
-        active.due = time.monotonic() + call.patience
+            call.time_limit = 0.0
+        active.due = time.monotonic() + call.time_limit
         outcome = await _outcome(tool, call, params.get("arguments"))
         if isinstance(outcome, CounselError):
             return tool_result.failure(outcome, self._frame(), call.job)
@@ -214,11 +214,11 @@ class Session:
             return await tasks.get(self.engine, params, self.identity.settings, self._frame())
         return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
 
-    async def _patience(self, caller: Caller, began: float) -> float:
+    async def _time_limit(self, caller: Caller, began: float) -> float:
         """Seconds that the client still waits."""
         client, env = self.protocol_state.client, self.identity.env
         configured = await self._configured(caller)
-        seconds = client_timeouts.patience(client, self.transport, caller.settings, env, configured)
+        seconds = client_timeouts.time_limit(client, self.transport, caller.settings, env, configured)
         return max(0.0, seconds - (time.monotonic() - began))
 
     async def _configured(self, caller: Caller) -> client_timeouts.Configured:

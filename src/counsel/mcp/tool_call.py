@@ -29,7 +29,7 @@ class Call:
 
     engine: Engine
     caller: Caller
-    patience: float
+    time_limit: float
     key: str | None = None  # the same for a call that is sent again after the daemon died
     report: Report | None = None
     on_job: Callable[[str], None] | None = None
@@ -80,7 +80,7 @@ async def _wait(call: Call, job: str) -> Result | Accepted:
 
 async def _in_time(call: Call, job: str) -> Result | Accepted:
     try:
-        async with asyncio.timeout(call.patience):
+        async with asyncio.timeout(call.time_limit):
             return await call.engine.wait(job)
     except TimeoutError:
         await call.engine.detach(job)

@@ -30,7 +30,7 @@ class Allowance:
         self.limit = limit
         self.over = False
         self.text_bytes = 0
-        self._words = self._hidden = self._raw = 0
+        self._output = self._hidden = self._raw = 0
 
     def receive(self, count: int) -> None:
         """Count raw bytes, before they are parsed."""
@@ -39,35 +39,35 @@ class Allowance:
 
     def take(self, events: list[Event], data: str) -> list[Event]:
         """The events of one piece of data, cut where the limit is."""
-        words = text = 0
+        output = text = 0
         for event in events:  # by `type`, and both sums at once: this is done for every delta
             kind = type(event)
             if kind is Text or kind is Thinking:
                 delta: str = event.delta  # type: ignore[union-attr] # by its kind
                 count = len(delta) if delta.isascii() else size(delta)
-                words += count
+                output += count
                 if kind is Text:
                     text += count
-        room = self.limit - self._words
-        self._words += words
-        rest = len(data) - words - OVERHEAD if words else len(data)
+        remaining = self.limit - self._output
+        self._output += output
+        rest = len(data) - output - OVERHEAD if output else len(data)
         if rest > 0:
             self._hidden += rest
-        if self._words > self.limit or self._hidden > HIDDEN * self.limit:
+        if self._output > self.limit or self._hidden > HIDDEN * self.limit:
             self.over = True
-            events = _cut(events, room)
+            events = _cut(events, remaining)
             text = sum(size(event.delta) for event in events if type(event) is Text)
         self.text_bytes += text
         return events
 
 
-def _cut(events: list[Event], room: int) -> list[Event]:
+def _cut(events: list[Event], remaining: int) -> list[Event]:
     """The first `room` bytes of the text. Reasoning beyond the limit is dropped."""
     cut: list[Event] = []
     for event in events:
         if type(event) is Text:
-            shorter = first_bytes(event.delta, room)
-            room -= size(event.delta)
+            shorter = first_bytes(event.delta, remaining)
+            remaining -= size(event.delta)
             cut += [Text(shorter)] if shorter else []
         elif not isinstance(event, Thinking):
             cut.append(event)

@@ -26,10 +26,10 @@ async def open_socket(host: str, port: int) -> socket.socket:
 
 async def _resolve(host: str, port: int) -> list[_Address]:
     try:  # a numeric address needs no thread
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [(family, kind, proto, address) for family, kind, proto, _, address in found]
+        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [(family, kind, proto, address) for family, kind, proto, _, address in resolved]
     first = [address for address in addresses if address[0] == addresses[0][0]]
     others = [address for address in addresses if address[0] != addresses[0][0]]
     return [address for address in chain(*zip_longest(first, others)) if address is not None]

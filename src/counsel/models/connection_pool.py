@@ -7,7 +7,7 @@ import ssl
 import time
 
 from counsel.models.connect import open_socket
-from counsel.models.http1 import Address, Connection, ConnectTimeout, Key, Late, Response, Trust
+from counsel.models.http1 import Address, Connection, ConnectTimeout, DeadlineExceeded, Key, Response, Trust
 
 KEEP_SECONDS = 15.0  # an idle connection is kept open
 MAX_IDLE = 100  # connections to one server
@@ -71,7 +71,7 @@ class Pool:
         except TimeoutError:
             if loop.time() < min(deadline, until):  # the system's own limit
                 raise
-            raise (ConnectTimeout if deadline <= until else Late) from None
+            raise (ConnectTimeout if deadline <= until else DeadlineExceeded) from None
         self._open.add(connection)
         return connection
 

@@ -60,7 +60,7 @@ class Exchange:
         limit, until = self._deadlines.first()
         try:
             response = self._response = await self._accepted(until)
-        except http1.Late:
+        except http1.DeadlineExceeded:
             raise self._deadlines.passed(limit) from None
         except http1.ConnectTimeout:
             raise Retryable(self._deadlines.passed("connect")) from None
@@ -171,7 +171,7 @@ class Exchange:
                 if piece is not None:
                     self._allowance.receive(len(piece))
                     return piece
-        except http1.Late:
+        except http1.DeadlineExceeded:
             self._failed = self._deadlines.passed(limit)
             self._failed.fields |= self._partial()
         except OSError as error:

@@ -56,8 +56,8 @@ def compute(models: Mapping[str, Model], fold: Callable[[str], str]) -> Families
 
 def _families(names: list[str]) -> list[str]:
     """The id's own family first. A model without a version in any of its names has none."""
-    found = list(dict.fromkeys(name for name in map(family, names) if name))
-    return found if any(family(name) != name for name in names) else []
+    unique = list(dict.fromkeys(name for name in map(family, names) if name))
+    return unique if any(family(name) != name for name in names) else []
 
 
 def _next(

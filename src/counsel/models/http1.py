@@ -44,13 +44,13 @@ class ConnectTimeout(OSError):
     """No connection within the limit."""
 
 
-class Late(Exception):
+class DeadlineExceeded(Exception):
     """Nothing arrived before the deadline."""
 
 
 def check(until: float) -> None:
     if asyncio.get_running_loop().time() >= until:
-        raise Late
+        raise DeadlineExceeded
 
 
 class Address(NamedTuple):
@@ -157,7 +157,7 @@ class Response:
         if loop.time() < self._until:
             self._timer = loop.call_at(self._until, self._check_deadline)
         else:
-            self._waiter.set_exception(Late())
+            self._waiter.set_exception(DeadlineExceeded())
 
     # ── called by the connection ──
 

@@ -48,7 +48,7 @@ async def error_report(response: Response) -> ErrorReport:
     """The error that the vendor reports, from the part of the body that arrives in time."""
     received = bytearray()
     until = asyncio.get_running_loop().time() + _ERROR_SECONDS
-    with suppress(OSError, ValueError, http1.Late):
+    with suppress(OSError, ValueError, http1.DeadlineExceeded):
         await _read(response, _MAX_ERROR_BYTES, received, until)
     body: Any = None
     with suppress(ValueError):

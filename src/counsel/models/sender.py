@@ -108,7 +108,7 @@ class Sender:
         except aiohttp.ConnectionTimeoutError:
             raise http1.ConnectTimeout from None
         except TimeoutError:
-            raise http1.Late from None
+            raise http1.DeadlineExceeded from None
         except aiohttp.ClientError as error:
             raise _translated(error) from error
         return _AiohttpResponse(response)
@@ -182,7 +182,7 @@ class _AiohttpResponse:
             async with asyncio.timeout_at(until):
                 return await self._response.content.readany()
         except TimeoutError:
-            raise http1.Late from None
+            raise http1.DeadlineExceeded from None
         except aiohttp.ClientError as error:
             raise http1.Disconnected(str(error)) from error
 

@@ -102,7 +102,7 @@ class Transport:
                 if response.status != 200:
                     raise as_error(await response_bodies.error_report(response), endpoint, no_model)
                 return await response_bodies.json_object(response, endpoint, deadlines.ends)
-        except http1.Late:
+        except http1.DeadlineExceeded:
             raise deadlines.passed("total") from None
         except OSError as error:
             raise network_errors.explained(endpoint, error) from None

@@ -108,7 +108,7 @@ def _form(entry: object) -> str | None:
     if not isinstance(entry, Mapping):
         return None
     by_placeholder = "cursor" if re.search(references.EDITOR_PLACEHOLDERS, _text(entry)) else None
-    return next((agent for agent, fmt in FORMATS.items() if fmt.tells(entry)), by_placeholder)
+    return next((agent for agent, fmt in FORMATS.items() if fmt.is_own_entry(entry)), by_placeholder)
 
 
 def _text(entry: Mapping[str, object]) -> str:

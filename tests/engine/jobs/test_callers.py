@@ -70,11 +70,11 @@ def caller(home: Path, key: str) -> Caller:
 
 def test_a_caller_is_met_once_and_found_by_its_fingerprint(keyring: CallerRegistry, tmp_path: Path) -> None:
     first, second = caller(tmp_path, "sk-one"), caller(tmp_path, "sk-two")
-    fingerprint, new = keyring.meet(first)
+    fingerprint, new = keyring.register_caller(first)
     assert new
-    assert keyring.meet(first) == (fingerprint, False)
+    assert keyring.register_caller(first) == (fingerprint, False)
     assert keyring.find(fingerprint) is first.settings
-    other, _ = keyring.meet(second)
+    other, _ = keyring.register_caller(second)
     assert other != fingerprint
     assert keyring.find(other) is second.settings
     assert keyring.find("unknown") is None
@@ -94,7 +94,7 @@ def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(
 ) -> None:
     monkeypatch.setattr(callers, "_MOST", 2)
     met = [caller(tmp_path, key) for key in ("sk-one", "sk-two", "sk-one", "sk-three")]
-    one, two, again, three = (keyring.meet(each)[0] for each in met)
+    one, two, again, three = (keyring.register_caller(each)[0] for each in met)
     assert one == again
     assert keyring.find(one) is met[2].settings
     assert keyring.find(two) is None

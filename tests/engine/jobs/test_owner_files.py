@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counsel.engine.jobs import ownership, process_identity
-from counsel.engine.jobs.ownership import AGAIN, NOBODY, Ownership
+from counsel.engine.jobs.ownership import AGAIN, NO_OWNER, Ownership
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_an_owner_in_this_process_is_alive_until_it_lets_go(folder: Path, us: Ow
 
 
 def test_nobody_is_dead(us: Ownership) -> None:
-    assert us.state(NOBODY) == "dead"
-    assert us.dead(NOBODY)
+    assert us.state(NO_OWNER) == "dead"
+    assert us.dead(NO_OWNER)
 
 
 def test_without_its_file_an_owner_is_as_alive_as_its_process(us: Ownership) -> None:

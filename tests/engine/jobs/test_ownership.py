@@ -198,7 +198,7 @@ async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_
     job = (await worker.stdout.readline()).decode().strip()
     await fake_api.wait_for(deltas=1)
     other = await open_engine(home)
-    other.meet(caller())
+    other.register_caller(caller())
     for _ in range(4):
         shutil.rmtree(home / "run" / "owners", ignore_errors=True)
         await other.runner.look_for_orphans()
@@ -226,7 +226,7 @@ async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_
     waiting = asyncio.create_task(engine.wait(job))
     following = asyncio.create_task(_last(engine, job))
     other = await open_engine(home)
-    other.meet(caller())
+    other.register_caller(caller())
     await lose(engine, job)
     await fake_api.wait_for(state="disconnected")
     assert (await waiting).content == "gpt-5 says: hello"
@@ -253,7 +253,7 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
     await asyncio.wait({engine.runner.running[job].task})
     await engine.close()
     other = await open_engine(home)
-    other.meet(caller())
+    other.register_caller(caller())
     assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert len(fake_api.calls) == 1
     await other.close()
@@ -294,7 +294,7 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
     assert "could not be kept" in repr(answer["metadata"]["warnings"])
     await engine.close()
     other = await open_engine(home)
-    other.meet(caller())
+    other.register_caller(caller())
     assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await other.close()
     assert len(fake_api.calls) == 1

@@ -202,7 +202,7 @@ async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
     await database(engine).write(
         lambda db: db.execute("INSERT INTO events VALUES (?, 99, 1.0, 'applause', '7', '{}')", (job,))
     )
-    engine.meet(caller())
+    engine.register_caller(caller())
     await engine.runner.look_for_orphans()
     shown = (await engine.status(job)).to_json()["content"]
     assert (shown["status"], shown["tool"]) == ("processing", "debate")

@@ -243,7 +243,7 @@ async def test_an_engine_is_busy_while_a_job_runs_here_and_while_one_can_go_on_h
     engine = await open_engine(home)
     assert not await engine.busy()  # it waits for keys that are not here
     fake_api.script(hang_after=1)
-    engine.meet(caller())
+    engine.register_caller(caller())
     assert await engine.busy()
     await engine.runner.look_for_orphans()
     assert await engine.busy()

@@ -40,7 +40,7 @@ async def test_a_synchronous_call_goes_on_after_an_orderly_stop_although_nobody_
 ) -> None:
     job = await interrupted(home, caller, fake_api, keep=True)
     engine = await open_engine(home)
-    engine.meet(caller())
+    engine.register_caller(caller())
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await engine.close()
 
@@ -52,7 +52,7 @@ async def test_a_call_whose_front_left_a_note_goes_on(
     assert job == pending_calls.job_id("k")
     assert pending_calls.note(str(home), job)
     engine = await open_engine(home)
-    engine.meet(caller())
+    engine.register_caller(caller())
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert not (home / "run" / "kept" / job).exists()
     await engine.close()
@@ -75,7 +75,7 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     await ended.close()
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
-    engine.meet(caller())
+    engine.register_caller(caller())
     assert (await engine.wait(job)).to_json()["successful_initial_responses"] == 2
     assert sorted(request.model.partition("-")[0] for request in fake_api.log.requests) == [
         "claude",

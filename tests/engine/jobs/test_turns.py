@@ -72,7 +72,7 @@ async def test_a_turn_waits_for_one_that_another_process_adopts(
     second = await engine.submit(SECOND, caller(), background=True)
     await waiting_for(engine, second, "turn")
     other = await open_engine(home)
-    other.meet(caller(OPENAI_API_KEY="sk-another-00000000000000"))
+    other.register_caller(caller(OPENAI_API_KEY="sk-another-00000000000000"))
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
     assert (await engine.wait(first)).to_json()["continuation"]["messageCount"] == 2
     assert asked(fake_api) == ["first", "first", "second"]

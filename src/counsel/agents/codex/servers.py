@@ -252,7 +252,7 @@ FORMAT = ServerFormat(
     transports=frozenset({"stdio", "http"}),
     switches=switch_enabled,
     notes=_notes,
-    tells=has_key(
+    is_own_entry=has_key(
         "env_vars",
         "bearer_token_env_var",
         "http_headers",

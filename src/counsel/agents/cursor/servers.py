@@ -53,5 +53,5 @@ FORMAT = ServerFormat(
         "exclude_tools": "Cursor has no list of forbidden tools per server",
     },
     no_switch="Cursor keeps its switches inside the application (Settings, MCP) and ignores `disabled` in its files",
-    tells=has_key("envFile", "enabledTools", "startupTimeoutSec", "auth"),
+    is_own_entry=has_key("envFile", "enabledTools", "startupTimeoutSec", "auth"),
 )

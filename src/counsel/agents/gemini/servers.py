@@ -161,5 +161,5 @@ FORMAT = ServerFormat(
     warns=_warns,
     refuses=_refuses,
     tries_sse=lambda entry: not entry.get("type") and not entry.get("httpUrl"),
-    tells=has_key("httpUrl", "includeTools", "excludeTools", "trust", "description"),
+    is_own_entry=has_key("httpUrl", "includeTools", "excludeTools", "trust", "description"),
 )

@@ -194,6 +194,6 @@ FORMAT = ServerFormat(
         "exclude_tools": "OpenCode has no list of forbidden tools per server",
     },
     switches=switch_enabled,
-    tells=lambda entry: "environment" in entry or isinstance(entry.get("command"), list),
+    is_own_entry=lambda entry: "environment" in entry or isinstance(entry.get("command"), list),
     tries_sse=lambda _entry: True,
 )

@@ -251,9 +251,9 @@ class _Reader(Flow):
         return self.anchors[name]
 
     def plain(self, rest: str, parent: int) -> Scalar:
-        words, commented = self.plain_line(rest)
+        line_text, commented = self.plain_line(rest)
         self.row += 1
-        parts: list[str] = [words]
+        parts: list[str] = [line_text]
         while not commented:
             blank = self.row
             while self.row < len(self.lines) and not self.lines[self.row].strip(" \t"):
@@ -262,17 +262,17 @@ class _Reader(Flow):
             if ended or self.indent() <= parent:
                 break
             parts.append("\n" * (self.row - blank) or " ")
-            words, commented = self.plain_line(self.here())
-            parts.append(words)
+            line_text, commented = self.plain_line(self.here())
+            parts.append(line_text)
             self.row += 1
         return Scalar("".join(parts))
 
     def plain_line(self, bare: str) -> tuple[str, bool]:
         comment = re.search(r"(?<=[ \t])#", bare)
-        words = (bare[: comment.start()] if comment else bare).rstrip(" \t")
-        if re.search(r":(?:[ \t]|$)", words):
+        line_text = (bare[: comment.start()] if comment else bare).rstrip(" \t")
+        if re.search(r":(?:[ \t]|$)", line_text):
             raise self.error("mapping values are not allowed in this context")
-        return words, comment is not None
+        return line_text, comment is not None
 
     def block_scalar(self, header: str, parent: int) -> Scalar:
         match = _HEADER.match(header)

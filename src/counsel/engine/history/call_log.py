@@ -31,11 +31,11 @@ def answered(job: Job, route: Route, reply: Reply) -> None:
     if not log.isEnabledFor(logging.INFO):
         return
     used = reply.usage
-    who = f"{route.provider}/{route.name}"
+    address = f"{route.provider}/{route.name}"
     log.info(
         "%s: %s: %s, %d ms, %d + %d tokens",
         job.id,
-        who,
+        address,
         reply.finish_reason,
         reply.ms,
         used.input,

@@ -139,14 +139,14 @@ def _our_files(fd: int, folder: Path, conversation_id: str) -> dict[str, str]:
 
 
 def _is_due(fd: int, path: Path, data: bytes, ours: Mapping[str, str]) -> bool:
-    there = _read(fd, path.name)
-    if there is None:
+    existing = _read(fd, path.name)
+    if existing is None:
         return True
-    if there == data:
+    if existing == data:
         return False
     if path.name not in ours:
         raise _foreign(path, "counsel did not write it")
-    return _hash(there) == ours[path.name]  # otherwise a person has changed it
+    return _hash(existing) == ours[path.name]  # otherwise a person has changed it
 
 
 def _hash(data: bytes) -> str:

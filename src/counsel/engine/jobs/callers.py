@@ -81,7 +81,7 @@ class CallerRegistry:
         self._met: OrderedDict[int, tuple[Settings, str]] = OrderedDict()  # by the settings' identity
         self._known: dict[str, Settings] = {}  # by fingerprint
 
-    def meet(self, caller: Caller) -> tuple[str, bool]:
+    def register_caller(self, caller: Caller) -> tuple[str, bool]:
         """A caller's fingerprint, and whether its settings are new here."""
         settings = caller.settings
         known = self._met.get(id(settings))

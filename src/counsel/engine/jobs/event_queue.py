@@ -58,32 +58,32 @@ class _Merger:
     """A merged text has its first piece's number: a reader who begins again there misses nothing."""
 
     def __init__(self) -> None:
-        self._kept: list[Any] = []
+        self._items: list[Any] = []
         self._open: dict[str, tuple[int, list[str], int]] = {}  # by slot: place in `_kept`, pieces, their end
 
     def text(self, event: TextAdded) -> None:
         text, offset = event.text, event.offset
-        place, pieces, end = self._open.get(event.slot, (0, [], -1))
-        if end != offset or offset - self._kept[place].offset > _PIECE:
+        index, pieces, end = self._open.get(event.slot, (0, [], -1))
+        if end != offset or offset - self._items[index].offset > _PIECE:
             self._close(event.slot)
-            place, pieces = len(self._kept), []
-            self._kept.append(event)
+            index, pieces = len(self._items), []
+            self._items.append(event)
         pieces.append(text)
-        self._open[event.slot] = place, pieces, offset + len(text)
+        self._open[event.slot] = index, pieces, offset + len(text)
 
     def other(self, item: object) -> None:
         slot = item.slot if isinstance(item, JobEvent) else ""
         for name in [slot] if slot else list(self._open):
             self._close(name)
-        self._kept.append(item)
+        self._items.append(item)
 
     def finished(self) -> list[Any]:
         for name in list(self._open):
             self._close(name)
-        return self._kept
+        return self._items
 
     def _close(self, slot: str) -> None:
         if slot in self._open:
-            place, pieces, _ = self._open.pop(slot)
-            event = self._kept[place]
-            self._kept[place] = replace(event, text="".join(pieces))
+            index, pieces, _ = self._open.pop(slot)
+            event = self._items[index]
+            self._items[index] = replace(event, text="".join(pieces))

@@ -82,11 +82,11 @@ class Live:
         self._emit(PhaseStarted(*self._stamp(), name))
 
     def notice(self, slot: str, kind_of: str, text: str) -> None:
-        if self._has_room(slot):
+        if self._accepts(slot):
             self._emit(Noticed(*self._stamp(slot), kind_of, text))
 
     def tool(self, slot: str, name: str, run: ToolRun | None = None) -> None:
-        if self._has_room(slot):
+        if self._accepts(slot):
             self._emit(ToolUsed(*self._stamp(slot), name, run))
 
     def done(self, status: str) -> None:
@@ -98,7 +98,7 @@ class Live:
     def cancelled(self, error: CounselError) -> None:
         self._emit(JobCancelled(*self._stamp(), error.copy()))
 
-    def _has_room(self, slot: str) -> bool:
+    def _accepts(self, slot: str) -> bool:
         """For one notice or tool call more; the last that fits is the note that there were too many."""
         self._asides += 1
         if self._asides == MOST_ASIDES:
@@ -113,7 +113,7 @@ class Live:
     def _emit(self, event: JobEvent) -> None:
         self.events.append(event)
         self._unwritten.append(event)
-        self._tell(event)
+        self._publish(event)
 
     def wait(self, slot: str, wait: Wait) -> None:
         """The job, or with `slot` one of its models, waits; the next event of either ends it."""
@@ -151,7 +151,7 @@ class Live:
         state.waits = None
         state.buffer.append(delta)
         if self._listeners:
-            self._tell(TextAdded(self.seq, time.time(), slot, delta, offset, state.phase))
+            self._publish(TextAdded(self.seq, time.time(), slot, delta, offset, state.phase))
 
     def restart(
         self,
@@ -180,7 +180,7 @@ class Live:
 
     def thinking(self, slot: str, delta: str) -> None:
         if self._listeners:
-            self._tell(ThinkingAdded(self.seq, time.time(), slot, delta))
+            self._publish(ThinkingAdded(self.seq, time.time(), slot, delta))
 
     def finish(self, slot: str, provider: str, ms: int, length: int) -> None:
         state = self.slots[slot]
@@ -203,7 +203,7 @@ class Live:
             self.begin(slot, phase)
             self.fail(slot, error)
 
-    def _tell(self, event: JobEvent) -> None:
+    def _publish(self, event: JobEvent) -> None:
         for listener in self._listeners:
             listener.put(event)
 

@@ -19,7 +19,7 @@ from counsel import locks, paths
 from counsel.engine.jobs import process_identity
 
 Life: TypeAlias = Literal["alive", "dead", "unknown"]
-NOBODY = ""  # owns the jobs that an engine released
+NO_OWNER = ""  # owns the jobs that an engine released
 _HERE: set[str] = set()  # owners in this process
 AGAIN = 5  # looks, a second: a file that is made again in the middle of `rm -r` makes that fail
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -75,7 +75,7 @@ class Ownership:
     # ── others ───────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, owner: str) -> Life:
-        if owner == NOBODY:
+        if owner == NO_OWNER:
             return "dead"
         if owner in _HERE:
             return "alive"

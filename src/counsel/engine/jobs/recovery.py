@@ -33,7 +33,7 @@ class Recovery:
         store: Store,
         home: Path,
         ownership: Ownership,
-        keyring: CallerRegistry,
+        callers: CallerRegistry,
         *,
         running: Container[str],
         start: Callable[[Job, int], object],
@@ -42,7 +42,7 @@ class Recovery:
         self._store = store
         self._home = home
         self._ownership = ownership
-        self._callers = keyring
+        self._callers = callers
         self._running = running
         self._start = start
         self._wanted = wanted

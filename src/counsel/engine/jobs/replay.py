@@ -52,12 +52,12 @@ async def follow(
         await store.wait_for_change(job_id, mark, _POLL)
     end = last or max(seen + 1, 2)
     if after < end - 1:  # else the follower has seen them
-        for event in _untold(now, await _answers(store, now), folded, end - 1):
+        for event in _missing_text(now, await _answers(store, now), folded, end - 1):
             yield event
     yield _ending(now, end)
 
 
-def _untold(
+def _missing_text(
     job: JobDetail, answers: Mapping[str, tuple[str, str]], folded: TextFold, seq: int
 ) -> Iterator[JobEvent]:
     for slot, (phase, text) in answers.items():

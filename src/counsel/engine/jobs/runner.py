@@ -83,9 +83,9 @@ class Runner:
 
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────
 
-    def meet(self, caller: Caller) -> str:
+    def register_caller(self, caller: Caller) -> str:
         """The caller's fingerprint; someone new may hold the keys that an interrupted job waits for."""
-        fingerprint, new = self._callers.meet(caller)
+        fingerprint, new = self._callers.register_caller(caller)
         if new:
             self.wanted.set()
         return fingerprint
@@ -95,7 +95,7 @@ class Runner:
     async def begin(self, arrival: Arrival) -> str:
         """Write the job down and start it. Where its place in the conversation is certain, the disk is not waited for."""
         job = arrival.job
-        new = self._new_job(job, self.meet(job.caller))
+        new = self._new_job(job, self.register_caller(job.caller))
         if arrival.image_blobs:
             await self._store.put_blobs(arrival.image_blobs)
         if job.key in self.keys:  # the same call, twice within a moment
@@ -127,7 +127,7 @@ class Runner:
     def _new_jobs(self) -> list[NewJob]:
         """The jobs that run here, for a database that is made anew. Called on the writer's thread."""
         return [
-            self._new_job(running.job, self._callers.meet(running.job.caller)[0])
+            self._new_job(running.job, self._callers.register_caller(running.job.caller)[0])
             for running in list(self.running.values())
         ]
 

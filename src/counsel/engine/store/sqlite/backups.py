@@ -58,8 +58,8 @@ def obstacle(path: Path, live: int) -> str | None:
 def make(path: Path) -> Path | None:
     """Copy the database as it is now while others write. None when there is no room."""
     with closing(copying.read_only(path)) as source:
-        if words := obstacle(path, live_bytes(source)):
-            log.warning("no backup of %s: %s", path, words)
+        if reason := obstacle(path, live_bytes(source)):
+            log.warning("no backup of %s: %s", path, reason)
             return None
         target = folder(path) / f"counsel-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.db"
         paths.private_folder(target.parent)

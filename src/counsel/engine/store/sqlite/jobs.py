@@ -158,8 +158,10 @@ class Jobs:
             for row in self.database.rows("SELECT DISTINCT owner FROM jobs WHERE status = 'processing'")
         }
 
-    def _records(self, condition: str, *given: object) -> list[JobRecord]:
-        return [_record(row) for row in self.database.rows(f"SELECT {_RECORD} FROM jobs {condition}", *given)]
+    def _records(self, condition: str, *values: object) -> list[JobRecord]:
+        return [
+            _record(row) for row in self.database.rows(f"SELECT {_RECORD} FROM jobs {condition}", *values)
+        ]
 
 
 def _record(row: Sequence[object]) -> JobRecord:
@@ -186,9 +188,9 @@ def _decoded(row: Sequence[Any]) -> list[Any]:
 # ── writes ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _statement(sql: str, *given: object) -> Work[None]:
+def _statement(sql: str, *values: object) -> Work[None]:
     def work(db: sqlite3.Connection) -> None:
-        db.execute(sql, given)
+        db.execute(sql, values)
 
     return work
 

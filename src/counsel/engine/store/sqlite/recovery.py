@@ -22,7 +22,7 @@ from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
 
 log = logging.getLogger("counsel.store")
-_PATIENCE = 60.0  # seconds for another process that replaces it
+_REPLACED_WITHIN = 60.0  # seconds for another process that replaces it
 
 
 class Damaged(Exception):
@@ -53,7 +53,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def _wait_for(handle: int) -> None:
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _REPLACED_WITHIN
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

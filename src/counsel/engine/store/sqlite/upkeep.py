@@ -17,7 +17,7 @@ _PAGES = 500  # given back in one step: 2 MB
 _LEDGER = 400 * 86400  # seconds
 _BLOB_AGE = 3600  # seconds: an image is stored before the job that refers to it
 _CHEAP = 64 * 1024**2  # bytes of rows up to which the whole file is rewritten at once (0.3 s)
-_ROOM = 0.9  # of the limit, when it was passed
+_SHRINK_TO = 0.9  # of the limit, when it was passed
 
 
 async def sweep(database: Database, limit: int = 0) -> int:
@@ -108,7 +108,7 @@ async def _within(database: Database, limit: int) -> int:
         return 0
     deleted = 0
     for table, key, oldest in _ORDER:
-        while size(database) > limit * _ROOM:
+        while size(database) > limit * _SHRINK_TO:
             rows = await database.search(oldest, _JOBS // 4)
             if not rows:
                 break
