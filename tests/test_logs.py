@@ -143,11 +143,11 @@ def test_what_looks_like_a_key_is_hidden(text: str) -> None:
         "risk-free task-list",
     ],
 )
-def test_plain_words_stay(text: str) -> None:
+def test_plain_messages_stay(text: str) -> None:
     assert logs.redact(text) == text
 
 
-def test_words_of_people_are_shown_only_when_asked_for() -> None:
+def test_prompts_are_shown_only_on_request() -> None:
     assert logs.content("my prompt", settings.Settings()) == "(9 characters)"
     assert logs.content("my prompt", settings.Settings(log_content=True)) == "my prompt"
 

@@ -163,7 +163,7 @@ def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 10)] == [word, "narrow"]
 
 
-def test_a_program_that_records_nothing_is_tested_by_who_starts_it() -> None:
+def test_a_program_that_records_nothing_is_tested_by_its_starter() -> None:
     file, (starter, function) = next(iter(STARTED_BY.items()))
     mutant = mutants(SOURCE / file, SOURCE)[-1]
     tests = [

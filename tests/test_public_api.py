@@ -96,7 +96,7 @@ def test_the_command_the_package_and_the_server_say_the_same_version(tmp_path: P
     assert metadata.version("counsel") == counsel.__version__
 
 
-def test_a_client_is_told_the_version_over_stdio(tmp_path: Path) -> None:
+def test_a_client_gets_the_version_over_stdio(tmp_path: Path) -> None:
     params = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},

@@ -128,7 +128,7 @@ async def test_usage_is_of_this_turn(rig: Rig, fake_api: FakeAPI) -> None:
     assert [each.cost_usd for each in used] == [each.cost_usd for each in before]
 
 
-async def test_a_lost_session_is_made_again_and_said(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_a_lost_session_is_made_again_and_reported(rig: Rig, fake_api: FakeAPI) -> None:
     call = rig.call("my name is Ada", "hello Ada", "what is my name", session=str(uuid.uuid4()))
     text, events = await whole(ask(rig, call))
     assert "what is my name" in text
@@ -146,7 +146,7 @@ async def test_history_without_a_session_is_packed(rig: Rig, fake_api: FakeAPI) 
     assert "<conversation>" in asked
 
 
-async def test_sees_a_picture(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_sees_an_image(rig: Rig, fake_api: FakeAPI) -> None:
     picture = Image("image/png", PNG, "pixel.png")
     await whole(ask(rig, rig.call("what is this", images=(picture,))))
     asked = last(rig, fake_api)
@@ -231,7 +231,7 @@ async def test_cancel_leaves_no_process(rig: Rig, fake_api: FakeAPI) -> None:
     await fake_api.wait_for(vendor=rig.vendor, state="disconnected")
 
 
-async def test_a_crash_keeps_what_was_said(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_a_crash_keeps_the_partial_text(rig: Rig, fake_api: FakeAPI) -> None:
     async def killed() -> None:
         async for event in ask(rig, rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")):
             if isinstance(event, Text):
@@ -283,7 +283,7 @@ async def test_not_installed(rig: Rig) -> None:
     assert failed.value.hint
 
 
-async def test_reads_only_unless_told_otherwise(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_reads_only_by_default(rig: Rig, fake_api: FakeAPI) -> None:
     fake_api.script(times=None, tool_calls=[rig.writes], text="I tried")
     try:
         text, _ = await whole(ask(rig, rig.call("write a file")))
@@ -293,7 +293,7 @@ async def test_reads_only_unless_told_otherwise(rig: Rig, fake_api: FakeAPI) -> 
     assert not (rig.project / "touched").exists()
 
 
-async def test_eight_at_once_without_cross_talk(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_eight_at_once_get_their_own_answers(rig: Rig, fake_api: FakeAPI) -> None:
     async def one(number: int) -> str:
         text, _ = await whole(ask(rig, rig.call(f"number {number} of eight"), replace(LIMITS, total=120.0)))
         return text.strip()

@@ -230,7 +230,7 @@ def test_gemini_is_ended_after_our_number_of_tries() -> None:
     assert failed.value.message.endswith("it failed 2 times")
 
 
-def test_of_a_vendors_whole_answer_the_message_is_told() -> None:
+def test_only_the_message_of_a_vendors_error_is_shown() -> None:
     reader = gemini.Reader(asked("gemini"))
     body = '{"error":{"code":429,"message":"Resource has been exhausted.","status":"X"}}'
     assert reader.stderr_line(f"Attempt 2 failed with status 429. Retrying with backoff... _ApiError: {body}")
@@ -531,7 +531,7 @@ def test_cursor_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -
     assert told(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "Berlin."
 
 
-def test_words_of_cursor_after_its_tools_that_came_whole_count() -> None:
+def test_whole_text_of_cursor_after_its_tools_counts() -> None:
     tool = {"type": "tool_call", "subtype": "started", "call_id": "1", "tool_call": {"readToolCall": {}}}
     lines = [
         cursor_said("I look.", piece=True),

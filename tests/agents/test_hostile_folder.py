@@ -169,7 +169,7 @@ MENTIONS = (
 
 @pytest.mark.parametrize("start", ["/mine ", "please "])
 @pytest.mark.parametrize("name", AGENTS)
-async def test_words_of_a_prompt_read_no_file_and_run_no_command(
+async def test_text_of_a_prompt_reads_no_file_and_runs_no_command(
     name: str, start: str, fake_api: FakeAPI, tmp_path: Path
 ) -> None:
     rig = RIGS[name](fake_api, tmp_path)
@@ -194,7 +194,7 @@ async def test_words_of_a_prompt_read_no_file_and_run_no_command(
     assert all(json.dumps(each, ensure_ascii=False)[1:-1] in plain for each in MENTIONS)
 
 
-def test_gemini_is_told_what_a_backslash_before_an_at_means() -> None:
+def test_geminis_prompt_explains_a_backslash_before_an_at() -> None:
     assert gemini._as_text("no mention @ all") == "no mention @ all"
     assert gemini._as_text("@x").endswith("\n\n\\@x")
     assert gemini._as_text("/help") == " /help"

@@ -57,7 +57,7 @@ def test_nothing_is_written_through_a_link(link: str, tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-def test_a_link_in_a_pictures_place_is_replaced_not_followed(tmp_path: Path) -> None:
+def test_a_link_in_place_of_an_image_is_replaced_not_followed(tmp_path: Path) -> None:
     path = keep(tmp_path / ".", PICTURE)
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -69,7 +69,7 @@ def test_a_link_in_a_pictures_place_is_replaced_not_followed(tmp_path: Path) -> 
     assert not path.is_symlink()
 
 
-def test_half_a_picture_is_written_again(tmp_path: Path) -> None:
+def test_half_an_image_is_written_again(tmp_path: Path) -> None:
     path = keep(tmp_path, PICTURE)
     path.write_bytes(b"half")
     assert keep(tmp_path, PICTURE).read_bytes() == PICTURE.data

@@ -82,7 +82,7 @@ def test_the_projects_own_settings_are_read_only_where_it_is_trusted(tmp_path: P
     assert "OPENCODE_DISABLE_PROJECT_CONFIG" not in trusted
 
 
-def test_the_users_own_servers_are_off_where_nobody_trusts_the_folder(tmp_path: Path) -> None:
+def test_the_users_own_servers_are_off_in_an_untrusted_folder(tmp_path: Path) -> None:
     ask = an_ask(tmp_path)
     file = Path(ask.env["HOME"]) / ".config" / "opencode" / "opencode.json"
     file.parent.mkdir(parents=True)
@@ -148,7 +148,7 @@ def chunk(text: str, message: str, session: str = "ses_1") -> dict[str, object]:
     return {"method": "session/update", "params": {"sessionId": session, "update": update}}
 
 
-def test_messages_are_parted_and_other_sessions_are_not_heard(tmp_path: Path) -> None:
+def test_messages_are_separated_and_other_sessions_are_ignored(tmp_path: Path) -> None:
     reader = begun(tmp_path)
     lines = [chunk("a", "1"), chunk("b", "1"), chunk("x", "9", "ses_2"), chunk("c", "2")]
     steps = [step for line in lines for step in reader.feed(line)]
@@ -160,7 +160,7 @@ def update(kind: str, **fields: object) -> dict[str, object]:
     return {"method": "session/update", "params": params}
 
 
-def test_thoughts_and_tools_are_told_apart_from_the_answer(tmp_path: Path) -> None:
+def test_thoughts_and_tools_are_separate_from_the_answer(tmp_path: Path) -> None:
     reader = begun(tmp_path)
     tool = {"toolCallId": "t1", "title": "read", "rawInput": {"path": "a"}}
     lines = [
@@ -234,7 +234,9 @@ def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
         ("it broke", UpstreamError),
     ],
 )
-def test_its_errors_have_no_status_but_words(tmp_path: Path, message: str, error: type[CounselError]) -> None:
+def test_its_errors_have_no_status_but_a_message(
+    tmp_path: Path, message: str, error: type[CounselError]
+) -> None:
     with pytest.raises(error) as failed:
         begun(tmp_path).feed({"id": 3, "error": {"message": message}})
     assert message.removeprefix("Internal error: ") in str(failed.value)

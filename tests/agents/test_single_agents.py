@@ -38,7 +38,7 @@ async def git_init(folder: Path) -> None:
     await (await asyncio.create_subprocess_exec("git", "init", "-q", folder)).wait()
 
 
-async def test_gemini_can_open_the_pictures_that_git_ignores(fake_api: FakeAPI, tmp_path: Path) -> None:
+async def test_gemini_can_open_the_images_that_git_ignores(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["gemini"](fake_api, tmp_path)
     await git_init(rig.project)
     path = keep(rig.project, Image("image/png", PNG))
@@ -136,7 +136,7 @@ async def test_claude_uses_its_login_before_a_key_that_was_meant_for_counsel(
 
 @pytest.mark.parametrize("how", [{"cut_after": 2, "cut": "end"}, {"error_after": 2, "error": "overloaded"}])
 @pytest.mark.parametrize("name", ["claude", "codex"])
-async def test_words_of_a_stream_that_broke_are_taken_back(
+async def test_text_of_a_stream_that_broke_is_taken_back(
     fake_api: FakeAPI, tmp_path: Path, name: str, how: dict[str, Any]
 ) -> None:
     """The agent asks its model again: what came before the break is no part of the answer, what came before that is."""
@@ -173,7 +173,7 @@ async def test_words_of_a_stream_that_broke_are_taken_back(
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-async def test_words_that_are_never_said_anew_are_what_had_arrived(
+async def test_text_that_is_never_repeated_is_the_partial_answer(
     fake_api: FakeAPI, tmp_path: Path, name: str
 ) -> None:
     rig = RIGS[name](fake_api, tmp_path)

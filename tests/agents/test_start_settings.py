@@ -125,9 +125,7 @@ def test_nothing_is_here(home: Path) -> None:
     assert registry.available(caller(home)) == []
 
 
-def test_a_program_in_the_folder_one_stands_in_is_not_found(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_in_the_working_folder_is_not_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(home, "codex", "here")
     monkeypatch.chdir(home / "here")
     assert definitions.locate(AGENTS["codex"], {"PATH": ".:"}) is None
@@ -242,7 +240,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_settings_of_another_shape_stop_nobody(name: str, home: Path) -> None:
+def test_settings_of_another_shape_stop_nothing(name: str, home: Path) -> None:
     (home / name).parent.mkdir(parents=True)
     for odd in variants(SETTINGS[name]):
         rows = [f"{key} = {_toml(value)}" for key, value in odd.items()] if isinstance(odd, dict) else []
@@ -281,13 +279,13 @@ def test_the_prompt() -> None:
     assert "<conversation>" not in prompt.compose(Call(turns[-1:]), history=True)
 
 
-def test_the_pictures_block_is_closed_and_numbered() -> None:
+def test_the_images_block_is_closed_and_numbered() -> None:
     block = prompt.images_block([Path("/p/1.png"), Path("/p/2.png")])
     assert block.startswith("<images_input>\n")
     assert block.endswith("\n1. /p/1.png\n2. /p/2.png\n</images_input>")
 
 
-def test_pictures_of_earlier_turns_go_only_with_the_history() -> None:
+def test_images_of_earlier_turns_are_sent_only_with_the_history() -> None:
     one, two = Image("image/png", b"1"), Image("image/png", b"2")
     call = Call((Turn("user", "a", (one,)), Turn("assistant", "b"), Turn("user", "c", (two,))))
     assert prompt.images(call, history=True) == (one, two)

@@ -108,7 +108,7 @@ def said(events: list[Event]) -> str:
 
 
 @pytest.mark.parametrize("name", [*AGENTS, SLOW])
-async def test_they_stay_off_in_a_folder_that_nobody_trusts(
+async def test_they_stay_off_in_an_untrusted_folder(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
     rig = set_up(name, fake_api, tmp_path, canary)

@@ -130,7 +130,7 @@ async def test_partial_text_comes_in_pieces_that_make_the_answer(
         wire.close()
 
 
-async def test_void_words_are_told_to_be_void(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
+async def test_discarded_text_is_marked_as_discarded(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1)
     fake_api.script(text="good1 good2 good3")
     async with service(engine, fake_api, home) as served:
@@ -601,7 +601,7 @@ def test_it_ends_with_its_parent(serve: Serve) -> None:
     assert not Path(served.path).exists()
 
 
-def test_a_parent_that_holds_no_pipe_is_told(home: Path, env: dict[str, str]) -> None:
+def test_a_parent_without_a_pipe_gets_an_error(home: Path, env: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "counsel", "ask-service", "--until-eof", "--standalone"],
         env=env,

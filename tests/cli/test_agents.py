@@ -120,7 +120,7 @@ def picture(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "command", ["agents", "setup --dry-run", "ask hi", "servers list", "images add x.png"]
 )
-def test_a_folder_that_is_gone_is_said(command: str, home: Path, project: Path) -> None:
+def test_a_folder_that_is_gone_is_reported(command: str, home: Path, project: Path) -> None:
     counsel = f'rmdir "{project}" && exec "{sys.executable}" -m counsel {command}'
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "PATH": os.defpath}
     done = subprocess.run(

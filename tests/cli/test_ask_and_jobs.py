@@ -199,7 +199,7 @@ def test_the_log_says_who_was_asked_and_how_it_went(
         assert secret not in log.read_text()
 
 
-def test_the_log_holds_words_only_when_the_user_wants_them_there(
+def test_the_log_has_prompts_only_when_the_user_wants_them_there(
     counsel: Callable[..., subprocess.CompletedProcess[str]], env: dict[str, str], fake_process: FakeProcess
 ) -> None:
     fake_process.script(text="the answer's words", times=None)

@@ -341,7 +341,7 @@ def test_the_command_says_it_to_people_and_to_programs(env: dict[str, str]) -> N
     assert next(row for row in shown["findings"] if row["level"] == "problem")["todo"]
 
 
-def test_online_through_the_door(env: dict[str, str], fake_process: FakeProcess) -> None:
+def test_online_over_mcp(env: dict[str, str], fake_process: FakeProcess) -> None:
     more = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
     done = counsel(env, "--online", **more)
     assert done.returncode == 0, done.stdout

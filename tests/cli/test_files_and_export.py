@@ -65,7 +65,7 @@ def test_a_range_of_lines_arrives(
     assert 'lines="2-3 of 3">\n2| two\n3| three\n</file>' in request["text"]
 
 
-def test_a_picture_arrives_as_the_vendor_takes_it(
+def test_an_image_is_sent_in_the_vendors_format(
     ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     done = ask("What is it?", "-i", "wide.png", "--json")

@@ -115,7 +115,7 @@ def test_on_a_terminal_a_line_marks_what_is_void(
 
 
 @pytest.mark.slow
-def test_words_of_a_daemon_that_was_killed_are_marked_and_nothing_is_wiped_away(
+def test_text_of_a_killed_daemon_is_marked_and_nothing_is_removed(
     start: Start, fake_process: FakeProcess, tmp_path: Path
 ) -> None:
     fake_process.reset()

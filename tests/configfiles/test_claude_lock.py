@@ -39,7 +39,7 @@ def test_a_lock_that_was_taken_over_is_not_removed(tmp_path: Path) -> None:
     assert folder.exists()
 
 
-def test_the_lock_stands_while_we_write(tmp_path: Path, home: Path) -> None:
+def test_the_lock_exists_while_we_write(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "c.json"
     seen: list[bool] = []
     planned = plan(put(file, "a", claude_lock=True))

@@ -64,7 +64,7 @@ async def test_what_is_not_understood_ends_this_connection_alone(path: str, line
     await writer.wait_closed()
 
 
-async def test_a_program_that_asks_wrongly_is_told(path: str) -> None:
+async def test_a_bad_request_gets_an_error(path: str) -> None:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b'@{"hello":{"role":"engine"}}\n{"id":7,"method":"nope"}\n')
     await reader.readline()

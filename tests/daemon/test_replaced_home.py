@@ -229,7 +229,7 @@ def test_what_killed_daemons_left_is_swept(tmp_path: Path) -> None:
     files.release()
 
 
-async def test_a_daemon_that_was_told_to_end_removes_its_own_socket(home: Path) -> None:
+async def test_a_daemon_that_ends_on_request_removes_its_own_socket(home: Path) -> None:
     client, first = await begin(home)
     kill_daemon(home, signal.SIGTERM)
     await ended(first)

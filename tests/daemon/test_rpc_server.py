@@ -52,12 +52,12 @@ async def leave(background: bool) -> SlowDisk:
     return engine
 
 
-async def test_who_leaves_while_a_job_is_written_down_leaves_nothing_running() -> None:
+async def test_a_client_that_leaves_while_a_job_is_stored_leaves_nothing_running() -> None:
     engine = await leave(background=False)
     assert [job.status for job in engine.jobs.values()] == ["cancelled"]
 
 
-async def test_a_background_job_goes_on_without_whoever_left() -> None:
+async def test_a_background_job_continues_without_its_client() -> None:
     engine = await leave(background=True)
     assert [job.status for job in engine.jobs.values()] == ["processing"]
 

@@ -64,7 +64,7 @@ async def test_blanks_are_arguments_that_were_not_given(
     "name",
     ["conv_V1StGXR8_Z", "conv_a1b2c3d4e5", "conv_abc123def", "conv_abc123", "consensus_1703123456789_xyz789"],
 )
-async def test_another_servers_name_starts_a_conversation_that_is_said_to_be_new(
+async def test_another_servers_name_starts_a_conversation_that_is_marked_new(
     engine: Engine, caller: Callable[..., Caller], name: str
 ) -> None:
     first = await ask(engine, caller(), continuation_id=name)
@@ -91,7 +91,7 @@ def test_the_start_of_one_of_our_names_stays_ours(cut: int) -> None:
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 @pytest.mark.parametrize("broken", [False, True])
-async def test_a_picture_in_base64_alone_is_seen(
+async def test_an_image_in_plain_base64_is_recognised(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, kind: str, broken: bool
 ) -> None:
     data = picture(kind)
@@ -110,7 +110,7 @@ async def test_a_path_that_exists_wins_over_base64(
 
 
 @pytest.mark.parametrize("text", ["iVBORw0KGgo" + "A" * 60, "QUFB" * 30_000, "/9j/" + "x" * 60])
-async def test_base64_that_is_no_picture_is_refused_in_few_words(
+async def test_base64_that_is_no_image_is_refused_briefly(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, text: str
 ) -> None:
     with pytest.raises(CounselError) as caught:
@@ -212,7 +212,7 @@ async def test_a_chat_after_a_consensus_stays_with_a_member_that_answered(
 # ── summaries and export ──
 
 
-async def test_a_summariser_that_hangs_delays_nobody_twice(
+async def test_a_summariser_that_hangs_delays_only_once(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.history.titles._SECONDS", 600)

@@ -102,7 +102,7 @@ def test_a_batch_of_350_000_is_one_error_on_http_while_others_are_answered(tmp_p
         assert resident(http.process.pid) - before < 3 * len(huge) / 2**20
 
 
-def test_a_batch_of_350_000_is_one_error_in_a_window_and_on_the_socket(tmp_path: Path) -> None:
+def test_a_batch_of_350_000_is_one_error_over_stdio_and_on_the_socket(tmp_path: Path) -> None:
     with daemon(tmp_path) as (pid, path), front(tmp_path) as (_, window):
         window.send(encoded(INITIALIZE) + BATCH + b"\n" + encoded(PING))
         assert [said.get("id") for said in window.until("alive?")] == ["init", None, "alive?"]
@@ -249,7 +249,7 @@ def test_an_unfinished_line_goes_with_its_sender(tmp_path: Path) -> None:
         assert "Traceback" not in log_of(tmp_path)
 
 
-def test_a_window_answers_a_line_that_is_too_long_and_goes_on(tmp_path: Path) -> None:
+def test_a_front_answers_a_line_that_is_too_long_and_continues(tmp_path: Path) -> None:
     with front(tmp_path) as (made, window):
         window.send(encoded(INITIALIZE))
         window.line()
@@ -278,7 +278,7 @@ def pump(out: int, data: bytes, seconds: float = 3.0) -> int:
     return sent
 
 
-def test_a_window_whose_client_never_reads_stays_small_and_loses_no_answer(tmp_path: Path) -> None:
+def test_a_front_whose_client_never_reads_stays_small_and_loses_no_answer(tmp_path: Path) -> None:
     ask = encoded({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
     with front(tmp_path) as (made, window):
         window.send(encoded(INITIALIZE))
@@ -352,7 +352,7 @@ def most_sockets(wanted: int) -> int:
     return min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 300)
 
 
-def test_thousands_of_half_open_connections_keep_nobody_out(tmp_path: Path) -> None:
+def test_thousands_of_half_open_connections_block_no_client(tmp_path: Path) -> None:
     with serve(tmp_path) as http:
         before = resident(http.process.pid)
         half_open = []
@@ -540,13 +540,13 @@ async def told(path: str, data: bytes) -> bytes:
         b'@{"hello":' * 50,
     ],
 )
-async def test_nothing_but_hello_is_heard_first(path: Any, line: bytes) -> None:
+async def test_nothing_but_hello_is_accepted_first(path: Any, line: bytes) -> None:
     at, inside = path
     assert b"refused" in await told(at, line + b"\n")
     assert not inside._over.done()
 
 
-async def test_another_users_handover_is_not_heard(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_users_handover_is_ignored(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     at, inside = path
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     assert b"another user" in await told(at, b'@{"handover":true}\n')
@@ -562,7 +562,7 @@ async def test_a_hello_has_its_time_and_its_size(path: Any, monkeypatch: pytest.
     assert b"at most" in await told(at, b'@{"hello":{"x":"' + b"x" * 5_000_000 + b"\n")
 
 
-async def test_who_has_not_said_hello_makes_room_and_who_has_stays(path: Any) -> None:
+async def test_connections_without_hello_are_dropped_first(path: Any) -> None:
     at, inside = path
     silent = [await asyncio.open_unix_connection(at) for _ in range(20)]
     known = []

@@ -36,7 +36,7 @@ async def test_a_call_is_answered_although_several_daemons_died_while_they_start
 
 
 @pytest.mark.parametrize("how", ["it broke", "SIGKILL"])
-async def test_a_call_in_flight_survives_a_daemon_that_dies_and_several_that_do_not_start(
+async def test_a_call_in_progress_survives_a_daemon_that_dies_and_several_that_do_not_start(
     home: Path, tmp_path: Path, how: str
 ) -> None:
     (fails := tmp_path / "fails").touch()
@@ -148,7 +148,7 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
             connection.close()
 
 
-async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobody(home: Path) -> None:
+async def test_a_front_that_is_suspended_while_it_starts_the_daemon_blocks_no_other(home: Path) -> None:
     lock = locks.take(f"{run_paths.run_folder(str(home))}/spawn.lock")
     assert lock is not None
     script = f"import runpy; from counsel.front import launcher; launcher.STARTER = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
@@ -158,7 +158,7 @@ async def test_a_door_that_is_suspended_while_it_starts_the_daemon_holds_up_nobo
     os.close(lock)
 
 
-async def test_a_daemon_that_cannot_have_the_lock_says_who_holds_it(
+async def test_a_daemon_that_cannot_have_the_lock_names_its_owner(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.daemon.files.LOCK_TIMEOUT", 0.1)

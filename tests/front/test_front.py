@@ -122,7 +122,7 @@ async def test_a_closed_client_stops_its_call_but_not_its_background_job(home: P
                     return
 
 
-async def test_a_daemon_that_is_told_to_stop_ends_and_the_next_call_starts_another(home: Path) -> None:
+async def test_a_daemon_that_gets_a_stop_request_ends_and_the_next_call_starts_another(home: Path) -> None:
     async with StdioClient(home) as client:
         await client.initialize()
         await client.text("echo")
@@ -186,7 +186,7 @@ async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
             assert await old.text("echo") == "echo"
 
 
-async def test_it_ends_by_itself_when_nobody_is_left(home: Path) -> None:
+async def test_it_ends_by_itself_without_connections(home: Path) -> None:
     async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as client:
         await client.initialize()
         await client.text("echo")

@@ -127,7 +127,7 @@ async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: Fake
         assert [event["seq"] async for event in coming] == [again[-1]["seq"]]
 
 
-async def test_void_words_are_told_to_be_void(api: Api, fake_process: FakeProcess) -> None:
+async def test_discarded_text_is_marked_as_discarded(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(
         text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
     )
@@ -166,7 +166,7 @@ async def test_a_running_job_is_cancelled(api: Api, fake_process: FakeProcess) -
     await asyncio.to_thread(fake_process.wait_for, state="disconnected")
 
 
-async def test_the_door_ends_under_an_open_stream(api: Api, fake_process: FakeProcess) -> None:
+async def test_the_front_ends_during_an_open_stream(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(hang_after=1)
     job = (await api.ask("wait", **{"async": True}))["job_id"]
     async with api.events(job) as coming:
@@ -178,7 +178,7 @@ async def test_the_door_ends_under_an_open_stream(api: Api, fake_process: FakePr
     assert b"ERROR" not in said
 
 
-async def test_who_can_be_asked_and_what_it_took(api: Api, fake_process: FakeProcess) -> None:
+async def test_models_that_can_be_asked_and_their_usage(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(usage={"input": 1000, "output": 50})
     await api.ask("hello")
     fake_process.script(status=401, times=None)
@@ -201,7 +201,7 @@ async def test_who_can_be_asked_and_what_it_took(api: Api, fake_process: FakePro
     assert 'counsel_errors_total{provider="openai",model="gpt-5",code="AUTHENTICATION_FAILED"} 1' in text
 
 
-async def test_a_picture_is_uploaded(api: Api, tmp_path: Path) -> None:
+async def test_an_image_is_uploaded(api: Api, tmp_path: Path) -> None:
     project = tmp_path / "a project"
     project.mkdir()
     there = {"project": str(project)}

@@ -56,7 +56,7 @@ async def ask(
     return Reply(sent)
 
 
-async def test_the_token_opens_the_door() -> None:
+async def test_the_token_gives_access() -> None:
     reply = await ask(GOOD)
     assert (reply.status, reply.body, reply.headers) == (200, b"app", {"x-app": "1"})
     assert (await ask({**GOOD, "authorization": f"bearer   {SECRET} "})).status == 200
@@ -195,7 +195,7 @@ def test_the_setting_comes_before_the_file(tmp_path: Path) -> None:
     assert not (tmp_path / "token").exists()
 
 
-def test_a_token_that_is_empty_or_cannot_be_kept_is_said(tmp_path: Path) -> None:
+def test_a_token_that_is_empty_or_cannot_be_stored_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(" \n")
     with pytest.raises(ConfigInvalid, match="token is empty"):
         auth.token(load({"COUNSEL_HOME": str(tmp_path)}))

@@ -92,7 +92,7 @@ async def test_health_is_answered_before_the_engine_is_open_and_the_rest_waits(s
             assert late.headers["content-type"] == early.headers["content-type"]
 
 
-async def test_an_engine_that_cannot_be_opened_ends_the_start_with_its_own_words(served: Served) -> None:
+async def test_an_engine_that_cannot_be_opened_ends_the_start_with_its_own_error(served: Served) -> None:
     served.failure = ConfigInvalid("The disk is gone.")
     async with served.running() as running:
         await served.ports

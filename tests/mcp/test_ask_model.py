@@ -39,7 +39,7 @@ async def test_two_agents_clients_share_a_thread_by_its_tag(home: Path, fake_pro
         (("--as", "cursor"), "test", {"COUNSEL_CHAIN": "claude,codex,cursor"}, "gpt-5", "already 2 deep"),
     ],
 )
-async def test_who_is_calling_is_known(
+async def test_the_calling_agent_is_known(
     home: Path,
     fake_process: FakeProcess,
     args: tuple[str, ...],

@@ -126,7 +126,7 @@ async def test_a_standalone_client_and_serve_use_their_own(home: Path, fake_proc
         assert proxy.requests == [ASKED, ASKED]
 
 
-async def test_a_job_that_goes_on_takes_the_way_that_it_was_asked_with(
+async def test_a_job_that_continues_uses_the_proxy_of_its_caller(
     home: Path, fake_process: FakeProcess
 ) -> None:
     """The daemon dies; the next one goes on with the job when its client, with the same proxy, is back."""

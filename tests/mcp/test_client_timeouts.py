@@ -106,7 +106,7 @@ def test_a_projects_file_breaks_nothing_and_raises_nothing(tmp_path: Path, hosti
 
 
 @pytest.mark.parametrize("file", [".mcp.json", ".codex/config.toml", ".gemini/settings.json"])
-def test_a_projects_file_that_is_a_pipe_or_endless_holds_up_nobody(tmp_path: Path, file: str) -> None:
+def test_a_projects_file_that_is_a_pipe_or_endless_blocks_nothing(tmp_path: Path, file: str) -> None:
     project = tmp_path / "project"
     (project / file).parent.mkdir(parents=True, exist_ok=True)
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):

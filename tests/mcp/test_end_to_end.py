@@ -91,7 +91,7 @@ async def test_cancelling_closes_the_upstream_connection(
 
 
 @pytest.mark.parametrize("standalone", [[], ["--standalone"]])
-async def test_progress_says_which_words_are_void(
+async def test_progress_marks_discarded_text(
     home: Path, fake_process: FakeProcess, standalone: list[str]
 ) -> None:
     fake_process.script(
@@ -200,7 +200,7 @@ async def test_a_background_job_outlives_its_client_and_another_reads_it(
         assert found["result"]["content"] == "gpt-5-mini says: slow"
 
 
-async def test_a_background_job_goes_on_in_the_next_daemon_although_nobody_looks(
+async def test_a_background_job_continues_in_the_next_daemon_without_a_client(
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="never", times=1)

@@ -113,7 +113,7 @@ def test_an_answer_is_sent_once(client: str) -> None:
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
-def test_what_a_failed_call_had_said_is_sent_once(client: str) -> None:
+def test_the_partial_text_of_a_failed_call_is_sent_once(client: str) -> None:
     error = TimedOut("It took too long.", hint="Ask again.", partial=answer("gpt-5", "partial"))
     result = tool_result.failure(error, frame(client), "conv_1")
     assert json.dumps(result).count(answer("gpt-5", "partial")) == 1

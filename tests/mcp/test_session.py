@@ -353,7 +353,7 @@ async def test_lists_without_entries(client: SessionClient) -> None:
     ] == -32002
 
 
-def test_progress_keeps_what_was_said_before_the_void() -> None:
+def test_progress_keeps_the_text_before_the_discarded_part() -> None:
     growing = progress.Growing()
     growing.add(event_from(1, 0.0, "model_started", "0", {"model": "claude"}))
     growing.add(event_from(1, 0.0, "text", "0", {"text": "x" * progress.REPORT_TEXT + "void", "offset": 0}))

@@ -85,7 +85,7 @@ async def test_cancelling_stops_the_job_and_is_acknowledged_with_nothing(client:
     assert "error" not in (await ask(client, "tasks/cancel", taskId=name))
 
 
-async def test_an_update_that_nobody_waits_for_is_acknowledged(client: SessionClient) -> None:
+async def test_an_update_without_a_request_is_acknowledged(client: SessionClient) -> None:
     name = await begin(client)
     answer = await ask(client, "tasks/update", taskId=name, inputResponses={"x": {}})
     assert set(answer["result"]) == {"resultType", "_meta"}
@@ -100,7 +100,9 @@ async def test_an_unknown_task_is_an_invalid_parameter(client: SessionClient, me
 
 
 @pytest.mark.parametrize("method", [*sorted(protocol.TASK_METHODS), protocol.LISTEN])
-async def test_who_does_not_declare_it_is_told_what_is_missing(client: SessionClient, method: str) -> None:
+async def test_a_client_that_does_not_declare_it_learns_what_is_missing(
+    client: SessionClient, method: str
+) -> None:
     params = {"taskId": "x", "notifications": {"taskIds": ["x"]}, "_meta": ENVELOPE}
     error = (await client.ask(method, params))["error"]
     assert error["code"] == protocol.MISSING_CAPABILITY
@@ -114,7 +116,7 @@ async def test_methods_of_the_older_tasks_are_gone(client: SessionClient, method
     assert (await ask(client, method, taskId="x"))["error"]["code"] == protocol.METHOD_NOT_FOUND
 
 
-async def test_a_subscription_tells_of_changes_until_its_tasks_have_ended(client: SessionClient) -> None:
+async def test_a_subscription_reports_changes_until_its_tasks_have_ended(client: SessionClient) -> None:
     name = await begin(client)
     listening = client.request(
         protocol.LISTEN, {"notifications": {"taskIds": [name, "nobody"]}, "_meta": DECLARED}

@@ -92,7 +92,7 @@ def catalog(tmp_path: Path, env: dict[str, str] | None = None, config: str = "")
 
 
 @pytest.mark.parametrize("name", SEED)
-def test_every_name_of_the_seed_resolves_as_it_says(tmp_path: Path, name: str) -> None:
+def test_every_name_of_converse_resolves_as_documented(tmp_path: Path, name: str) -> None:
     model = catalog(tmp_path, KEYS).resolve(name).model
     specified = model.options.get("specified_context", model.context)
     assert (model.id, specified, model.output) == SEED[name]

@@ -109,7 +109,7 @@ def test_a_wheel_that_is_not_the_pinned_one_is_refused(tmp_path: Path, index: Pa
     assert entries(tmp_path) == [".lock"]
 
 
-def test_a_platform_without_a_wheel_is_said(
+def test_a_platform_without_a_wheel_is_reported(
     tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in index.glob("xllamacpp*"):
@@ -123,7 +123,7 @@ def test_a_platform_without_a_wheel_is_said(
 
 
 @pytest.mark.usefixtures("index")
-def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_network_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "UV_NO_INDEX", "UV_FIND_LINKS"):
         monkeypatch.delenv(variable)
     unreachable = "http://127.0.0.1:1/simple"
@@ -136,7 +136,7 @@ def test_no_network_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("index")
-def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "DISK_SPACE", 2**60)
     with pytest.raises(ProviderUnavailable, match=r"only \d+ MB left"):
         embedded.fetch(tmp_path)
@@ -149,7 +149,7 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("index")
-def test_no_installer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_installer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ProviderUnavailable, match="pip") as failure:

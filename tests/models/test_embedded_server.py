@@ -65,7 +65,7 @@ def test_the_runtime_is_loaded_once(home: Path) -> None:
     assert embedded._runtime(package / "elsewhere") is sys.modules["xllamacpp"]
 
 
-def test_a_runtime_that_does_not_work_is_said_and_forgotten(home: Path) -> None:
+def test_a_runtime_that_does_not_work_is_reported_and_removed(home: Path) -> None:
     package = embedded.folder(home) / "lib" / "xllamacpp"
     (package / "__init__.py").write_text("raise ImportError('no such processor')")
     with pytest.raises(ProviderUnavailable, match="does not work on this system: no such processor"):
@@ -73,7 +73,7 @@ def test_a_runtime_that_does_not_work_is_said_and_forgotten(home: Path) -> None:
     assert "xllamacpp" not in sys.modules
 
 
-def test_weights_that_cannot_be_loaded_are_said(
+def test_weights_that_cannot_be_loaded_are_reported(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tmp_path / "broken"

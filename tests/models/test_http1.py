@@ -253,14 +253,14 @@ async def test_a_deadline_that_moves_on_needs_one_timer(monkeypatch: pytest.Monk
     response.close()
 
 
-async def test_who_stops_reading_closes_the_connection_at_once() -> None:
+async def test_a_reader_that_stops_closes_the_connection_at_once() -> None:
     async with running() as (server, ask):
         server.says(CHUNKED + b"1\r\na\r\n")
         (await ask()).close()
         await asyncio.wait_for(server.lost.wait(), 10)
 
 
-async def test_what_nobody_reads_is_not_taken_from_the_server() -> None:
+async def test_what_is_not_read_is_not_taken_from_the_server() -> None:
     async with running() as (server, ask):
         piece = b"%x\r\n%s\r\n" % (65536, b"x" * 65536)
         server.says(CHUNKED, *[piece] * 1000, b"0\r\n\r\n")
@@ -274,7 +274,7 @@ async def test_what_nobody_reads_is_not_taken_from_the_server() -> None:
         assert len(await read(response)) == 65536 * 1000
 
 
-async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
+async def test_a_server_that_sends_unrequested_data_loses_its_connection() -> None:
     async with running() as (server, ask):
         server.says(OK + b"content-length: 1\r\n\r\na" + OK + b"content-length: 1\r\n\r\nb")
         server.says(OK + b"content-length: 1\r\n\r\nc")
@@ -283,7 +283,7 @@ async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
         assert server.connections == 2
 
 
-async def test_nobody_listens() -> None:
+async def test_no_server_listens() -> None:
     pool, where = Pool(), Address("127.0.0.1", 1, is_tls=False, head="/ HTTP/1.1\r\n")
     with pytest.raises(ConnectionRefusedError):
         await pool.request(

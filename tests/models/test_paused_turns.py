@@ -84,7 +84,7 @@ async def test_a_paused_turn_goes_on_as_one_answer(claude: Asker) -> None:
     assert events[-1].reason == "stop"
 
 
-async def test_what_was_said_goes_back_verbatim(claude: Asker) -> None:
+async def test_earlier_text_is_sent_back_verbatim(claude: Asker) -> None:
     claude.pause(thinking="hm")
     claude.pause("Once more.")
     await claude.ask()
@@ -116,7 +116,7 @@ async def test_a_call_after_a_pause_keeps_what_came_before_it(claude: Asker) -> 
     assert kinds == ["server_tool_use", "web_search_tool_result", "text", "tool_use"]
 
 
-async def test_pauses_are_bounded_and_said(claude: Asker) -> None:
+async def test_pauses_are_bounded_and_reported(claude: Asker) -> None:
     claude.pause(times=None)
     events = await claude.ask()
     assert len(claude.fake.calls) == paused_turns.MAX_PAUSES + 1

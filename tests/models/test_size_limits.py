@@ -79,7 +79,7 @@ async def test_endless_thinking_or_arguments_are_no_answer(delta: dict[str, Any]
             await server.closed.wait()
 
 
-async def test_what_was_said_before_endless_thinking_is_kept() -> None:
+async def test_text_before_endless_thinking_is_kept() -> None:
     endless = itertools.repeat(event(reasoning="hm " * 1000))
     async with RawServer(endless, first=event(content="The answer.")) as server:
         assert text_of(await ask(server)) == "The answer."

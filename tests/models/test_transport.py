@@ -107,7 +107,7 @@ async def test_attempts_can_be_one(acme: Caller, fake_api: FakeAPI) -> None:
     assert len(fake_api.calls) == 1
 
 
-async def test_nobody_listens(fake_api: FakeAPI) -> None:
+async def test_no_server_listens(fake_api: FakeAPI) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         caller = Caller(f"http://127.0.0.1:{held.getsockname()[1]}/v1")
@@ -292,7 +292,7 @@ def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, g
         ("https://a.example/v1", "/v1/models", "https://a.example/v1/models"),
     ],
 )
-def test_a_version_is_said_once(base: str, path: str, url: str) -> None:
+def test_a_version_is_sent_once(base: str, path: str, url: str) -> None:
     assert _below(base, path) == url
 
 

@@ -141,7 +141,7 @@ def test_a_date_to_wait_for(zone: str) -> None:
     assert 30 < wait <= 100
 
 
-def test_keys_are_taken_out_and_long_words_are_cut() -> None:
+def test_keys_are_removed_and_long_messages_are_cut() -> None:
     assert vendor_errors.scrubbed("bad my-secret, and sk-abcdefgh", "my-secret") == "bad [key], and [key]"
     assert vendor_errors.scrubbed("bad my-secret", None) == "bad my-secret"
     assert vendor_errors.scrubbed("x" * 400, None) == "x" * 400
@@ -186,7 +186,7 @@ def test_each_kind_is_an_error_with_its_hint_and_fields(
     assert told.items() <= shown.items()
 
 
-def test_a_vendor_without_words_is_not_quoted() -> None:
+def test_a_vendor_without_a_message_is_not_quoted() -> None:
     assert error("auth", "  ").as_dict()["error"] == "OpenAI refused the key."
     assert (
         error("server", "the-key is wrong").as_dict()["error"]

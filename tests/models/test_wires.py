@@ -209,7 +209,7 @@ def test_stop_with_calls_means_calls() -> None:
     assert finished.reason == "tool_calls"
 
 
-def test_what_is_said_before_and_after_a_search_are_two_paragraphs() -> None:
+def test_text_before_and_after_a_search_is_two_paragraphs() -> None:
     reader = WIRES["openai_responses"].reader()
     said = [(0, "I "), (0, "search."), (2, "It is "), (2, "sunny.")]
     events = [
@@ -330,7 +330,7 @@ GPT5 = Model(
 )
 
 
-def test_minimal_effort_is_raised_beside_a_search_and_it_is_said() -> None:
+def test_minimal_effort_is_raised_beside_a_search_with_a_notice() -> None:
     raised = prepare("openai_responses", asking(effort="minimal", web_search=True), GPT5)
     assert raised.body["reasoning"]["effort"] == "low"
     (change,) = raised.adapted
@@ -363,7 +363,7 @@ def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, sent: int) -> 
     assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == sent
 
 
-def test_an_answer_is_not_said_twice_when_a_gateway_counts_otherwise() -> None:
+def test_an_answer_is_not_repeated_when_a_gateway_counts_otherwise() -> None:
     """Its deltas count the reasoning before them, its last event does not."""
     message = {"type": "message", "id": "x", "content": [{"type": "output_text", "text": "Berlin."}]}
     text, _, finished = pieces_of(

@@ -68,7 +68,7 @@ def test_gemini_tries_sse_for_an_address_without_a_type(user: User, tiny_port: i
     assert only(user)["transport"] == "sse"
 
 
-def test_a_server_that_fails_shows_its_last_words_without_secrets(user: User) -> None:
+def test_a_server_that_fails_shows_its_last_output_without_secrets(user: User) -> None:
     script = f"import sys; print('bad key {SECRET}', file=sys.stderr); sys.exit(3)"
     user.counsel("add", "x", "-a", "claude", "-e", f"API_KEY={SECRET}", "--", sys.executable, "-c", script)
     row = only(user, code=1)
@@ -110,7 +110,7 @@ def test_a_missing_program_is_a_failure(command: str, user: User) -> None:
     assert only(user, code=1)["status"] == "failed"
 
 
-def test_nobody_listens(user: User) -> None:
+def test_no_server_listens(user: User) -> None:
     user.counsel("add", "x", "-a", "gemini", "--url", "http://127.0.0.1:9/mcp", "-H", f"X-Key: {SECRET}")
     row = only(user, code=1)
     assert row["status"] == "failed"
@@ -226,7 +226,7 @@ def test_a_server_that_answers_and_will_not_end_is_ok(user: User, monkeypatch: p
     pytest.fail("it was taken for silent")
 
 
-def test_words_of_a_server_fit_a_line(user: User) -> None:
+def test_output_of_a_server_fits_a_line(user: User) -> None:
     script = "import sys; sys.stderr.write('x' * 5000 + 'the end'); sys.exit(1)"
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
     (line,) = only(user, code=1)["stderr"]
@@ -298,7 +298,7 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_end_it_ends_the_servers_first(told: signal.Signals, user: User) -> None:
+def test_asked_to_end_it_ends_the_servers_first(told: signal.Signals, user: User) -> None:
     """One ends at once, one will not: the wait for the second must not be cut short by the first."""
     pids = user.home / "pids"
     os.mkfifo(pids)

@@ -42,7 +42,7 @@ def test_a_name_with_a_space_is_refused(agent: str, user: User) -> None:
     assert "does not accept the name" in user.json("add", "a b", "-a", agent, "--", "c", code=1)["error"]
 
 
-def test_what_claude_ignores_is_said(user: User) -> None:
+def test_what_claude_ignores_is_reported(user: User) -> None:
     done = user.json("add", "x", "--agent", "claude,codex", "--cwd", "/srv", "--", "c")
     assert "ignores a working folder" in done["results"][0]["warnings"][0]
     assert done["results"][1]["warnings"] == []
@@ -175,7 +175,7 @@ def test_drift_between_agents_is_marked(user: User) -> None:
     assert "differs: args" in user.counsel("list")
 
 
-def test_what_is_taken_back_already_is_said_and_can_be_made_again(user: User) -> None:
+def test_what_is_undone_already_is_reported_and_can_be_made_again(user: User) -> None:
     first = user.json("add", "a", "-a", "codex", "--", "x")["id"]
     undo = user.json("undo", first)["id"]
     assert undo in user.json("undo", first, code=1)["error"]
@@ -249,7 +249,7 @@ def test_listing_starts_nothing(user: User) -> None:
     assert not flag.exists()
 
 
-def test_every_refusal_is_told(user: User) -> None:
+def test_every_refusal_is_an_answer(user: User) -> None:
     user.counsel("add", "x", "-a", "claude", "--", "c")
     words = user.json(
         "add", "x", "-a", "claude,codex,gemini", "-t", "sse", "--url", "http://127.0.0.1:9/", code=1
@@ -328,7 +328,7 @@ def test_an_empty_list_of_agents_is_not_every_agent(user: User) -> None:
     assert user.json("list")["servers"]
 
 
-def test_show_tells_words_apart(user: User) -> None:
+def test_show_quotes_ambiguous_strings(user: User) -> None:
     user.counsel("add", "x", "-a", "codex", "-e", "A=one\ntwo", "--", "c", "a b", "", "plain")
     shown = user.counsel("show", "x")
     assert '  args: "a b" "" plain\n' in shown

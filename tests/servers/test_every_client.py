@@ -125,7 +125,7 @@ def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -
     assert "CODEX" in user.counsel("list").splitlines()[1].split()
 
 
-def test_everywhere_where_nobody_is_here_says_so(user: User) -> None:
+def test_everywhere_without_a_client_says_so(user: User) -> None:
     user.install()
     shown = user.json("add", "x", "--everywhere", "--", "c", code=1)
     assert "No client was found" in shown["error"]

@@ -100,7 +100,7 @@ def test_a_plugins_broken_file_is_a_problem_and_hides_nothing(user: User) -> Non
     assert [one["path"] for one in user.json("list")["problems"]] == [str(broken)]
 
 
-def test_claudes_managed_file_stands_alone(user: User) -> None:
+def test_claudes_managed_file_excludes_other_files(user: User) -> None:
     user.counsel("add", "mine", "-a", "claude", "--", "x")
     claude_plugins(user)
     managed = user.machine / "etc" / "claude-code" / "managed-mcp.json"

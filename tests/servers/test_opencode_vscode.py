@@ -38,7 +38,7 @@ def test_vscode_says_sse_and_opencode_refuses_it(user: User) -> None:
     assert "OpenCode does not support sse" in shown["error"]
 
 
-def test_vscode_keeps_inputs_comments_and_its_own_words(user: User) -> None:
+def test_vscode_keeps_inputs_comments_and_its_own_keys(user: User) -> None:
     before = """{
   // asked once
   "inputs": [{"type": "promptString", "id": "key", "password": true}],

@@ -76,7 +76,7 @@ def test_a_pasted_file_that_is_not_text_is_refused(user: User) -> None:
     assert user.json("add", "-a", "codex", "--from", "p.json", code=1)["code"] == "INVALID_ARGUMENT"
 
 
-def test_a_pasted_server_that_is_switched_off_stays_off_or_it_is_said(user: User) -> None:
+def test_a_pasted_server_that_is_disabled_stays_disabled_or_it_is_reported(user: User) -> None:
     (user.project / "p.md").write_text(
         '```json\n{"mcpServers": {"a": {"command": "c", "disabled": true}}}\n```\n'
     )

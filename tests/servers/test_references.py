@@ -93,7 +93,7 @@ def test_text_that_gemini_would_expand_is_refused(user: User) -> None:
     assert "as a variable" in user.json("copy", "x", "--from", "claude", "--to", "gemini", code=1)["error"]
 
 
-def test_cursors_own_words_stay_with_cursor(user: User) -> None:
+def test_cursors_own_placeholders_stay_with_cursor(user: User) -> None:
     user.write("cursor", '{"mcpServers": {"x": {"command": "${workspaceFolder}/run"}}}')
     assert (
         "only Cursor fills it in"

@@ -49,7 +49,7 @@ def test_a_copy_does_not_switch_a_disabled_server_on_silently(user: User) -> Non
     assert any("enabled in" in words for words in done["results"][0]["warnings"])
 
 
-def test_a_server_whose_name_is_switched_off_is_added_and_that_is_said(user: User) -> None:
+def test_a_server_whose_name_is_disabled_is_added_with_a_note(user: User) -> None:
     user.counsel("add", "x", "-a", "claude,gemini", "--", "c")
     user.counsel("disable", "x", "-a", "claude,gemini")
     user.counsel("remove", "x", "-a", "claude,gemini")

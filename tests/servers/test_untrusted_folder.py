@@ -63,7 +63,7 @@ def test_the_users_server_imports_nothing_from_the_folder(user: User, canary: Pa
     assert canary.exists()
 
 
-def test_the_users_server_starts_in_an_empty_folder_and_is_not_told_of_the_other(
+def test_the_users_server_starts_in_an_empty_folder_without_the_others_name(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PWD", str(user.project))
@@ -135,7 +135,7 @@ def test_a_module_path_into_the_folder_is_not_searched(
         {"command": "true", "cwd": "${HERE}"},
     ],
 )
-def test_a_relative_path_of_the_users_entry_is_refused_with_words(
+def test_a_relative_path_of_the_users_entry_is_refused_with_a_reason(
     user: User, canary: Path, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HERE", ".")
@@ -186,9 +186,7 @@ def test_an_address_that_the_folder_brings_is_not_called(user: User, monkeypatch
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_a_folder_that_one_agent_was_told_to_trust_may_start_its_servers(
-    user: User, canary: Path, agent: str
-) -> None:
+def test_a_folder_that_one_agent_trusts_may_start_its_servers(user: User, canary: Path, agent: str) -> None:
     user.counsel("add", "x", "-a", "cursor", "-s", "project", "--", "touch", str(canary))
     told_to_trust(user, agent, user.project)
     user.json("check", "x", code=1)

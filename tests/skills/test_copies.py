@@ -117,7 +117,7 @@ def test_of_several_sights_of_a_skill_the_one_that_is_used_is_shown(user: User) 
     assert [other.agent for other in both.others] == ["codex"]
 
 
-def test_what_is_gone_already_is_said_and_done_with(user: User) -> None:
+def test_what_is_gone_already_is_reported(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     share_skill("gem", to=("codex",), project=user.project)
     (user.home / ".agents" / "skills" / "gem").unlink()
@@ -192,7 +192,7 @@ def test_the_log_keeps_the_last_word_about_each_path(tmp_path: Path) -> None:
     assert [each.id for each in log.active()] == ["other", "third"]
 
 
-def test_backups_of_one_name_stand_beside_each_other(tmp_path: Path) -> None:
+def test_backups_of_one_name_are_stored_side_by_side(tmp_path: Path) -> None:
     log = UndoLog({"COUNSEL_HOME": str(tmp_path)})
     names = []
     for _ in range(3):

@@ -162,7 +162,7 @@ def test_yaml(text: str, expected: object) -> None:
     assert node.items["a"] == expected
 
 
-def test_tags_are_words_and_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_are_strings_and_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     read("---\nname: !!python/object/apply:os.system ['touch ran']\ndescription: !!js/function 'x'\n---\n")
     assert not list(tmp_path.iterdir())

@@ -63,7 +63,7 @@ def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str)
     os.close(keep_open)
 
 
-def test_filters_and_words(user: User) -> None:
+def test_filters_and_search_words(user: User) -> None:
     add_skill(user, "~/.claude", "tidy", plain("tidy", "Sweep the Floor"))
     add_skill(user, ".claude", "paint", plain("paint", "colour the walls"))
 
@@ -111,7 +111,7 @@ def test_no_skill_is_lost_however_broken_its_neighbours(user: User) -> None:
     assert all(one["problems"] for one in found if not one["accepted"])
 
 
-def test_why_not_is_said_in_words(user: User) -> None:
+def test_the_reason_is_a_sentence(user: User) -> None:
     for name in ("bom", "long-name", "no-description", "unclosed", "colon-in-description", "huge"):
         add_skill(user, "~/.claude", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
         add_skill(user, "~/.agents", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
@@ -308,7 +308,7 @@ Use them **well**.
 """
 
 
-def test_show_tells_text_files_tools_and_what_to_mend(user: User) -> None:
+def test_show_lists_text_files_tools_and_what_to_fix(user: User) -> None:
     folder = add_skill(user, "~/.claude", "tool-box", RICH)
     write(folder / "scripts" / "mend.py", "print()")
     shown = user.run("show", "tool-box", "--json").json
@@ -337,7 +337,7 @@ def test_a_good_skill_keeps_the_rules(user: User) -> None:
     assert "follows the agentskills.io rules" in user.run("show", "good").out
 
 
-def test_an_unknown_name_tells_what_is_near(user: User) -> None:
+def test_an_unknown_name_lists_similar_names(user: User) -> None:
     add_skill(user, "~/.claude", "tool-box", RICH)
     said = user.run("show", "tol-box", "--json")
     assert said.code == 1

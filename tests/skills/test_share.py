@@ -203,7 +203,7 @@ def test_the_journal_is_private(user: User) -> None:
     assert (folder / "journal.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_place_that_cannot_be_made_is_said_and_leaves_nothing(user: User) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_and_leaves_nothing(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     write(user.home / ".agents", "a file where a folder should be")
     said = user.run("share", "gem", "--to", "codex", "--json")
@@ -250,7 +250,7 @@ def test_a_skill_of_the_user_is_copied_into_the_project_for_others(user: User) -
     assert not any((user.project / folder).exists() for folder in (".claude", ".agents"))
 
 
-def test_a_backup_folder_that_cannot_be_made_is_said(user: User) -> None:
+def test_a_backup_folder_that_cannot_be_made_is_reported(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     user.counsel_home.write_text("a file where counsel's home should be")
     said = user.run("share", "gem", "--to", "codex", "--json")

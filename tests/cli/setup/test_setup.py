@@ -234,7 +234,7 @@ def test_an_older_entry_is_renewed_and_the_users_own_fields_stay(user: User) -> 
     assert user.files() == before
 
 
-def test_somebody_elses_counsel_is_left_alone(user: User) -> None:
+def test_another_installations_counsel_is_left_alone(user: User) -> None:
     user.install("claude", "gemini")
     user.write("claude", '{"mcpServers": {"counsel": {"type": "stdio", "command": "legal-advice"}}}')
     before = user.file("claude").read_bytes()
@@ -245,7 +245,7 @@ def test_somebody_elses_counsel_is_left_alone(user: User) -> None:
     assert user.file("claude").read_bytes() == before
 
 
-def test_one_broken_file_holds_up_nobody_else(user: User) -> None:
+def test_one_broken_file_blocks_no_other(user: User) -> None:
     user.install("claude", "codex")
     user.write("claude", '{"mcpServers": ')
     rows = by_agent(user, "--yes", "--no-check", code=1)
@@ -256,7 +256,7 @@ def test_one_broken_file_holds_up_nobody_else(user: User) -> None:
     assert user.file("claude").read_bytes() == b'{"mcpServers": '
 
 
-def test_where_no_agent_has_an_entry_none_is_said_to_be_asked(user: User) -> None:
+def test_where_no_agent_has_an_entry_none_is_asked(user: User) -> None:
     user.install("claude")
     user.write("claude", '{"mcpServers": ')
     user.counsel("--yes", "-a", "claude", code=1)

@@ -116,7 +116,7 @@ async def test_four_calls_at_once_run_at_once(
     }
 
 
-async def test_a_callers_own_name_starts_a_conversation_and_goes_on_with_it(
+async def test_a_callers_own_name_starts_a_conversation_and_continues_it(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     first = await ask(engine, caller(), continuation_id="conv_architecture_design")
@@ -168,7 +168,7 @@ async def test_a_prompt_past_the_window_is_refused_with_both_numbers(
     assert fake_api.log.requests == []
 
 
-async def test_auto_passes_over_who_is_unavailable_and_says_so(
+async def test_auto_passes_over_unavailable_models_and_says_so(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
@@ -202,7 +202,7 @@ async def test_a_named_model_that_fails_is_not_replaced(
     assert caught.value.fields["continuation_id"].startswith("conv_")
 
 
-async def test_a_bad_key_is_said_and_never_shown(
+async def test_a_bad_key_is_reported_and_never_shown(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
 ) -> None:
     fake_api.keys = {"another"}
@@ -238,7 +238,7 @@ async def test_cancel_stops_the_upstream_call(
     assert again["content"]["message"].endswith("has already been cancelled")
 
 
-async def test_a_finished_job_answers_cancel_as_in_the_seed(
+async def test_a_finished_job_answers_cancel_as_converse_does(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     result = await ask(engine, caller())
@@ -261,7 +261,7 @@ async def test_a_paused_search_is_one_answer(
     assert result["continuation"]["messageCount"] == 2
 
 
-async def test_a_stream_that_breaks_after_a_pause_keeps_all_that_was_said(
+async def test_a_stream_that_breaks_after_a_pause_keeps_the_whole_text(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(finish="paused", text="I search.")
@@ -365,7 +365,7 @@ async def test_cached_answers_say_so_and_send_nothing(
     assert len(fake_api.log.requests) == 1
 
 
-async def test_a_cached_answer_is_for_those_alone_who_have_its_key(
+async def test_a_cached_answer_needs_its_key(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await ask(engine, caller(COUNSEL_CACHE_SECONDS="60"))
@@ -421,7 +421,7 @@ async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
     return job
 
 
-async def test_who_waits_after_the_end_is_told_all_that_the_disk_does_not_hold(
+async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     who = caller()
@@ -449,7 +449,7 @@ async def test_expired_conversations_and_old_jobs_are_swept(
         assert db.execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
 
 
-async def test_each_job_is_kept_as_long_as_its_caller_said(
+async def test_each_job_is_stored_as_long_as_its_caller_set(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
     short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
@@ -482,7 +482,7 @@ async def test_a_name_whose_conversation_has_expired_starts_afresh(
     assert again["continuation"]["messageCount"] == 2
 
 
-async def test_status_sums_up_what_was_said_so_far(
+async def test_status_sums_up_the_text_so_far(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="It has begun.", contains="still being written", times=None)
@@ -569,7 +569,7 @@ async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn
         await ask(engine, who, "word " * 170_000, model="haiku", continuation_id="long")
 
 
-async def test_a_model_that_sees_no_images_is_told_that_there_were_some(
+async def test_a_model_without_vision_gets_a_note_about_earlier_images(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     Image.new("RGB", (4, 4)).save(project / "p.png")

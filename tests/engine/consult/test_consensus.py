@@ -64,7 +64,7 @@ async def test_one_round_without_feedback(
     assert len(fake_api.log.requests) == 3
 
 
-async def test_the_same_model_twice_is_told_apart(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_the_same_model_twice_has_two_names(engine: Engine, caller: Callable[..., Caller]) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "gpt-5"))
     assert [entry["model"] for entry in result["phases"]["initial"]] == ["gpt-5", "gpt-5#2"]
 
@@ -191,7 +191,7 @@ async def test_cancel_stops_every_call(
     assert (stopped["status"], stopped["progress"]["completed"]) == ("cancelled", 0)
 
 
-async def test_a_model_that_could_not_be_asked_is_told_while_the_others_speak(
+async def test_a_model_that_could_not_be_asked_is_reported_while_the_others_answer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", times=None)

@@ -69,7 +69,7 @@ async def test_one_provider_full_does_not_block_another() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_who_is_cancelled_while_waiting_takes_no_place() -> None:
+async def test_a_call_cancelled_while_waiting_takes_no_slot() -> None:
     calls = Calls()
     first = [asyncio.create_task(calls.call(caller("a"))) for _ in range(2)]
     await settle()
@@ -83,7 +83,7 @@ async def test_who_is_cancelled_while_waiting_takes_no_place() -> None:
     assert calls.limiter.running.total() == 0
 
 
-async def test_callers_who_wait_are_let_in_by_turns() -> None:
+async def test_waiting_callers_alternate() -> None:
     calls = Calls()
     callers = [caller(name, share=1) for name in ("a", "a", "a", "b", "b", "c")]
     tasks = [asyncio.create_task(calls.call(one)) for one in callers]
@@ -93,7 +93,7 @@ async def test_callers_who_wait_are_let_in_by_turns() -> None:
     assert calls.order == ["a", "a", "b", "c", "a", "b"]
 
 
-async def test_who_leaves_the_queue_leaves_nothing_behind() -> None:
+async def test_a_call_that_leaves_the_queue_leaves_nothing_behind() -> None:
     calls = Calls()
     first = asyncio.create_task(calls.call(caller("a", share=1)))
     await settle()

@@ -13,7 +13,7 @@ from fake import FakeAPI
     ("model", "field"),
     [("qwen-coder", "max_tokens"), ("deepseek", "max_tokens"), ("gpt-5", "max_output_tokens")],
 )
-async def test_no_limit_is_sent_that_nobody_asked_for(
+async def test_no_limit_is_sent_unless_one_was_set(
     fake_api: FakeAPI, tmp_path: Path, model: str, field: str
 ) -> None:
     env = {"COUNSEL_HOME": str(tmp_path)}

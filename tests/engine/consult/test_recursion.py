@@ -25,7 +25,7 @@ async def ask(engine: Engine, who: Caller, model: str, tool: Literal["chat", "as
 
 @pytest.mark.parametrize("tool", ["askModel", "chat"])
 @pytest.mark.parametrize("model", ["claude", "Claude", "claude:opus"])
-async def test_nobody_asks_itself(
+async def test_no_agent_asks_itself(
     engine: Engine,
     caller: Callable[..., Caller],
     fake_api: FakeAPI,
@@ -85,7 +85,7 @@ async def test_in_a_consensus_it_is_that_models_failure(
         (None, ("codex",), "codex,gemini"),  # a command line inside Codex
     ],
 )
-def test_the_asked_agent_is_told_the_whole_chain(
+def test_the_asked_agent_gets_the_whole_chain(
     caller: Callable[..., Caller], agent: str | None, chain: Any, expected: str
 ) -> None:
     who: Caller = replace(caller(), agent=agent, chain=chain)

@@ -18,7 +18,7 @@ async def counsel(fake_api: FakeAPI, tmp_path: Path) -> AsyncIterator[Counsel]:
         yield opened
 
 
-async def test_the_successor_of_a_retired_model_answers_and_it_is_said(
+async def test_the_successor_of_a_retired_model_answers_with_a_notice(
     counsel: Counsel, fake_api: FakeAPI
 ) -> None:
     fake_api.script(error="not_found", model="gemini-3-pro-preview", times=None)

@@ -53,7 +53,7 @@ async def test_the_last_one_has_its_grace_and_no_longer(
     assert failed["usage"]["estimated"] is True
 
 
-async def test_nobody_is_left_behind_while_two_are_not_done(
+async def test_no_model_is_abandoned_while_two_are_not_done(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consensus, "GRACE", 0.0)

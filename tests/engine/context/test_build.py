@@ -228,7 +228,9 @@ def test_duplicates_are_sent_once(project: Path, caller: Callable[..., Caller]) 
     assert (built.files, built.ranges) == ((project / "a",), ("",))
 
 
-def test_who_reads_the_files_himself_is_told_the_lines(project: Path, caller: Callable[..., Caller]) -> None:
+def test_an_agent_that_reads_the_files_itself_gets_the_line_numbers(
+    project: Path, caller: Callable[..., Caller]
+) -> None:
     (project / "a").write_text("text\n" * 9)
     (project / "b").write_text("text\n")
     built = ask(caller(), "a{1:2}", "b", "a{4:}")
@@ -276,7 +278,7 @@ def test_nothing_outside_is_sent(project: Path, caller: Callable[..., Caller], n
     assert "COUNSEL_ALLOWED_DIRS" in str(error)
 
 
-def test_whether_an_outside_file_exists_is_not_told(project: Path, caller: Callable[..., Caller]) -> None:
+def test_whether_an_outside_file_exists_is_not_revealed(project: Path, caller: Callable[..., Caller]) -> None:
     refused(FileNotAllowed, caller(), "../nothing.txt")
 
 

@@ -74,7 +74,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("make", BOMBS.values(), ids=list(BOMBS))
-def test_a_picture_that_would_take_long_is_refused_unopened(make: Any) -> None:
+def test_an_image_that_would_take_long_is_refused_before_decoding(make: Any) -> None:
     data, begun = make(), time.process_time()
     with pytest.raises(FileTooLarge, match="too long"):
         images.checked(data, "picture", settings.load({}))
@@ -95,7 +95,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("make", ORDINARY.values(), ids=list(ORDINARY))
-def test_an_ordinary_picture_is_taken(make: Any) -> None:
+def test_an_ordinary_image_is_accepted(make: Any) -> None:
     assert images.checked(make(), "picture", settings.load({})).width
 
 

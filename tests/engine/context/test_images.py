@@ -95,7 +95,7 @@ def test_bmp_becomes_png(caller: Callable[..., Caller]) -> None:
     assert Pillow.open(io.BytesIO(image.data)).size == (8, 6)
 
 
-def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller: Callable[..., Caller]) -> None:
+def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[..., Caller]) -> None:
     (caller().cwd / "a.png").write_bytes(picture())
     built = build.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
     assert len(built.images) == 1
@@ -127,7 +127,7 @@ def test_the_same_picture_is_sent_once_and_named_in_the_sources(caller: Callable
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
     ],
 )
-def test_what_is_no_picture_is_refused(caller: Callable[..., Caller], given: Any, words: Any) -> None:
+def test_what_is_no_image_is_refused(caller: Callable[..., Caller], given: Any, words: Any) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
         see(caller(), given)
     assert caught.value.hint
@@ -152,7 +152,7 @@ def test_no_damage_leads_to_anything_but_a_refusal(
         pass
 
 
-def test_the_folder_rules_hold_for_pictures_too(caller: Callable[..., Caller], tmp_path: Path) -> None:
+def test_the_folder_rules_apply_to_images_too(caller: Callable[..., Caller], tmp_path: Path) -> None:
     (tmp_path / "outside.png").write_bytes(picture())
     (caller().cwd / "link.png").symlink_to(tmp_path / "outside.png")
     (caller().cwd / ".env").write_bytes(picture())
@@ -177,7 +177,7 @@ def test_a_decompression_bomb_is_refused_unopened(caller: Callable[..., Caller],
         see(caller(), url(bomb(*size)))
 
 
-def test_the_number_of_pictures_is_limited(caller: Callable[..., Caller]) -> None:
+def test_the_number_of_images_is_limited(caller: Callable[..., Caller]) -> None:
     with pytest.raises(InvalidArgument, match="COUNSEL_MAX_IMAGES"):
         see(caller(COUNSEL_MAX_IMAGES="1"), "a", "b")
 
@@ -186,14 +186,14 @@ def model(provider: str = "openai", **options: Any) -> Model:
     return Model("m", provider, "m", vision=True, options=options)
 
 
-def test_a_picture_that_fits_is_the_very_same() -> None:
+def test_an_image_that_fits_is_unchanged() -> None:
     image = Image("image/png", picture(), width=8, height=6)
     assert images.fit(image, model()) is image
     kept = images.fit(Image("image/png", picture()), model())  # from a conversation: its size is not known
     assert (kept.data, kept.width, kept.height) == (image.data, 8, 6)
 
 
-def test_a_large_picture_is_scaled_to_the_models_edge() -> None:
+def test_a_large_image_is_scaled_to_the_models_limit() -> None:
     image = Image("image/png", picture(size=(4000, 1000)))
     fitted = images.fit(image, model(image_max_edge=1000))
     assert (fitted.media_type, fitted.width, fitted.height) == ("image/png", 1000, 250)
@@ -249,7 +249,7 @@ def test_a_photo_is_turned_upright_when_it_is_made_smaller() -> None:
     assert (fitted.width, fitted.height) == (50, 100)
 
 
-def test_pillow_is_not_imported_before_the_first_picture() -> None:
+def test_pillow_is_not_imported_before_the_first_image() -> None:
     code = "import counsel.engine.context.build, sys; print('PIL' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

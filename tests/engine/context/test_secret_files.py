@@ -213,7 +213,7 @@ def test_other_hard_links_are_sent(project: Path, caller: Callable[..., Caller])
 
 
 @pytest.mark.parametrize("link", ["symlink", "hard link"])
-def test_pictures_are_judged_by_the_same_names(
+def test_images_are_checked_by_the_same_names(
     project: Path, caller: Callable[..., Caller], link: str
 ) -> None:
     secret = project.parent.parent / "counsel" / "token"

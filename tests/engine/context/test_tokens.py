@@ -76,7 +76,7 @@ def test_estimates_count_characters_and_the_bytes_beyond_one(text: str, expected
         ("mistral", (4000, 4000), 1792),
     ],
 )
-def test_pictures_count_as_their_vendor_counts(vendor: str, size: Any, expected: int) -> None:
+def test_images_count_as_their_vendor_counts(vendor: str, size: Any, expected: int) -> None:
     image = Image("image/png", b"", width=size[0], height=size[1])
     assert tokens.estimate_image(image, Model("m", vendor, "m")) == expected
 

@@ -38,7 +38,7 @@ def test_files_may_fill_the_limit_together_and_not_pass_it(
     assert caught.value.fields["file"].endswith("b.txt")
 
 
-def test_parts_are_where_the_files_stand(caller: Callable[..., Caller], texts: tuple[str, str]) -> None:
+def test_parts_have_the_positions_of_the_files(caller: Callable[..., Caller], texts: tuple[str, str]) -> None:
     context = build.build(question(f"{texts[0]}{{1:1}}", texts[1]), caller())
     first, second = (context.prompt[part.start : part.end] for part in context.parts)
     assert first.startswith('<file path="')
@@ -105,7 +105,7 @@ def test_a_key_is_found_inside_base64_up_to_three_times(times: int, is_key: bool
     assert secret_content.encoded_key(f"data:\n  {wrapped}\n") is is_key
 
 
-def test_base64_that_is_no_picture_is_refused_and_named(caller: Callable[..., Caller]) -> None:
+def test_base64_that_is_no_image_is_refused_and_named(caller: Callable[..., Caller]) -> None:
     given = base64.b64encode(b"no picture at all, and longer than any path may be. " * 200).decode()
     with pytest.raises(InvalidArgument, match=r"image 1 \(base64\) is neither a file that exists nor a PNG"):
         build.build(question(images=(given,)), caller())

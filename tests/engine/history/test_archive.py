@@ -75,7 +75,7 @@ async def test_a_conversation_is_shown_with_its_history_and_what_did_not_complet
         await archive.show("other")
 
 
-async def test_words_are_found_with_their_line(
+async def test_search_words_are_found_with_their_line(
     engine: Engine, archive: Archive, caller: Callable[..., Caller]
 ) -> None:
     await chat(engine, caller(), "Tell me.\nWhen is high water?", "tides")

@@ -37,7 +37,7 @@ def test_the_seeds_folder(tmp_path: Path) -> None:
     assert (about["continuation_id"], about["title"], about["turns"]) == ("conv_1", "T", [{"model": "m"}] * 2)
 
 
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_no_other_user_can_read_it(tmp_path: Path) -> None:
     folder = export(talk("a"), tmp_path, tmp_path)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
@@ -171,7 +171,7 @@ def test_an_unwritable_disk_is_named_and_leaves_no_draft(
     assert tree(folder) == before
 
 
-def test_a_crash_between_two_files_is_mended_by_the_next_export(
+def test_a_crash_between_two_files_is_repaired_by_the_next_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = os.rename, iter([True, True, False])

@@ -48,7 +48,7 @@ def test_a_secret_that_could_not_be_written_stays_the_same_and_is_written_later(
     assert (home / "secret").read_bytes() == value
 
 
-def test_a_secret_that_somebody_else_wrote_meanwhile_is_not_ours(tmp_path: Path) -> None:
+def test_a_secret_that_another_process_wrote_meanwhile_is_not_ours(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.write_text("in the way")
     secret = Secret(home)
@@ -68,7 +68,9 @@ def caller(home: Path, key: str) -> Caller:
     return Caller("test", settings=settings.load({"COUNSEL_HOME": str(home), "OPENAI_API_KEY": key}))
 
 
-def test_a_caller_is_met_once_and_found_by_its_fingerprint(keyring: CallerRegistry, tmp_path: Path) -> None:
+def test_a_caller_is_registered_once_and_found_by_its_fingerprint(
+    keyring: CallerRegistry, tmp_path: Path
+) -> None:
     first, second = caller(tmp_path, "sk-one"), caller(tmp_path, "sk-two")
     fingerprint, new = keyring.register_caller(first)
     assert new

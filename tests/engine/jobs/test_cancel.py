@@ -74,7 +74,7 @@ async def test_an_unknown_name_is_not_found_and_not_repeated_at_length(engine: E
     assert str(caught.value).startswith(f"There is no job {'x' * 80}.")
 
 
-async def test_a_cancelled_call_says_so_and_keeps_what_was_said(
+async def test_a_cancelled_call_says_so_and_keeps_its_partial_text(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="one two three four", deltas=4, hang_after=2)
@@ -150,7 +150,7 @@ async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(
     await engine.close()
 
 
-async def test_an_orphan_is_cancelled_by_whoever_asks(
+async def test_an_orphan_is_cancelled_by_any_process(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await orphan(home, caller, fake_api, background=True)

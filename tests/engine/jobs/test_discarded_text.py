@@ -63,7 +63,7 @@ async def said(engine: Engine, job: str, text: str) -> Json:
         await asyncio.sleep(0.01)
 
 
-async def test_a_follower_is_told_whose_words_are_void_and_who_speaks_now(
+async def test_a_follower_learns_whose_text_is_discarded_and_who_answers_now(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     breaks_off(fake_api, gate="fail", gate_after=1)
@@ -90,7 +90,7 @@ async def test_a_follower_is_told_whose_words_are_void_and_who_speaks_now(
     assert folded(events)[-1] == "good1 good2 good3"
 
 
-async def test_the_answer_that_is_kept_has_no_void_words(
+async def test_the_stored_answer_has_no_discarded_text(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     breaks_off(fake_api)
@@ -110,7 +110,7 @@ async def test_the_answer_that_is_kept_has_no_void_words(
     assert not [row for row in kept if "void" in str(row)]
 
 
-async def test_who_comes_late_or_from_another_process_has_the_same(
+async def test_a_late_follower_or_another_process_gets_the_same(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     breaks_off(fake_api, gate="fail", gate_after=1)
@@ -140,7 +140,7 @@ async def test_who_comes_late_or_from_another_process_has_the_same(
     assert folded(over)[-1] == "good1 good2 good3"
 
 
-async def test_where_nothing_was_said_nothing_is_void(
+async def test_without_text_nothing_is_discarded(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
@@ -151,7 +151,7 @@ async def test_where_nothing_was_said_nothing_is_void(
     assert "passed_over" in [event.data.get("kind_of") for event in events]
 
 
-async def test_a_stream_that_breaks_with_nobody_left_keeps_what_had_arrived(
+async def test_a_stream_that_breaks_without_another_model_keeps_the_partial_text(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="half of it", cut_after=1, model="gpt-5")
@@ -183,7 +183,7 @@ async def test_a_job_that_another_process_takes_over_begins_again_and_says_so(
     assert folded(events)[-1] == "good1 good2 good3"
 
 
-def test_what_was_said_before_stays_when_only_the_end_is_void() -> None:
+def test_earlier_text_stays_when_only_the_end_is_discarded() -> None:
     live = Live("job_x", ("claude",))
     live.begin("0", "answer")
     live.text("0", "I look.")
@@ -199,7 +199,7 @@ def test_what_was_said_before_stays_when_only_the_end_is_void() -> None:
     assert told.of("0").text() == "I look.\n\nIt says so."
 
 
-def test_words_are_taken_back_as_they_were_mended() -> None:
+def test_text_is_taken_back_as_it_was_repaired() -> None:
     fold = Fold()
     for piece in ("kept", "\ud83d", "\ude00 and hal"):
         if repaired := fold.repair.feed(piece):

@@ -27,7 +27,7 @@ def test_texts_that_follow_each_other_in_one_slot_become_one_with_the_first_ones
     assert items == [text("abcde", 0, seq=3)]
 
 
-def test_slots_are_kept_apart_although_they_speak_in_turns() -> None:
+def test_slots_are_separate_although_their_events_alternate() -> None:
     items = merged([text("a", 0), text("x", 0, "1"), text("b", 1), text("y", 1, "1")])
     assert told(items) == [("text", "0", "ab", 0), ("text", "1", "xy", 0)]
 

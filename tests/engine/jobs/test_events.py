@@ -27,7 +27,7 @@ async def heard(job: Live) -> list[JobEvent]:
     return [event async for event in job.follow()]
 
 
-async def test_who_comes_late_hears_the_text_in_its_place_and_the_end_last() -> None:
+async def test_a_late_follower_gets_the_text_in_order_and_the_end_last() -> None:
     job = live("gpt-5", "sonnet")
     job.begin("0", "initial")
     job.begin("1", "initial")
@@ -45,7 +45,7 @@ async def test_who_comes_late_hears_the_text_in_its_place_and_the_end_last() -> 
     assert "partial" not in seen[5].data["error"]
 
 
-async def test_who_listens_while_a_model_speaks_hears_what_was_said_and_every_piece_after_it() -> None:
+async def test_a_follower_gets_the_text_so_far_and_every_piece_after_it() -> None:
     job = live()
     job.begin("0", "answer")
     job.text("0", "One ")

@@ -57,7 +57,7 @@ def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: P
     assert process_identity.parse(us.name.rpartition("-")[0]) == process_identity.this()
 
 
-def test_an_owner_in_this_process_is_alive_until_it_lets_go(folder: Path, us: Ownership) -> None:
+def test_an_owner_in_this_process_is_alive_until_it_releases(folder: Path, us: Ownership) -> None:
     other = Ownership(folder)
     assert us.state(other.name) == "alive"
     other.release()
@@ -66,7 +66,7 @@ def test_an_owner_in_this_process_is_alive_until_it_lets_go(folder: Path, us: Ow
     other.release()  # twice does no harm
 
 
-def test_nobody_is_dead(us: Ownership) -> None:
+def test_no_owner_is_dead(us: Ownership) -> None:
     assert us.state(NO_OWNER) == "dead"
     assert us.dead(NO_OWNER)
 
@@ -148,7 +148,7 @@ def test_release_leaves_a_file_that_is_no_longer_ours(folder: Path) -> None:
     assert (folder / us.name).read_text() == "somebody's"
 
 
-def test_tidying_removes_only_the_dead_who_own_nothing(us: Ownership, folder: Path) -> None:
+def test_tidying_removes_only_dead_owners_without_jobs(us: Ownership, folder: Path) -> None:
     dead, needed, alive = name_of(gone()), f"{gone().words()}-needed", name_of(living())
     for name in (dead, f".{dead}", needed, alive):
         (folder / name).touch()

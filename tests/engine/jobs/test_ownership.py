@@ -150,7 +150,7 @@ def test_an_earlier_releases_owner_is_dead_when_its_number_is_free(us: Ownership
     assert us.state(f"{owner.process.pid}-0123456789ab") == "dead"
 
 
-def test_where_there_is_no_proc_ps_tells_when_a_process_started(owner: Owner) -> None:
+def test_without_proc_ps_reports_when_a_process_started(owner: Owner) -> None:
     first = process_identity._started_by_ps(owner.process.pid)
     assert first == process_identity._started_by_ps(owner.process.pid)
     assert first
@@ -216,7 +216,7 @@ async def lose(engine: Engine, job: str) -> None:
     assert taken
 
 
-async def test_whoever_has_lost_a_job_stops_its_call_at_once_and_tells_what_the_other_makes_of_it(
+async def test_a_process_that_lost_a_job_stops_its_call_and_follows_the_new_owner(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1, times=1)

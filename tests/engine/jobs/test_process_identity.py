@@ -14,7 +14,7 @@ from counsel.engine.jobs import process_identity as identity
 from counsel.engine.jobs.process_identity import Process
 
 
-def test_a_process_is_read_back_from_its_words() -> None:
+def test_a_process_is_parsed_from_its_name() -> None:
     us = identity.this()
     assert identity.parse(us.words()) == us
     assert us.pid == os.getpid()
@@ -42,7 +42,7 @@ def test_an_earlier_releases_name_has_only_the_number() -> None:
     assert identity.parse("12-a-b-c-d") == Process(12, "a", "b", "c", "d")
 
 
-def test_another_machine_and_another_container_cannot_be_told_and_another_boot_is_over() -> None:
+def test_another_machine_or_container_is_undecided_and_another_boot_is_over() -> None:
     us = identity.this()
     assert replace(us, machine="other").runs() is None
     assert replace(us, namespace="1").runs() is None
@@ -71,7 +71,7 @@ def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() 
     assert identity.started(child.pid) is None
 
 
-def test_a_number_too_large_for_the_kernel_cannot_be_told() -> None:
+def test_a_process_number_too_large_for_the_kernel_is_undecided() -> None:
     assert replace(identity.this(), pid=1 << 70).runs() is None
 
 
@@ -81,7 +81,7 @@ def test_where_nothing_can_be_read_nothing_is_claimed() -> None:
     assert identity._short("a") == "ca978112"
 
 
-def test_ps_tells_when_a_process_started() -> None:
+def test_ps_reports_when_a_process_started() -> None:
     """As on macOS, where there is no /proc."""
     own = identity._started_by_ps(os.getpid())
     assert own

@@ -61,7 +61,7 @@ async def test_a_job_can_be_stopped_before_its_first_step(
     assert fake_api.log.requests == []
 
 
-async def test_two_who_stop_one_job_are_both_told(
+async def test_two_clients_that_cancel_one_job_both_get_an_answer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
@@ -142,7 +142,7 @@ async def test_a_long_call_whose_process_died_waits_for_its_caller(
     await engine.close()
 
 
-async def test_a_call_that_nobody_comes_back_for_is_given_up(
+async def test_a_call_whose_client_does_not_reconnect_is_given_up(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await interrupted(home, caller, fake_api)
@@ -168,7 +168,7 @@ async def test_a_job_whose_keys_never_come_back_fails_in_the_end(
     await engine.close()
 
 
-async def test_a_stop_that_the_other_process_does_not_hear_says_so(
+async def test_a_cancel_that_the_other_process_does_not_answer_says_so(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
@@ -181,7 +181,7 @@ async def test_a_stop_that_the_other_process_does_not_hear_says_so(
     await other.close()
 
 
-async def test_a_stop_from_another_process_is_heard(
+async def test_a_cancel_from_another_process_stops_the_job(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
@@ -230,7 +230,7 @@ async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_a
     await engine.close()
 
 
-def test_a_windows_own_numbers_do_not_make_it_somebody_else(caller: Callable[..., Caller]) -> None:
+def test_a_sessions_own_ids_do_not_change_its_fingerprint(caller: Callable[..., Caller]) -> None:
     first, second = caller(CURSOR_TRACE_ID="1", VSCODE_IPC_TOKEN="a"), caller(CURSOR_TRACE_ID="2")
     other = caller(OPENAI_API_KEY="sk-another-0000000000000000")
     assert first.fingerprint(b"x") == second.fingerprint(b"x") != other.fingerprint(b"x")

@@ -35,7 +35,7 @@ async def interrupted(
     return job
 
 
-async def test_a_synchronous_call_goes_on_after_an_orderly_stop_although_nobody_comes_back(
+async def test_a_synchronous_call_continues_after_an_orderly_stop_without_its_client(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await interrupted(home, caller, fake_api, keep=True)

@@ -28,7 +28,7 @@ def texts(events: list[JobEvent]) -> dict[str, str]:
     return said
 
 
-async def test_a_finished_answer_is_told_in_full(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_a_finished_answer_is_replayed_in_full(engine: Engine, caller: Callable[..., Caller]) -> None:
     job = await engine.submit(ChatRequest(prompt="quick", model="gpt-5"), caller())
     await engine.wait(job)
     events = await heard(engine, job)
@@ -37,7 +37,7 @@ async def test_a_finished_answer_is_told_in_full(engine: Engine, caller: Callabl
     assert events[-1].data == {"status": "completed"}
 
 
-async def test_a_slow_answer_is_told_in_full_by_another_engine(
+async def test_another_engine_replays_a_slow_answer_in_full(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(chunk_delay=0.15, times=None)
@@ -54,7 +54,7 @@ async def test_a_slow_answer_is_told_in_full_by_another_engine(
     assert sum(event.kind == "text" for event in during) >= 1
 
 
-async def test_each_voice_of_a_finished_consensus_is_told(
+async def test_each_model_of_a_finished_consensus_is_replayed(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     request = ConsensusRequest(prompt="which?", models=("gpt-5", "sonnet"))
@@ -78,7 +78,7 @@ async def test_a_failure_ends_the_story(
     assert (last.kind, last.data["error"]["code"]) == ("failed", "AUTHENTICATION_FAILED")
 
 
-async def test_a_model_that_is_done_while_others_speak_is_heard_by_a_latecomer() -> None:
+async def test_a_late_follower_gets_a_model_that_finished_while_others_answer() -> None:
     live = Live("job_x", ("a", "b"))
     for slot in ("0", "1"):
         live.begin(slot, "initial")

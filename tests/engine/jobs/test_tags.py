@@ -26,7 +26,7 @@ def thread(result: Any) -> tuple[str, int]:
     return result["continuation"]["id"], result["continuation"]["messageCount"]
 
 
-async def test_a_tag_continues_across_models_windows_and_restarts(
+async def test_a_tag_continues_across_models_sessions_and_restarts(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     engine = await open_engine(home)
@@ -84,7 +84,7 @@ async def test_a_new_tag_asked_for_five_times_at_once_is_one_thread(
     assert sorted(thread(result)[1] for result in done) == [2, 4, 6, 8, 10]
 
 
-async def test_sessions_are_strangers_to_each_other(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_sessions_are_isolated_from_each_other(engine: Engine, caller: Callable[..., Caller]) -> None:
     one = await ask(engine, caller(), session="one", session_tag="topic")
     two = await ask(engine, caller(), session="two", session_tag="topic")
     outside = await ask(engine, caller(), session_tag="topic")

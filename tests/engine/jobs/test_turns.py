@@ -129,7 +129,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_behind_a_job_without_keys_a_caller_is_told_what_it_waits_for(
+async def test_behind_a_job_without_keys_a_caller_learns_what_it_waits_for(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = await interrupted(

@@ -117,7 +117,7 @@ async def test_a_file_that_is_cut_in_half_is_moved_aside_and_its_rows_saved(path
     database.close()
 
 
-async def test_damage_that_a_read_meets_is_mended_and_the_read_answered(path: Path) -> None:
+async def test_damage_that_a_read_finds_is_repaired_and_the_read_answered(path: Path) -> None:
     fill(path)
     database = Database(path)
     overwrite(path, 4096 * 60, 4096 * 40)
@@ -128,7 +128,7 @@ async def test_damage_that_a_read_meets_is_mended_and_the_read_answered(path: Pa
     database.close()
 
 
-async def test_damage_that_a_write_meets_is_mended_and_the_write_made(path: Path) -> None:
+async def test_damage_that_a_write_finds_is_repaired_and_the_write_made(path: Path) -> None:
     fill(path)
     database = Database(path)
     overwrite(path, 4096 * 60, 4096 * 40)
@@ -227,7 +227,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("spoil", ["delete", "overwrite"])
-def test_of_several_processes_one_moves_it_aside_and_all_go_on_with_the_new_one(
+def test_of_several_processes_one_moves_it_aside_and_all_continue_with_the_new_one(
     path: Path, spoil: str
 ) -> None:
     writers = [Writer(path, name) for name in "abc"]

@@ -21,7 +21,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-async def test_a_database_at_its_limit_keeps_everything_and_one_past_it_makes_room(
+async def test_a_database_at_its_limit_keeps_everything_and_one_past_it_shrinks(
     database: Database,
 ) -> None:
     await database.write(lambda db: add_jobs(db, 300, age=0))

@@ -29,7 +29,7 @@ def test_a_step_is_tried_until_the_lock_is_free() -> None:
     assert step.tries == 4
 
 
-def test_patience_has_an_end_and_is_for_locks_only() -> None:
+def test_waiting_has_an_end_and_is_for_locks_only() -> None:
     step = Step(1_000)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         patiently(step, seconds=0.05)

@@ -91,7 +91,7 @@ async def test_other_writes_get_through_while_it_sweeps(database: Database) -> N
     await sweeping
 
 
-async def test_the_log_is_cut_when_nobody_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_log_is_cut_without_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
     monkeypatch.setattr("counsel.engine.store.sqlite.writer._IDLE", 0.05)

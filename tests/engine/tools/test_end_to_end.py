@@ -48,7 +48,7 @@ async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) 
     assert len(fake_process.calls) == 2
 
 
-async def test_a_person_lends_a_server_and_ctrl_c_ends_it(home: Path, fake_process: FakeProcess) -> None:
+async def test_a_user_shares_a_server_and_ctrl_c_ends_it(home: Path, fake_process: FakeProcess) -> None:
     asleep = home / "asleep"
     called = [{"name": "notes__doze", "arguments": {"file": str(asleep)}}]
     fake_process.script(tool_calls=called, times=None)

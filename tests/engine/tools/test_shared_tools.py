@@ -64,13 +64,13 @@ async def test_a_server_is_started_for_the_consultation_and_ended_after_it(share
     assert shared_tools.server_is_gone()
 
 
-async def test_text_of_several_rounds_is_told_apart(remote: SharedTools) -> None:
+async def test_text_of_several_rounds_is_separate(remote: SharedTools) -> None:
     remote.fake.script(tool_calls=remote.calls("notes__look_up", note="tide"), text="Let me see.")
     remote.fake.script(text="At 06:40.")
     assert (await remote.ask())["content"] == "Let me see.\n\nAt 06:40."
 
 
-async def test_what_was_said_before_the_tools_is_no_answer(remote: SharedTools) -> None:
+async def test_text_before_the_tools_is_no_answer(remote: SharedTools) -> None:
     usage = {"input": 100, "output": 10}
     remote.fake.script(
         tool_calls=remote.calls("notes__look_up", note="tide"), text="Let me see.", usage=usage
@@ -136,11 +136,11 @@ async def test_nothing_is_shared_unless_the_user_allows_it(shared_tools: SharedT
     await refused(shared_tools, InvalidArgument, "allowed are: other", shared_tools.caller(shared="other"))
 
 
-async def test_a_server_that_nobody_has(shared_tools: SharedTools) -> None:
+async def test_a_server_that_no_client_has(shared_tools: SharedTools) -> None:
     await refused(shared_tools, NotFound, "No agent has", shared_tools.caller(shared="*"), tools=("shelve",))
 
 
-async def test_a_relative_path_means_nothing_in_a_folder_that_nobody_trusts(
+async def test_a_relative_path_is_ignored_in_an_untrusted_folder(
     shared_tools: SharedTools,
 ) -> None:
     (shared_tools.project / "server").symlink_to(sys.executable)
@@ -252,7 +252,7 @@ async def test_a_server_that_does_not_start_ends_the_call_before_the_model_is_as
     assert shared_tools.server_is_gone()
 
 
-async def test_a_tool_that_fails_is_told_to_the_model(remote: SharedTools) -> None:
+async def test_the_model_gets_the_error_of_a_tool_that_fails(remote: SharedTools) -> None:
     remote.fake.script(tool_calls=remote.calls("notes__look_up", note="sun"), text="No idea.", times=None)
     result = await remote.ask(model="claude-sonnet-4-5")
     assert result["content"].endswith("No idea.")
@@ -275,7 +275,7 @@ async def test_a_tool_that_hangs_has_its_time(
     assert shared_tools.server_is_gone()
 
 
-async def test_a_server_that_dies_is_told_to_the_model(shared_tools: SharedTools) -> None:
+async def test_the_model_gets_the_error_of_a_server_that_dies(shared_tools: SharedTools) -> None:
     rounds = [shared_tools.calls("notes__die"), shared_tools.calls("notes__look_up", note="tide")]
     shared_tools.fake.script(tool_calls=rounds, text="It is gone.", times=None)
     result = await shared_tools.ask()
@@ -302,7 +302,7 @@ async def test_cancel_ends_the_server_and_the_call(shared_tools: SharedTools) ->
     assert len(shared_tools.fake.log.calls) == 1
 
 
-async def test_cancel_while_the_model_speaks_ends_the_server(shared_tools: SharedTools) -> None:
+async def test_cancel_while_the_model_answers_ends_the_server(shared_tools: SharedTools) -> None:
     shared_tools.fake.script(gate="never", gate_after=1, text="one two three")
     job = await shared_tools.submit()
     await shared_tools.fake.wait_for(deltas=1)

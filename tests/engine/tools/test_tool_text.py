@@ -91,7 +91,7 @@ def test_a_servers_entry_filters_its_tools() -> None:
     assert offered(link("s", *tools, exclude=("a",)))[0] == ["s__b", "s__c"]
 
 
-def test_a_server_of_which_nothing_is_offered_is_told_with_the_reason() -> None:
+def test_a_server_of_which_nothing_is_offered_is_reported_with_the_reason() -> None:
     (writes,) = offered(link("s", tool("write", reads=False)))[1]
     (filtered,) = offered(link("s", tool("a"), include=()))[1]
     (empty,) = offered(link("s"))[1]
@@ -169,7 +169,7 @@ def test_the_usage_of_all_rounds_is_summed_and_each_is_priced_by_itself() -> Non
     assert (later.input, later.output, later.cost_usd) == (11, 4, 3.5)
 
 
-def test_a_paragraph_stands_between_the_texts_of_two_rounds() -> None:
+def test_the_texts_of_two_rounds_are_separate_paragraphs() -> None:
     books = account()
     assert books.text(Text("Let me")) == [Text("Let me")]
     assert books.text(Text(" look.")) == [Text(" look.")]
@@ -179,7 +179,7 @@ def test_a_paragraph_stands_between_the_texts_of_two_rounds() -> None:
     assert books.text(Text(" 4:10.")) == [Text(" 4:10.")]
 
 
-def test_a_notice_is_told_once_but_every_retry_is() -> None:
+def test_a_notice_is_reported_once_but_every_retry_is() -> None:
     books = account()
     assert [books.notice(Notice(kind, "x", {})) != [] for kind in ("warning", "warning", "retry", "retry")] == [
         True, False, True, True,

@@ -169,7 +169,7 @@ async def test_a_follower_whose_job_does_not_change_looks_again_all_the_same(sto
 # ── pictures ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_pictures_are_read_by_their_hash(store: Store) -> None:
+async def test_images_are_read_by_their_hash(store: Store) -> None:
     picture = Blob("sha", "image/png", b"\x00\xff")
     await store.put_blobs([picture, Blob("other", "image/jpeg", b"")])
     await store.put_blobs([picture])

@@ -118,7 +118,7 @@ async def test_a_finished_job_is_not_adopted(store: Store) -> None:
     assert await store.adopt(new.id, "owner", "heir") is None
 
 
-async def test_who_lost_a_job_changes_nothing_more(store: Store) -> None:
+async def test_a_process_that_lost_a_job_changes_nothing_more(store: Store) -> None:
     new = new_job()
     await store.submit(new)
     lost = fence(new)
@@ -145,7 +145,7 @@ async def test_owner_and_attempt_are_both_proven(store: Store, wrong: str) -> No
     await store.finish(fence(new), completed(new))
 
 
-async def test_released_jobs_belong_to_nobody(store: Store) -> None:
+async def test_released_jobs_have_no_owner(store: Store) -> None:
     mine, other, over = new_job(), new_job(owner="another"), new_job()
     for job in (mine, other, over):
         await store.submit(job)
@@ -312,7 +312,7 @@ async def test_an_open_job_can_be_asked_to_stop(store: Store) -> None:
     assert (await read(store, new.id)).cancel
 
 
-async def test_the_wish_to_stop_goes_to_the_next_owner(store: Store) -> None:
+async def test_the_request_to_cancel_reaches_the_next_owner(store: Store) -> None:
     new = new_job()
     await store.submit(new)
     await store.request_cancel(new.id)
@@ -409,7 +409,7 @@ async def test_writes_take_effect_in_the_order_of_the_calls(store: Store) -> Non
     assert [event.seq for event in await store.events(new.id, 0)] == [1]
 
 
-async def test_a_write_happens_although_who_awaits_it_is_cancelled(store: Store) -> None:
+async def test_a_write_happens_although_its_waiter_is_cancelled(store: Store) -> None:
     jobs = [new_job() for _ in range(3)]
 
     async def write(number: int) -> None:

@@ -67,7 +67,7 @@ async def test_expired_conversations_and_cached_answers_are_deleted(
     assert await store.cached_answer("key") is None
 
 
-async def test_pictures_are_deleted_when_nothing_refers_to_them(
+async def test_images_are_deleted_when_nothing_refers_to_them(
     store: Store, later: Callable[[float], None]
 ) -> None:
     new = new_job()
