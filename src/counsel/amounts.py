@@ -1,6 +1,6 @@
 """Tokens, dollars and models as people read them, the same in answers, jobs, `usage` and MCP results.
 
-`?` is what nobody reported. A call always has input, so a usage without any tokens is unknown, not free.
+`?` is what was not reported. A call always has input, so a usage without any tokens is unknown, not free.
 """
 
 from __future__ import annotations

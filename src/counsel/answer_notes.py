@@ -1,4 +1,4 @@
-"""What is said beside an answer, in the same words on the command line and to MCP clients."""
+"""Notes and the footer of an answer, the same on the command line and for MCP clients."""
 
 from __future__ import annotations
 

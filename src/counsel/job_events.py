@@ -2,7 +2,7 @@
 
 `data` is an event as JSON, for the edges: the daemon's socket, server-sent events, rows of the database, Python
 programs. Inside, code reads the fields. Not frozen: a frozen dataclass takes three times as long to make, and there is
-one event for every few characters that a model says. Nobody changes an event.
+one event for every few characters of an answer. Events are never changed.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ LAST_EVENTS = (JobDone, JobFailed)  # JobCancelled is a JobFailed
 
 
 class TextFold:
-    """What each model of a job has said in its present phase, by slot: the one place that folds events into text."""
+    """The text of each model of a job in its present phase, by slot: the one place that folds events into text."""
 
     def __init__(self, tail: int | None = None) -> None:
         """`tail`: keep only so many characters of each."""

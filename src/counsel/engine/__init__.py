@@ -1,4 +1,4 @@
 import logging
 
-# Whoever uses the engine without `logs.setup` (a command, a Python program) hears of it by results, not on stderr.
+# Without `logs.setup` (a command, a Python program) problems are in the results, not on stderr.
 logging.getLogger("counsel").addHandler(logging.NullHandler())

@@ -157,7 +157,7 @@ class Engine:
         await self.store.detach(job_id)
 
     def _shown_models(self, job: Job) -> list[str]:
-        """`openai/gpt-5` for one; plain names for several, as in the seed."""
+        """`openai/gpt-5` for one; plain names for several, as converse does."""
         if job.tool == "consensus" or job.task.models[0].lower() == "auto":
             return list(job.task.models)
         route = self.router.route(job.task.models[0], job.caller)

@@ -153,7 +153,7 @@ def status(
     waiting_for: Wait | None,
     summary_so_far: str | None,
 ) -> JobStatus:
-    """The whole of one job: progress, what each model has said so far, and when it is done the result."""
+    """The whole of one job: progress, each model's text so far, and when it is done the result."""
     return _made(
         JobStatus,
         job,
@@ -206,7 +206,7 @@ def cancelled(job: JobRecord) -> Cancellation:
 
 
 _OVER = {
-    "processing": "has been told to stop, but the process that runs it has not answered yet",
+    "processing": "has been asked to stop, but the process that runs it has not answered yet",
     "completed": "has already completed and cannot be cancelled",
     "completed_with_errors": "has already completed and cannot be cancelled",
     "failed": "has already failed and cannot be cancelled",

@@ -1,4 +1,4 @@
-"""A client's identity: what it told us about itself, as the `Caller` of its calls."""
+"""A client's identity as the `Caller` of its calls."""
 
 from __future__ import annotations
 

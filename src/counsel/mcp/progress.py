@@ -1,6 +1,6 @@
-"""What a caller with a progress token hears while it waits: the end of the text so far, and that a silent model still works.
+"""Progress messages for a caller that waits: the end of the text so far, and that a silent model still works.
 
-Clients show the head of a message (Claude Code about 200 characters), so a message is short: the newest words. Clients
+Clients show the head of a message (Claude Code about 200 characters), so a message is short: the newest text. Clients
 that reset their timers on progress need one every few seconds, and its number must grow.
 """
 

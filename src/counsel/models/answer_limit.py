@@ -1,4 +1,4 @@
-"""How much of an answer is kept, and the notice when there is more.
+"""The size limit of an answer, and the notice when there is more.
 
 Three things are counted: text and reasoning, against the limit; everything else that counsel keeps (arguments of tool
 calls, signatures, sources), against four times the limit, since some vendors repeat the text in their last event; and
@@ -62,7 +62,7 @@ class Allowance:
 
 
 def _cut(events: list[Event], remaining: int) -> list[Event]:
-    """The first `room` bytes of the text. Reasoning beyond the limit is dropped."""
+    """The first `remaining` bytes of the text. Reasoning beyond the limit is dropped."""
     cut: list[Event] = []
     for event in events:
         if type(event) is Text:

@@ -1,7 +1,7 @@
 """Opens a TCP connection to a host, trying its addresses side by side (RFC 8305).
 
 asyncio's `create_connection` does this, too, but loses the socket of a call that is cancelled in the moment of its
-connection (CPython 3.11 to 3.13: the race's winner is a task's result that nobody takes). Here every socket is closed or returned.
+connection (CPython 3.11 to 3.13: the race's winner is a task's result that is never read). Here every socket is closed or returned.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _error(shown: Json) -> CounselError | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus(JobSummary):
-    """The whole of one job: progress, what each model has said so far, and when it is done the result."""
+    """The whole of one job: progress, each model's text so far, and when it is done the result."""
 
     status_line: str
     models_status: tuple[ModelState, ...] | None = None

@@ -409,7 +409,7 @@ async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
     await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
     result = await ask(engine, caller(), "x" * 200_000)
     assert result["content"].startswith("gpt-5 says: xxx")
-    assert "could not be kept" in result["metadata"]["warnings"][0]
+    assert "could not be stored" in result["metadata"]["warnings"][0]
 
 
 async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
@@ -429,7 +429,7 @@ async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
     assert exported["export"].startswith(str(who.cwd / "out"))
     await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
     unkept = (await engine.wait(await ended(engine, who, prompt="x" * 200_000))).to_json()
-    assert "could not be kept" in unkept["metadata"]["warnings"][0]
+    assert "could not be stored" in unkept["metadata"]["warnings"][0]
     fake_api.script(status=401)
     failed = await ended(engine, who, prompt="x" * 200_000)
     with pytest.raises(AuthenticationFailed):

@@ -29,7 +29,7 @@ def us(folder: Path) -> Iterator[Ownership]:
 
 
 def name_of(process: process_identity.Process) -> str:
-    return f"{process.words()}-abcdef"
+    return f"{process.name()}-abcdef"
 
 
 def living() -> process_identity.Process:
@@ -149,7 +149,7 @@ def test_release_leaves_a_file_that_is_no_longer_ours(folder: Path) -> None:
 
 
 def test_tidying_removes_only_dead_owners_without_jobs(us: Ownership, folder: Path) -> None:
-    dead, needed, alive = name_of(gone()), f"{gone().words()}-needed", name_of(living())
+    dead, needed, alive = name_of(gone()), f"{gone().name()}-needed", name_of(living())
     for name in (dead, f".{dead}", needed, alive):
         (folder / name).touch()
     us.tidy({needed})

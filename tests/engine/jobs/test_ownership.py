@@ -140,7 +140,7 @@ def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(u
         "another machine": (replace(here, machine="00000000", boot="00000000"), "unknown"),
         "somewhere without a clock": (replace(here, start=""), "unknown"),
     }
-    found = {name: us.state(f"{process.words()}-aaaa") for name, (process, _) in told.items()}
+    found = {name: us.state(f"{process.name()}-aaaa") for name, (process, _) in told.items()}
     assert found == {name: state for name, (_, state) in told.items()}
 
 
@@ -291,7 +291,7 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
         disk.setattr(database(engine), "quickly", full)
         fake_api.open_gate("g")
         answer = (await engine.wait(job)).to_json()
-    assert "could not be kept" in repr(answer["metadata"]["warnings"])
+    assert "could not be stored" in repr(answer["metadata"]["warnings"])
     await engine.close()
     other = await open_engine(home)
     other.register_caller(caller())

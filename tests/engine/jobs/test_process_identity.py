@@ -16,7 +16,7 @@ from counsel.engine.jobs.process_identity import Process
 
 def test_a_process_is_parsed_from_its_name() -> None:
     us = identity.this()
-    assert identity.parse(us.words()) == us
+    assert identity.parse(us.name()) == us
     assert us.pid == os.getpid()
     assert us.start
     assert us.machine
@@ -32,9 +32,9 @@ def test_on_linux_the_name_has_the_boot_and_the_namespace() -> None:
     assert us.start == Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
 
 
-@pytest.mark.parametrize("words", ["", "0", "-5", "x", "²", "1x-a-b-c-d"])
-def test_what_is_no_number_is_no_process(words: str) -> None:
-    assert identity.parse(words) is None
+@pytest.mark.parametrize("name", ["", "0", "-5", "x", "²", "1x-a-b-c-d"])
+def test_what_is_no_number_is_no_process(name: str) -> None:
+    assert identity.parse(name) is None
 
 
 def test_an_earlier_releases_name_has_only_the_number() -> None:

@@ -42,7 +42,7 @@ TITLE = (
     "Give a title of at most 60 characters for this request. Answer with the title alone, without quotes.\n\n"
 )
 SUMMARY = "Summarise this answer in one or two sentences. Answer with the summary alone.\n\n"
-RUNNING = "This answer is still being written. Say in one or two sentences what it has said so far.\n\n"
+RUNNING = "This answer is still being written. Summarise in one or two sentences what it says so far.\n\n"
 
 
 def unseen(count: int) -> str:

@@ -1,4 +1,4 @@
-"""What is kept, read without a running engine: conversations and usage."""
+"""Stored conversations and usage, read without a running engine."""
 
 from __future__ import annotations
 

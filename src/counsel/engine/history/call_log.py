@@ -1,4 +1,4 @@
-"""What the log says of each call: who was asked and how it went. Words only where the user wants them there."""
+"""The log lines of each call: which model, how it ended. Prompts and answers only if the user wants them there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure tha
 
 
 def asked(job: Job, route: Route, call: Call) -> None:
-    if not log.isEnabledFor(logging.INFO):  # with content, a question is told on that level
+    if not log.isEnabledFor(logging.INFO):  # with content, a question is logged on that level
         return
     log.debug("%s: %s asks %s in %s", job.id, job.caller.client, route.name, job.caller.cwd)
     _quote(job, "the question", call.turns[-1].text)
@@ -45,7 +45,7 @@ def answered(job: Job, route: Route, reply: Reply) -> None:
 
 
 def failed(job: Job, route: Route, error: CounselError) -> None:
-    """A vendor's words may repeat the prompt: they count as content."""
+    """A vendor's message may repeat the prompt: it counts as content."""
     facts = ", ".join(
         [error.code, *(f"{name} {error.fields[name]}" for name in _FACTS if name in error.fields)]
     )

@@ -30,7 +30,7 @@ class Endings:
     async def complete(
         self, running: Running, consultation: Consultation, outcome: Outcome, *, expires: float, alone: bool
     ) -> None:
-        """Write the result and the turn. The answer was paid for: it is given even when it cannot be kept."""
+        """Write the result and the turn. The answer was paid for: it is returned even if it cannot be stored."""
         job = running.job
         result = replace(outcome.result, title=running.title) if running.titling else outcome.result
         warnings = [self._store.problem] if self._store.problem else []
@@ -47,7 +47,7 @@ class Endings:
                 consultation.save_unrecorded()
                 raise
             self._keep_trying(running.fence, end, error)
-            warnings.append(f"This answer could not be kept: {unkept}")
+            warnings.append(f"This answer could not be stored: {unkept}")
             if ending.result is result:
                 ending.complete(0)
         result = ending.result

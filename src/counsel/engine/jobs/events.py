@@ -1,6 +1,6 @@
-"""What a running job has said so far, and who listens.
+"""The events and texts of a running job, and its followers.
 
-Structural events are few and kept; text is kept once per slot and joined only when someone asks. The database gets
+Structural events are few and stored as they are; text is stored once per slot and joined only when it is read. The database gets
 what is new of both every 200 ms, so that another process can follow and a crash loses little of what was seen.
 """
 
@@ -99,7 +99,7 @@ class Live:
         self._emit(JobCancelled(*self._stamp(), error.copy()))
 
     def _accepts(self, slot: str) -> bool:
-        """For one notice or tool call more; the last that fits is the note that there were too many."""
+        """Whether there may be one more notice or tool call; the last one is the note that there were too many."""
         self._asides += 1
         if self._asides == MOST_ASIDES:
             text = "Too many notices and tool calls: further ones are not shown."
@@ -124,7 +124,7 @@ class Live:
         self._emit(Waiting(*self._stamp(slot), wait))
 
     def waits_for(self) -> Wait | None:
-        """What the job waits for: before its first call, or while none of its models speaks."""
+        """What the job waits for: before its first call, or while none of its models answers."""
         busy = [state for state in self.slots.values() if state.status == "processing"]
         if self.waits or not busy or not all(state.waits for state in busy):
             return self.waits
@@ -137,7 +137,7 @@ class Live:
             self._emit(Waiting(*self._stamp(slot), None))
 
     def begin(self, slot: str, phase: str) -> TextBuffer:
-        """The model is asked; what it says from now on is in the buffer that comes back."""
+        """The model is asked; the buffer that is returned gets its text."""
         state = self.slots[slot]
         state.waits = None
         state.status, state.phase, state.error = "processing", phase, None
@@ -164,7 +164,7 @@ class Live:
         keep: int = 0,
         code: str | None = None,
     ) -> None:
-        """What `model` said behind `keep` is discarded, and `after` says it anew. No event where nothing is discarded."""
+        """The text of `model` behind `keep` is discarded, and `after` answers instead. No event if nothing is discarded."""
         state = self.slots[slot]
         if state.length > keep:
             state.buffer.cut(keep)
@@ -192,7 +192,7 @@ class Live:
         self._write_text(
             slot, state
         )  # a finished answer is stored as a whole; of this one only the events are
-        shown = error.copy(partial=False)  # the text was told as it came, and the job's own error has it
+        shown = error.copy(partial=False)  # followers have the text, and the job's own error has it
         state.status, state.error, state.waits = "failed", error.copy(), None
         self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown))
 

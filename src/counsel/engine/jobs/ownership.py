@@ -27,7 +27,7 @@ _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 class Ownership:
     def __init__(self, folder: Path) -> None:
-        self.name = f"{process_identity.this().words()}-{secrets.token_hex(6)}"
+        self.name = f"{process_identity.this().name()}-{secrets.token_hex(6)}"
         self._folder = folder
         self._lock: int | None = None
         self._missed = 0  # looks in a row that did not find our file

@@ -44,7 +44,7 @@ def turn(job: Job, status: str) -> PartialTurn:
 
 
 def last_answers(replies: Mapping[str, Reply]) -> dict[str, Reply]:
-    """By slot, what each model said last. Keys are in order: `initial:0` comes before `refined:0`."""
+    """By slot, each model's last answer. Keys are in order: `initial:0` comes before `refined:0`."""
     return {_slot(key): reply for key, reply in replies.items()}
 
 

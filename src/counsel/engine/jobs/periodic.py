@@ -26,7 +26,7 @@ _ORPHANS = 2.0  # seconds between looks for jobs of dead processes
 _LOOK = 2.0  # seconds between looks at the database's file
 _FIRST_UPKEEP = 5.0  # seconds
 _SWEEP = 3600.0
-_FRESH = 3600.0  # seconds: a text whose job could not be kept can still be read
+_FRESH = 3600.0  # seconds: a text whose job could not be stored can still be read
 
 
 class Periodic:

@@ -24,12 +24,12 @@ class Process:
     boot: str = ""
     namespace: str = ""  # in which the number counts: each container has its own
 
-    def words(self) -> str:
+    def name(self) -> str:
         parts = (str(self.pid), self.start, self.machine, self.boot, self.namespace)
         return _SEPARATOR.join(parts)
 
     def runs(self) -> bool | None:
-        """None: it cannot be told from here."""
+        """None: undecided."""
         us = this()
         if self.machine and self.machine != us.machine:
             return None
@@ -49,9 +49,9 @@ class Process:
         return start == self.start if start and self.start else None
 
 
-def parse(words: str) -> Process | None:
-    """What `words` said; of an earlier release's name only the number is known."""
-    pid, *about = words.split(_SEPARATOR)
+def parse(name: str) -> Process | None:
+    """The process that a name names; of an earlier release's name only the number is known."""
+    pid, *about = name.split(_SEPARATOR)
     if not pid.isascii() or not pid.isdigit() or int(pid) < 1:
         return None
     return Process(int(pid), *about) if len(about) == 4 else Process(int(pid))
@@ -81,7 +81,7 @@ def started(pid: int) -> str | None:
 
 
 def _started_by_ps(pid: int) -> str | None:
-    """macOS has no /proc. `ps` prints the moment to the second, in words that depend on the locale and the time zone."""
+    """macOS has no /proc. `ps` prints the moment to the second, in a format that depends on the locale and the time zone."""
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     env = {"PATH": "/bin:/usr/bin", "LC_ALL": "C", "TZ": "UTC"}
     try:

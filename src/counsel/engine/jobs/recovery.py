@@ -99,7 +99,7 @@ class Recovery:
         return not (settings and settings.keep_abandoned)
 
     async def _decide(self, job: JobRecord) -> None:
-        """An interrupted call whose client has not come back: it is kept, given up, or left for a while longer."""
+        """An interrupted call whose client has not reconnected: continue it, give it up, or wait a while longer."""
         if pending_calls.take(self._home, job.id):
             await self._detach(job)
         elif self._client_is_gone(job):
@@ -130,7 +130,7 @@ class Recovery:
             self._start(job_of(adopted, settings), await self._store.last_seq(job.id))
 
     async def give_up(self, job: JobRecord, status: Status, error: CounselError) -> None:
-        """End a job that no process runs. What had been answered is kept."""
+        """End a job that no process runs. Its finished answers stay."""
         self._since.pop(job.id, None)
         adopted = await self._store.adopt(job.id, job.owner, self._ownership.name)
         if adopted is None:

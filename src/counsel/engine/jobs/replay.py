@@ -1,7 +1,7 @@
 """A job's events, read from the store: of a job that another process runs, or that is over.
 
 The store drops the text of what has ended, and all events of a job that ended before the first flush: the result
-says it all. A follower who comes late is told the same from there, so that every stream carries the whole answer and
+says it all. A late follower gets the same from there, so that every stream carries the whole answer and
 ends with the job's end.
 """
 

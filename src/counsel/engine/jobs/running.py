@@ -45,7 +45,7 @@ class Running:
     running_summary: str = ""
     summing_up: asyncio.Task[None] | None = None
     cancelled: bool = False
-    doubted: bool = False  # at the last look the store said that the job is another's
+    doubted: bool = False  # at the last look another process owned the job
     lost: bool = False  # another process has the job now, or has ended it
     ending: bool = False  # its end is being written: too late to stop it
     written: Pending[Submitted] | None = None  # the job's way to the disk

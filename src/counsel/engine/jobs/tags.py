@@ -2,7 +2,7 @@
 
 Which one a call means: the tag that it names, else SESSION_ID, else (or for "default") the project's newest tag;
 without any, the call begins a thread of its own. The tags of a session's socket (`ChatRequest.session`) stay inside
-that session: they are kept as `session:tag`, and no tag that a caller writes can hold a colon.
+that session: they are stored as `session:tag`; a caller's own tags have no colon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from counsel.request_rules import check_name
 from counsel.requests import ChatRequest, Request
 
 _LOOK_AGAIN = 10  # seconds: a folder may become a repository
-NEWEST = "default"  # what the seed calls "the one that was used last"
+NEWEST = "default"  # the name for the one that was used last
 
 
 def project(folder: Path) -> str:
@@ -32,7 +32,7 @@ def _project(folder: Path, _moment: int) -> str:
 
 
 async def resolve(request: Request, caller: Caller, within: str, store: Store) -> str | None:
-    """The tag under which this call's thread is kept; None: a thread without one."""
+    """The tag of this call's conversation; None: it has none."""
     if not isinstance(request, ChatRequest) or request.tool != "askModel" or request.continuation_id:
         return None
     asked = (request.session_tag or "").strip()

@@ -1,4 +1,4 @@
-"""Everything that is kept. `protocol.py` is what the engine uses; SQL and `sqlite3` stay inside `sqlite/`."""
+"""Everything that is stored. `protocol.py` is what the engine uses; SQL and `sqlite3` stay inside `sqlite/`."""
 
 from __future__ import annotations
 

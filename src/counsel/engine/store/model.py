@@ -49,7 +49,7 @@ class Task:
     files: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each
     sources: tuple[Source, ...] = ()
-    parts: tuple[Part, ...] = ()  # where in `text` each file stands; the first of `sources`, one each
+    parts: tuple[Part, ...] = ()  # the position of each file in `text`; the first of `sources`, one each
     temperature: float | None = None
     reasoning_effort: Effort | None = None
     verbosity: Verbosity | None = None

@@ -119,7 +119,7 @@ class CallStore(Protocol):
     def remember(self, fence: Fence, key: str, slot: str, reply: Reply, usage: UsageRecord) -> Pending[None]:
         """Keep a finished call under its key, with its usage; drop the partial text that it replaces.
 
-        A reply was paid for, so it is kept even when the job was lost. The first one under a key stays.
+        A reply was paid for, so it is stored even when the job was lost. The first one under a key stays.
         """
 
     async def reply(self, job: str, key: str) -> Reply | None: ...
@@ -203,7 +203,7 @@ class Upkeep(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """What everybody who gets an answer should know, e.g. that nothing is kept."""
+        """A warning for every answer, such as that nothing is stored."""
 
     def is_home(self) -> bool:
         """False when the home folder was deleted, moved or replaced while it was open."""
@@ -230,4 +230,4 @@ class Upkeep(Protocol):
 
 
 class Store(JobStore, CallStore, ConversationStore, UsageStore, Upkeep, Protocol):
-    """Everything that is kept."""
+    """Everything that is stored."""

@@ -131,7 +131,7 @@ class JobEnding:
 class Message:
     role: Literal["user", "assistant"]
     text: str
-    asked: str | None = None  # a user's words without the files' contents
+    asked: str | None = None  # a user's prompt without the files' contents
     images: tuple[str, ...] = ()  # blobs
     details: MessageDetails = field(default_factory=QuestionDetails)
     at: float = 0.0
@@ -189,7 +189,7 @@ PartialTurn: TypeAlias = Callable[[Mapping[str, Reply]], "NewTurn | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompleted:
-    """An end with a result. `result` is told how many messages the conversation has now; it may be called again."""
+    """An end with a result. `result` gets the number of messages that the conversation has now; it may be called again."""
 
     status: Status
     result: Callable[[int], Result]

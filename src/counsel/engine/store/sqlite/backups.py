@@ -46,7 +46,7 @@ def due(path: Path, now: float | None = None) -> bool:
 
 
 def obstacle(path: Path, live: int) -> str | None:
-    """Why no copy of `live` bytes is made, in words."""
+    """Why no copy of `live` bytes is made."""
     if live > LARGEST:
         return f"the database holds {live / 1e6:,.0f} MB; backups are made up to {LARGEST / 1e6:,.0f} MB"
     free = shutil.disk_usage(path.parent).free
@@ -56,7 +56,7 @@ def obstacle(path: Path, live: int) -> str | None:
 
 
 def make(path: Path) -> Path | None:
-    """Copy the database as it is now while others write. None when there is no room."""
+    """Copy the database as it is now while others write. None without enough disk space."""
     with closing(copying.read_only(path)) as source:
         if reason := obstacle(path, live_bytes(source)):
             log.warning("no backup of %s: %s", path, reason)

@@ -61,7 +61,7 @@ class Database:
     def write(self, work: Work[T]) -> asyncio.Future[T]:
         """Queue a write; the future resolves once it is on disk, or with a `StoreError`.
 
-        Whoever waits may be cancelled; the write happens all the same.
+        The waiting task may be cancelled; the write happens all the same.
         """
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._writer.put((work, done))

@@ -94,7 +94,9 @@ class Opened:
             about = os.fstat(handle)
             self.identity: Identity = (about.st_dev, about.st_ino)
             known = _handles.get(self.identity)
-            if known and known[0] != handle:  # it was put there between the two looks: see the module's words
+            if (
+                known and known[0] != handle
+            ):  # it was put there between the two looks: see the module's docstring
                 handle = known[0]
             _handles[self.identity] = (handle, known[1] + 1 if known else 1)
         self._handle = handle

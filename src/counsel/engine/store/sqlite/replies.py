@@ -17,7 +17,7 @@ from counsel.engine.store.sqlite import usage as usage_
 from counsel.engine.store.sqlite.database import Database
 from counsel.job_events import JobEvent, Wait, event_from
 
-_POLL = 0.05  # seconds between looks whether anybody has written
+_POLL = 0.05  # seconds between two looks for a new commit
 
 
 class Replies:
