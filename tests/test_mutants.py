@@ -173,6 +173,17 @@ def test_a_program_that_records_nothing_is_tested_by_its_starter() -> None:
     assert [test.name for test in reaching(mutant, tests, 100)] == ["tests/x.py::starts"]
 
 
+def test_of_a_process_that_tests_kill_all_tests_of_its_folder_count() -> None:
+    mutant = mutants(SOURCE / "front" / "main.py", SOURCE)[-1]
+    reaches = {"front/main.py": {mutant.function: list(range(500))}}
+    tests = [
+        ReachingTest("tests/front/x.py::killed", 1, {}),
+        ReachingTest("tests/front/x.py::recorded", 1, reaches),
+        ReachingTest("tests/mcp/x.py::other", 1, {}),
+    ]
+    assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 100)] == ["recorded", "killed"]
+
+
 class ScriptedCheckout:
     """Answers each run of pytest with the next of these results."""
 

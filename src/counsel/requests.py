@@ -106,5 +106,8 @@ class LocalEngine(Engine, Protocol):
     def home_is_ours(self) -> bool:
         """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
 
+    async def metrics_text(self) -> str:
+        """`/metrics`, in Prometheus' text format."""
+
     async def close(self, *, keep: bool = False) -> None:
         """`keep`: synchronous calls, too, continue when an engine runs again, even if their callers do not reconnect."""

@@ -58,6 +58,9 @@ class FakeEngine:
         self.started = asyncio.Event()
         self.closed = False
 
+    async def metrics_text(self) -> str:
+        return f"counsel_jobs {len(self.jobs)}\n"
+
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:

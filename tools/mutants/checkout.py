@@ -89,6 +89,7 @@ class Checkout:
             "no:cacheprovider",
             "-p",
             "tools.mutants.plugin",
+            f"--basetemp={self.folder / 't'}",  # whatever a mutant leaves there disturbs no other run of pytest
         ]
         with (self.notes / "output").open("w+b") as output:
             process = subprocess.Popen(

@@ -28,7 +28,8 @@ PACKAGES = {
         Package("servers", ("servers",), ("servers",)),
         Package("agents", ("agents",), ("agents", "servers", "skills")),  # their formats, too
         Package("skills", ("skills",), ("skills",)),
-        Package("interfaces", INTERFACES, INTERFACES),
+        # Tests of `/api/servers` and `/api/skills` lie with what they serve.
+        Package("interfaces", INTERFACES, (*INTERFACES, "servers/test_api.py", "skills/test_api.py")),
         # Tests of commands lie with what they command.
         Package("cli", ("cli",), ("cli", "servers", "skills")),
         # The words that all packages share: whoever uses them tests them.
@@ -36,6 +37,8 @@ PACKAGES = {
     )
 }
 
+# Tests kill these processes, and one that is killed records nothing: all tests of their folder may reach them.
+OFTEN_KILLED = ("front", "daemon")
 # Programs that start without site-packages, where nothing can be recorded: the function that starts them.
 STARTED_BY = {"agents/supervisor.py": ("agents/process.py", "Process._start")}
 

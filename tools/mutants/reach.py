@@ -11,7 +11,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
-from tools.mutants.packages import ROOT, SOURCE, STARTED_BY
+from tools.mutants.packages import OFTEN_KILLED, ROOT, SOURCE, STARTED_BY
 
 STORED = ROOT / ".cache" / "mutants" / "reach.json.z"
 LONGEST = 1200.0  # seconds for one test file, on a busy machine
@@ -72,7 +72,7 @@ class Reach:
         return found
 
 
-def reaching(mutant: Mutant, tests: Iterable[ReachingTest], most_seconds: float) -> list[ReachingTest]:
+def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float) -> list[ReachingTest]:
     """Tests that run the mutated statement, or else its function, or else its file.
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
@@ -91,11 +91,21 @@ def reaching(mutant: Mutant, tests: Iterable[ReachingTest], most_seconds: float)
         on_line or in_function or in_file,
         key=lambda test: (-len(words & _words(test.name.partition("/")[2])), test.breadth, test.name),
     )
-    for test in order:
+    for test in [*order, *_beside(mutant, tests, order)]:
         if total + test.seconds <= most_seconds or not chosen:
             chosen.append(test)
             total += test.seconds
     return chosen
+
+
+def _beside(
+    mutant: Mutant, tests: Sequence[ReachingTest], order: Sequence[ReachingTest]
+) -> list[ReachingTest]:
+    folder, recorded = mutant.file.partition("/")[0], {test.name for test in order}
+    if folder not in OFTEN_KILLED:
+        return []
+    own = [test for test in tests if test.name.startswith(f"tests/{folder}/") and test.name not in recorded]
+    return sorted(own, key=lambda test: (test.seconds, test.name))
 
 
 def _words(text: str) -> set[str]:

@@ -16,19 +16,19 @@ from counsel.http.auth import Guard
 from counsel.http.loading import HEALTH, HttpApp
 from counsel.http.streamable import Streamable
 from counsel.mcp.identity import ClientIdentity
-from counsel.requests import Engine
+from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
 
 def build(
-    engine: Engine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
+    engine: LocalEngine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
 ) -> HttpApp:
     """The whole application: everything but `/health` requires the token."""
     inner = unguarded(engine, settings, routes)
     return HttpApp(Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins), inner.close)
 
 
-def unguarded(engine: Engine, settings: Settings, routes: Iterable[BaseRoute]) -> HttpApp:
+def unguarded(engine: LocalEngine, settings: Settings, routes: Iterable[BaseRoute]) -> HttpApp:
     identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)
@@ -54,11 +54,8 @@ async def _health(_: Request) -> Response:
     return JSONResponse(HEALTH)
 
 
-def _metrics(engine: Engine) -> Callable[[Request], object]:
+def _metrics(engine: LocalEngine) -> Callable[[Request], object]:
     async def metrics(_: Request) -> Response:
-        text = getattr(engine, "metrics_text", None)
-        if text is None:
-            return PlainTextResponse("counsel has no metrics here\n", status_code=404)
-        return PlainTextResponse(await text(), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(await engine.metrics_text(), media_type="text/plain; version=0.0.4")
 
     return metrics
