@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from counsel.cli.consensus import Board
+from counsel.cli.consensus_board import Board
 from counsel.cli.live_output import LiveAnswer
 from counsel.job_events import JobEvent, event_from
 from fake import FakeProcess
 from support.stdio_client import SHORT_LIVED, kill_daemon
+from support.terminal import Terminal
 
 ANSWER = "good1 good2 good3"
 VOID = (
@@ -27,9 +28,12 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def start(tmp_path: Path, fake_process: FakeProcess) -> Start:
-    """`counsel` in a process of its own. gpt-5 fails behind its second word, when `fail` is opened; Claude answers."""
-    env = {
+def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
+    """gpt-5 fails behind its second word, when `fail` is opened; Claude answers."""
+    broken = {"text": "void1 void2 void3", "error": "overloaded", "error_after": 2}
+    fake_process.script(**broken, gate="fail", gate_after=1, model="gpt-5")
+    fake_process.script(text=ANSWER, model="claude")
+    return {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "COUNSEL_HOME": str(tmp_path / "home"),
@@ -40,9 +44,11 @@ def start(tmp_path: Path, fake_process: FakeProcess) -> Start:
         "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
         "ANTHROPIC_BASE_URL": fake_process.url,
     }
-    broken = {"text": "void1 void2 void3", "error": "overloaded", "error_after": 2}
-    fake_process.script(**broken, gate="fail", gate_after=1, model="gpt-5")
-    fake_process.script(text=ANSWER, model="claude")
+
+
+@pytest.fixture
+def start(tmp_path: Path, env: dict[str, str]) -> Start:
+    """`counsel` in a process of its own."""
 
     def run(
         *arguments: str, way: tuple[str, ...] = ("--standalone",), **streams: Any
@@ -95,23 +101,38 @@ def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(
     assert err.decode().count(VOID) == 1
 
 
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["one-terminal", "stderr-elsewhere"])
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
 def test_on_a_terminal_a_line_marks_what_is_void(
-    start: Start, fake_process: FakeProcess, elsewhere: bool
+    env: dict[str, str], tmp_path: Path, fake_process: FakeProcess, term: str
+) -> None:
+    with Terminal(
+        "ask", "hello", "--standalone", env={**env, "TERM": term}, cwd=tmp_path, columns=140
+    ) as terminal:
+        terminal.until("void1")
+        fake_process.open_gate("fail")
+        assert terminal.wait() == 0
+    (mark,) = [at for at, line in enumerate(terminal.lines) if VOID in line]
+    assert terminal.lines[mark - 1].strip() == "void1 void2"
+    assert ANSWER in terminal.lines[mark + 1 :]
+    assert terminal.text.count("void1") == 1
+
+
+def test_on_a_terminal_the_mark_is_on_stderr_too_when_that_is_elsewhere(
+    start: Start, fake_process: FakeProcess
 ) -> None:
     master, slave = pty.openpty()
-    asked = start("ask", "hello", stdout=slave, stderr=subprocess.PIPE if elsewhere else slave)
+    asked = start("ask", "hello", stdout=slave, stderr=subprocess.PIPE)
     os.close(slave)
     seen = until(master, b"void1")
     fake_process.open_gate("fail")
-    lines = (seen + rest(master)).decode().replace("\r\x1b[2K", "").split("\r\n")
-    asked.communicate(timeout=60)
+    lines = (seen + rest(master)).decode().split("\r\n")
+    _, err = asked.communicate(timeout=60)
     os.close(master)
     assert asked.returncode == 0
-    marks = [at for at, line in enumerate(lines) if VOID in line]
-    assert len(marks) == 1
-    assert lines[marks[0] - 1].strip() == "void1 void2"
-    assert lines[marks[0] + 1] == ANSWER
+    assert lines[0].strip() == "void1 void2"
+    assert VOID in lines[1]
+    assert lines[2] == ANSWER
+    assert VOID in err.decode()
 
 
 @pytest.mark.slow

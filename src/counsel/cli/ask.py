@@ -27,6 +27,7 @@ from counsel.requests import ChatRequest
     type=click.Choice(["LOW", "MEDIUM", "HIGH", "UNSPECIFIED"], case_sensitive=False),
     help="Image resolution (Gemini 3).",
 )
+@live_output.plain_option
 @live_output.stream_option
 @connect.standalone_option
 @json_option
@@ -34,6 +35,7 @@ def ask(
     prompt: str | None,
     model: str,
     media_resolution: str | None,
+    plain: bool,
     stream: bool,
     standalone: bool,
     as_json: bool,
@@ -58,11 +60,11 @@ def ask(
     asking = ask_options.submit(
         request,
         caller,
-        partial(ask_options.tell, stream=stream),
+        partial(ask_options.tell, stream=stream, plain=plain),
         standalone=standalone,
         background=options["background"],
         as_json=as_json,
     )
     if result := connect.run(asking):
         ask_options.notes(result)
-        output.message(ask_options.footer(result))
+        output.footer(ask_options.footer(result))

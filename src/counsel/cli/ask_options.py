@@ -17,7 +17,7 @@ import click
 
 from counsel import answer_notes
 from counsel.caller import Caller
-from counsel.cli import connect, output
+from counsel.cli import connect, output, stopped
 from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
 from counsel.requests import Engine, Request
@@ -25,6 +25,7 @@ from counsel.results import Result
 from counsel.types import EFFORTS
 
 Decorated = Callable[..., Any]
+_STOP_SECONDS = 5  # for stopping a job and reading what it leaves
 
 _OPTIONS = (
     click.option(
@@ -245,23 +246,36 @@ async def submit(
 
 @contextlib.asynccontextmanager
 async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
-    """A job that stops with this command: Ctrl-C reaches the model."""
+    """A job that stops with this command: Ctrl-C reaches the model, and the last line says what is kept."""
     try:
         yield submitted
-    except (asyncio.CancelledError, KeyboardInterrupt):
+    except (
+        asyncio.CancelledError,
+        KeyboardInterrupt,
+        OSError,
+    ) as error:  # OSError: the terminal or pipe is gone
+        kept = "Stopped."
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(engine.cancel(submitted), 2)
+            async with asyncio.timeout(_STOP_SECONDS):
+                await engine.cancel(submitted)
+                kept = stopped.summary(await engine.status(submitted))
+        if isinstance(error, asyncio.CancelledError):
+            output.message(kept)
+            raise stopped.Stopped from error
         raise
 
 
-async def tell(engine: Engine, job_id: str, *, stream: bool) -> Result:
+async def tell(engine: Engine, job_id: str, *, stream: bool, plain: bool = False) -> Result:
     """The job's answer on stdout, live where a person watches; its result."""
-    answer = LiveAnswer(stream=stream)
-    await answer.follow(engine.follow(job_id))
+    answer = LiveAnswer(stream=stream, plain=plain)
     try:
+        await answer.follow(engine.follow(job_id))
         result = await engine.wait(job_id)
     except CounselError as error:
         answer.fail(error.partial, job_id)
+        raise
+    except asyncio.CancelledError:
+        answer.stop()
         raise
     answer.finish(result.content)
     return result

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -13,6 +15,7 @@ import click
 
 from counsel.caller import Caller, here
 from counsel.cli import output
+from counsel.cli.stopped import Stopped
 from counsel.requests import Engine
 
 T = TypeVar("T")
@@ -49,7 +52,36 @@ async def engine(caller: Caller, *, standalone: bool = False) -> AsyncIterator[E
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(work)
+    """Run it to its end. A closed window (SIGHUP) and SIGTERM stop it in order, as Ctrl-C does."""
+    signals = _StopSignals()
+    try:
+        return asyncio.run(signals.watch(work))
+    except (asyncio.CancelledError, Stopped):
+        raise click.exceptions.Exit(128 + signals.received) from None
+
+
+class _StopSignals:
+    def __init__(self) -> None:
+        self.received = int(signal.SIGINT)
+        self._terminals = [file for file in (1, 2) if os.isatty(file)]
+
+    async def watch(self, work: Coroutine[Any, Any, T]) -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup counsel …`
+                loop.add_signal_handler(number, self._stop, number, task)
+        return await work
+
+    def _stop(self, number: signal.Signals, task: asyncio.Task[Any]) -> None:
+        self.received = number
+        if (
+            number == signal.SIGHUP
+        ):  # writing to a terminal that is gone fails, and there is work to do before the end
+            sink = os.open(os.devnull, os.O_WRONLY)
+            for file in self._terminals:
+                os.dup2(sink, file)
+        task.cancel()
 
 
 def standalone_option(command: Callable[..., object]) -> Callable[..., object]:

@@ -35,19 +35,43 @@ def sanitized(text: str) -> str:
     return text if text.isprintable() else re.sub(_UNSAFE, "\ufffd", text)
 
 
+def printable(text: str) -> str:
+    """An answer for a terminal, without control characters."""
+    return re.sub(_CONTROLS, "\ufffd", text.replace("\r", ""))
+
+
 def answer(text: str) -> None:
     """A model's answer, or a file's text: exact in a pipe, without control characters on a terminal."""
-    if sys.stdout.isatty():
-        text = re.sub(_CONTROLS, "\ufffd", text.replace("\r", ""))
-    sys.stdout.write(text)
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
     sys.stdout.flush()
+
+
+def whole_answer(text: str, *, plain: bool = False) -> None:
+    """An answer that is complete, and a newline: rendered as Markdown on a terminal."""
+    if plain or not can_render():
+        answer(text + "\n")
+        return
+    from counsel.cli import markdown
+    from counsel.cli.live_region import window
+
+    sys.stdout.write("".join(f"{row.text}\n" for row in markdown.rows(text, window()[0])))
+    sys.stdout.flush()
+
+
+def can_move_cursor() -> bool:
+    """The terminal understands more than lines of text."""
+    return os.environ.get("TERM") not in {"dumb", "unknown", "", None}
+
+
+def can_render() -> bool:
+    """Answers are rendered as Markdown."""
+    return sys.stdout.isatty() and can_move_cursor()
 
 
 def line(text: str = "", colour: str = "") -> None:
     """A line of a list, on stdout; in colour on a terminal, unless NO_COLOR is set."""
     text = sanitized(text)
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    if colour and sys.stdout.isatty() and not plain:
+    if colour and sys.stdout.isatty() and can_move_cursor() and not os.environ.get("NO_COLOR"):
         text = f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
     sys.stdout.write(text + "\n")
 
@@ -75,6 +99,16 @@ def is_quiet() -> bool:
     return _quiet
 
 
+def footer(text: str) -> None:
+    """The last line about an answer: dimmed on a terminal, and apart from it."""
+    if can_render() and sys.stderr.isatty() and not _quiet:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.write(f"\n\x1b[2m{sanitized(text)}\x1b[0m\n")
+    else:
+        message(text)
+
+
 def message(text: str) -> None:
     """A line for people, on stderr."""
     if _quiet:
@@ -98,7 +132,8 @@ def accepted(job: Accepted, *, as_json: bool) -> None:
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    # rich takes an empty NO_COLOR for a wish; no-color.org does not
+    return Console(stderr=stderr, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
 
 
 def width() -> int | None:

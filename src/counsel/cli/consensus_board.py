@@ -1,0 +1,119 @@
+"""The models of a consensus side by side, while they answer."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from counsel.cli import output, tables
+from counsel.cli.live_region import Row, window
+from counsel.cli.progress import LiveProgress
+from counsel.job_events import (
+    JobEvent,
+    ModelFailed,
+    ModelFinished,
+    ModelStarted,
+    Restarted,
+    TextAdded,
+    TextFold,
+    ThinkingAdded,
+)
+from counsel.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_NARROWEST = 36  # characters of a column that can still be read
+_LONGEST = 100_000  # characters of a column on the largest screen
+_PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering"}
+
+
+@dataclass(slots=True)
+class Column:
+    model: str
+    phase: str
+    state: str
+
+
+class Board:
+    """What each model is doing, as events tell it."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Column] = {}
+        self._texts = TextFold(tail=_LONGEST)
+
+    def add(self, event: JobEvent) -> bool:
+        """True when something changed that a person without a live screen should read."""
+        if isinstance(event, ModelStarted):
+            phase = f"{_PHASES.get(event.phase, '')} …"
+            self.columns[event.slot] = Column(event.model, phase, phase)
+        elif event.slot not in self.columns:
+            return False
+        self._texts.add(event)
+        column = self.columns[event.slot]
+        if isinstance(event, ThinkingAdded | TextAdded):
+            column.state = "thinking …" if isinstance(event, ThinkingAdded) else column.phase
+        elif isinstance(event, Restarted):
+            column.state = f"starting again: {event.error}"
+        elif isinstance(event, ModelFinished):
+            column.state = "done"
+        elif isinstance(event, ModelFailed):
+            column.state = f"failed: {event.error.message}"
+        return isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
+
+    def text(self, slot: str) -> str:
+        """The end of what the model has said."""
+        return self._texts.of(slot).text()
+
+    def line(self, slot: str) -> str:
+        column = self.columns[slot]
+        return f"{column.model}: {column.state}"
+
+    def render(self, width: int, height: int) -> RenderableType:
+        """Side by side as many as fit, each showing the end of its text."""
+        from rich.table import Table
+
+        across = max(1, min(len(self.columns), width // _NARROWEST))
+        lines = max(1, (height - 1) // -(-len(self.columns) // across) - 2) if self.columns else 1
+        grid = Table.grid(expand=True)
+        for _ in range(across):
+            grid.add_column(ratio=1)
+        panels = [
+            _panel(column, self.text(slot), width // across - 4, lines)
+            for slot, column in self.columns.items()
+        ]
+        for start in range(0, len(panels), across):
+            grid.add_row(*panels[start : start + across])
+        return grid
+
+
+def _panel(column: Column, text: str, width: int, lines: int) -> RenderableType:
+    from rich.panel import Panel
+    from rich.text import Text
+
+    end = output.printable(text[-width * lines :]).expandtabs(4).splitlines()
+    wrapped = [part for line in end for part in tables.fold(line, max(8, width))]
+    shown = Text("\n".join(wrapped[-lines:]))
+    return Panel(
+        shown,
+        title=Text(output.sanitized(column.model)),
+        subtitle=Text(output.sanitized(column.state), overflow="ellipsis"),
+        height=lines + 2,
+    )
+
+
+class LiveBoard(LiveProgress):
+    """The board in the last rows of the terminal, removed when the models have finished or the person stops them."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(sys.stderr)
+        self._board = board
+        self._console = output.console(stderr=True)
+
+    def status(self) -> list[Row]:
+        from counsel.cli import rich_rows
+
+        if not self._board.columns:
+            return []
+        columns, height = window()
+        return rich_rows.rendered(self._console, self._board.render(columns, height), columns)

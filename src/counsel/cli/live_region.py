@@ -1,0 +1,111 @@
+"""The last rows of a terminal, redrawn in place: text above them is written once and scrolls.
+
+A frame is one write that starts at the first row that changed, so nothing flickers and little is sent over a slow
+connection. Rows are one column narrower than the window: a full row would leave the cursor in a state that terminals
+disagree about.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import termios
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from typing import NamedTuple, TextIO
+
+from counsel.cli.tables import cells
+
+_BEGIN, _END = (
+    "\x1b[?2026h",
+    "\x1b[?2026l",
+)  # the terminal shows the frame when it is complete; others ignore it
+
+
+class Row(NamedTuple):
+    text: str  # with its colours
+    cells: int
+
+
+EMPTY = Row("", 0)
+
+
+def row(text: str, style: str = "") -> Row:
+    """A row of plain text; `style` as in an escape sequence, for example "2" for dimmed."""
+    return Row(f"\x1b[{style}m{text}\x1b[0m" if style else text, cells(text))
+
+
+def window() -> tuple[int, int]:
+    """Columns and rows that a region may use."""
+    size = shutil.get_terminal_size()
+    return max(size.columns - 1, 8), max(size.lines - 1, 2)
+
+
+class LiveRegion:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._rows: list[Row] = [EMPTY]  # those that can be redrawn; the cursor is behind the last one
+        self._window = window()
+
+    def draw(self, finished: Sequence[Row], live: Sequence[Row] = ()) -> None:
+        """Write the finished rows, and below them the live ones, which the next frame replaces."""
+        size = window()
+        live = [*live[-size[1] :]] or [EMPTY]
+        new = [*finished, *live]
+        if size != self._window:
+            self._write(new, min(self._height(size[0]) - 1, size[1]))
+        elif new != self._rows:
+            pairs = zip(
+                self._rows[:-1], new[:-1], strict=False
+            )  # the last row is written again: the cursor is there
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            self._write(new[same:], len(self._rows) - 1 - same)
+        self._window, self._rows = size, live
+
+    def clear(self) -> None:
+        """Remove the live rows."""
+        if self._rows != [EMPTY]:
+            self._write([EMPTY], min(self._height(window()[0]) - 1, window()[1]))
+            self._rows = [EMPTY]
+
+    def _write(self, rows: Sequence[Row], up: int) -> None:
+        start = f"\r\x1b[{up}A" if up else "\r"
+        body = "\n".join(map(self._erasing, rows))
+        self._stream.write(f"{_BEGIN}{start}{body}\x1b[J{_END}")
+        self._stream.flush()
+
+    def _erasing(self, row: Row) -> str:
+        """Over what the rows below held. Behind a full row an erasure would take its last character."""
+        return f"{row.text}\x1b[K" if row.cells <= self._window[0] else f"\x1b[J{row.text}"
+
+    def _height(self, columns: int) -> int:
+        """Rows that the live ones take now: terminals wrap what a narrower window cannot hold."""
+        return sum(max(1, -(-row.cells // (columns + 1))) for row in self._rows)
+
+
+@contextmanager
+def no_echo() -> Iterator[None]:
+    """Typed characters, and the `^C` of Ctrl-C, are not shown: they would break the live rows."""
+    file = _own_terminal()
+    if file is None:
+        yield
+        return
+    before = termios.tcgetattr(file)
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(file, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the window was closed
+            termios.tcsetattr(file, termios.TCSANOW, before)
+
+
+def _own_terminal() -> int | None:
+    """The terminal that this process reads from. One in the background would be stopped by changing it."""
+    try:
+        file = sys.stdin.fileno()
+        return file if os.tcgetpgrp(file) == os.getpgrp() else None
+    except (AttributeError, OSError, ValueError):
+        return None

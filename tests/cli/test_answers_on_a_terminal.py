@@ -1,0 +1,229 @@
+"""`ask` and `consensus` as a person sees them: real commands in a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fake import FakeProcess
+from support.stdio_client import SHORT_LIVED
+from support.terminal import Terminal
+
+ANSWER = """\
+## Verdict
+
+It is **safe**, see [docs](https://example.com/docs).
+
+```python
+print("hi")
+```
+
+| model | price |
+|---|---:|
+| gpt-5 | 1.25 |
+"""
+SHOWN = """\
+Verdict
+
+It is safe, see docs (https://example.com/docs).
+
+```python
+print("hi")
+```
+
+model   price
+─────────────
+gpt-5    1.25
+"""
+COLOUR = re.compile(r"\x1b\[[0-9;]*\b(?:3[0-7]|9[0-7]|38;[0-9;]+)m")
+
+
+@pytest.fixture
+def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        "LANG": "C.UTF-8",
+        **SHORT_LIVED,
+        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
+        "OPENAI_BASE_URL": fake_process.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
+        "ANTHROPIC_BASE_URL": fake_process.url,
+    }
+
+
+@pytest.fixture
+def terminal(env: dict[str, str], tmp_path: Path) -> Callable[..., Terminal]:
+    def make(*arguments: str, columns: int = 80, rows: int = 24, **more: str) -> Terminal:
+        return Terminal(*arguments, env={**env, **more}, cwd=tmp_path, columns=columns, rows=rows)
+
+    return make
+
+
+Make = Callable[..., Terminal]
+ASK = ("ask", "hello", "-m", "sonnet", "--standalone")
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_an_answer_is_rendered_as_markdown(
+    terminal: Make, fake_process: FakeProcess, columns: int, no_color: str
+) -> None:
+    fake_process.script(text=ANSWER, deltas=20)
+    with terminal(*ASK, columns=columns, NO_COLOR=no_color) as shown:
+        assert shown.wait() == 0
+    assert shown.text.startswith(SHOWN)
+    assert shown.style("Verdict").bold
+    assert bool(COLOUR.search(shown.data.decode())) is not bool(no_color)
+    if not no_color:
+        assert shown.style('"hi"').fg != "default"
+
+
+def test_a_dumb_terminal_gets_lines_and_no_escape_sequence(terminal: Make, fake_process: FakeProcess) -> None:
+    fake_process.script(text=ANSWER, thinking="Let me see.", deltas=5)
+    with terminal(*ASK, TERM="dumb") as shown:
+        assert shown.wait() == 0
+    assert b"\x1b" not in shown.data
+    first, second, third, *rest = shown.lines
+    assert first == "waiting for sonnet …"
+    assert (second, third) == ("thinking …", "thought for 1 s")
+    assert "\n".join(rest).startswith(ANSWER.rstrip())
+
+
+def test_plain_shows_the_text_as_it_is(terminal: Make, fake_process: FakeProcess) -> None:
+    fake_process.script(text=ANSWER, deltas=5)
+    with terminal(*ASK, "--plain") as shown:
+        assert shown.wait() == 0
+    assert shown.text.startswith(ANSWER.rstrip())
+
+
+def test_a_pipe_gets_the_exact_bytes(env: dict[str, str], tmp_path: Path, fake_process: FakeProcess) -> None:
+    text = ANSWER + "\x1b[31m &amp; <b>\r\n漢字"
+    fake_process.script(text=text)
+    done = subprocess.run(
+        [sys.executable, "-m", "counsel", *ASK],
+        env={**env, "TERM": "xterm"},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == text.encode() + b"\n"
+
+
+def test_an_answer_longer_than_the_screen_is_in_the_scrollback_once(
+    terminal: Make, fake_process: FakeProcess
+) -> None:
+    items = [f"item number {number}" for number in range(60)]
+    fake_process.script(text="".join(f"- {item}\n" for item in items), deltas=30)
+    with terminal(*ASK, rows=10) as shown:
+        assert shown.wait() == 0
+    assert shown.lines[:60] == [f"• {item}" for item in items]
+
+
+def test_thinking_is_dimmed_and_then_one_line(terminal: Make, fake_process: FakeProcess) -> None:
+    fake_process.script(
+        text="The answer.", thinking="Let me look at it. " * 50, gate="go", gate_after=2, deltas=4
+    )
+    with terminal(*ASK) as shown:
+        shown.until("thinking …")
+        shown.until("look at it.")
+        assert "\x1b[2m  Let me" in shown.data.decode() or "\x1b[2m" in shown.data.decode()
+        fake_process.open_gate("go")
+        assert shown.wait() == 0
+    assert re.fullmatch(r"thought for \d+ s", shown.lines[0])
+    assert shown.lines[1] == "The answer."
+    assert "Let me look" not in shown.text
+
+
+# ── stopped ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def jobs(env: dict[str, str], cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "counsel", "jobs", *arguments],
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("way", [(), ("--standalone",)], ids=["daemon", "standalone"])
+def test_ctrl_c_keeps_the_partial_answer_and_says_where(
+    terminal: Make, env: dict[str, str], tmp_path: Path, fake_process: FakeProcess, way: tuple[str, ...]
+) -> None:
+    fake_process.script(text="one **two** three", deltas=3, hang_after=2)
+    with terminal("ask", "hello", "-m", "sonnet", *way, columns=140) as shown:
+        shown.until("one two")
+        shown.interrupt()
+        assert shown.wait() == 130
+    answer, last = shown.lines
+    assert answer.rstrip() == "one two"
+    job = re.fullmatch(r"Stopped\. The partial answer is kept: counsel jobs (\S+)", last)
+    assert job
+    fake_process.wait_for(state="disconnected")
+    kept = jobs(env, tmp_path, job[1], *way)
+    assert "one **two**" in kept.stdout
+
+
+CONSENSUS = ("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "--no-feedback")
+
+
+@pytest.mark.parametrize("way", [(), ("--standalone",)], ids=["daemon", "standalone"])
+def test_ctrl_c_keeps_the_finished_answers_of_a_consensus_and_leaves_no_border(
+    terminal: Make, env: dict[str, str], tmp_path: Path, fake_process: FakeProcess, way: tuple[str, ...]
+) -> None:
+    fake_process.script(text="finished answer", model="gpt-5")
+    fake_process.script(text="half an answer", deltas=2, hang_after=1, model="claude")
+    with terminal(*CONSENSUS, *way, columns=140) as shown:
+        shown.until(lambda: "done" in shown.text and "half" in shown.text)
+        assert "╭" in shown.text
+        shown.interrupt()
+        assert shown.wait() == 130
+    (last,) = shown.lines
+    job = re.fullmatch(r"Stopped\. 1 of 2 answers kept, and partial text: counsel jobs (\S+)", last)
+    assert job
+    kept = jobs(env, tmp_path, job[1], *way)
+    assert "finished answer" in kept.stdout
+    assert "half" in kept.stdout
+
+
+@pytest.mark.parametrize("way", [(), ("--standalone",)], ids=["daemon", "standalone"])
+def test_a_closed_window_keeps_what_was_paid_for(
+    terminal: Make, env: dict[str, str], tmp_path: Path, fake_process: FakeProcess, way: tuple[str, ...]
+) -> None:
+    fake_process.script(text="finished answer", model="gpt-5")
+    fake_process.script(text="half an answer", deltas=2, hang_after=1, model="claude")
+    with terminal(*CONSENSUS, *way, columns=140) as shown:
+        shown.until(lambda: "done" in shown.text and "half" in shown.text)
+        shown.close_window()
+        assert shown.process.wait(60) == 129
+    fake_process.wait_for(state="disconnected")
+    (job,) = json.loads(jobs(env, tmp_path, "--json", *way).stdout)["content"]["jobs"]
+    assert job["status"] == "cancelled"
+    kept = jobs(env, tmp_path, job["job_id"], *way)
+    assert "finished answer" in kept.stdout
+    assert "half" in kept.stdout
+
+
+def test_a_consensus_on_a_dumb_terminal_tells_its_progress_in_lines(
+    terminal: Make, fake_process: FakeProcess
+) -> None:
+    with terminal(*CONSENSUS, "--standalone", TERM="dumb") as shown:
+        assert shown.wait() == 0
+    assert b"\x1b" not in shown.data
+    assert "gpt-5: done" in shown.lines
+    assert "╭" not in shown.text
