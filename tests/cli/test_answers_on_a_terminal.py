@@ -42,7 +42,7 @@ model   price
 ─────────────
 gpt-5    1.25
 """
-COLOUR = re.compile(r"\x1b\[[0-9;]*\b(?:3[0-7]|9[0-7]|38;[0-9;]+)m")
+COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
 
 @pytest.fixture

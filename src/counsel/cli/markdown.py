@@ -236,7 +236,7 @@ class Renderer:
 
         code = node.content.removesuffix("\n")
         language = node.info.split(maxsplit=1)[0] if node.info.strip() else "text"
-        highlighted = Syntax(code, language, theme="ansi_dark", background_color="default").highlight(code)
+        highlighted = Syntax(code, language, theme="ansi_dark").highlight(code)
         lines = (
             list(highlighted.split("\n", allow_blank=True))[: code.count("\n") + 1] if node.content else []
         )

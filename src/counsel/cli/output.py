@@ -132,8 +132,7 @@ def accepted(job: Accepted, *, as_json: bool) -> None:
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    # rich takes an empty NO_COLOR for a wish; no-color.org does not
-    return Console(stderr=stderr, highlight=False, no_color=bool(os.environ.get("NO_COLOR")))
+    return Console(stderr=stderr, highlight=False)
 
 
 def width() -> int | None:

@@ -30,6 +30,8 @@ def _row(console: Console, text: Text) -> Row:
     text.rstrip()
     if not text:
         return EMPTY
+    if text.style:  # `render` ignores it
+        text.stylize_before(text.style)
     parts: Iterable[Segment] = text.render(console)
     if console.no_color:
         parts = Segment.remove_color(parts)
