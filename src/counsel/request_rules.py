@@ -34,9 +34,10 @@ RULES: dict[str, Schema] = {
     "use_websearch": SWITCH,
     "enable_cross_feedback": SWITCH,
     "cross_feedback_prompt": STRING,
-    # No interface offers these two as arguments, but any program can send them to the daemon's socket.
+    # No interface offers these as arguments, but any program can send them to the daemon's socket.
     "tool": {"type": "string", "enum": ["chat", "askModel"]},
     "session": STRING,
+    "check_models": SWITCH,
     # A folder only from Python and the command line: tools offer the switch alone.
     "export": {"anyOf": [SWITCH, STRING]},
 }

@@ -17,6 +17,7 @@ from counsel.types import Effort, MediaResolution, Verbosity
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
+DEFAULT_MODEL = "default"  # the conversation's model; of a new conversation, the user's setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,9 @@ class ConsensusRequest(Question):
     models: tuple[str, ...]
     enable_cross_feedback: bool = True
     cross_feedback_prompt: str | None = None
+    check_models: bool = (
+        False  # refuse the request if one of the models cannot be asked, instead of asking the others
+    )
 
 
 Request: TypeAlias = ChatRequest | ConsensusRequest

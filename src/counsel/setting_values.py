@@ -14,7 +14,7 @@ def parse(row: dataclasses.Field[object], raw: object) -> object:
     if row.metadata["unit"] == "bytes":
         raw = _bytes(raw)
     value: Any = kind(row.name, raw.lower() if choices and isinstance(raw, str) else raw)
-    if choices and value not in choices:
+    if choices and value not in choices and value != row.default:
         raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
     low, high = row.metadata["min"], row.metadata["max"]
     if (low is not None and value < low) or (high is not None and value > high):

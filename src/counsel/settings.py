@@ -20,6 +20,7 @@ from counsel.envvars import expanded, is_unexpanded
 from counsel.lazy_dataclass import dataclass
 from counsel.setting_files import read_dotenv, read_toml
 from counsel.setting_values import parse
+from counsel.types import EFFORTS
 
 
 def _setting(
@@ -64,6 +65,20 @@ class Settings:
         "COUNSEL_IDLE_TIMEOUT_MS", 120_000, "Time limit for a pause within an answer.", minimum=1
     )
     max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Attempts of one call.", minimum=1, maximum=3)
+    default_model: str = _setting(
+        "COUNSEL_DEFAULT_MODEL", "auto", "Model of `counsel ask` and `chat` when none is named."
+    )
+    default_effort: str = _setting(
+        "COUNSEL_DEFAULT_EFFORT",
+        "",
+        "Reasoning effort of `counsel ask`, `chat` and `consensus` when none is given; empty: the model's own.",
+        choices=EFFORTS,
+    )
+    consensus_models: tuple[str, ...] = _setting(
+        "COUNSEL_CONSENSUS_MODELS",
+        (),
+        "Models of a consensus that names none, or `auto` alone; empty: three of different vendors.",
+    )
     auto_order: tuple[str, ...] = _setting(
         "COUNSEL_AUTO_ORDER", (), "Models that `auto` tries, in this order; empty: the catalog's order."
     )
@@ -273,7 +288,7 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     env = expanded(os.environ if env is None else env)
     home = default_home(env)
     problems: list[str] = []
-    dotenv = read_dotenv(home / ".env", problems)
+    dotenv = _without_references(read_dotenv(home / ".env", problems), problems)
     config = read_toml(home / "config.toml", problems)
     own = {name: value for name, value in env.items() if value or name not in dotenv}
     merged = {**dotenv, **own}
@@ -308,6 +323,15 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         sources=MappingProxyType(sources),
         problems=tuple(problems),
     )
+
+
+def _without_references(dotenv: dict[str, str], problems: list[str]) -> dict[str, str]:
+    """Keys that are in the system's keychain are read there."""
+    if not any(value.startswith("keychain:") for value in dotenv.values()):
+        return dotenv
+    from counsel import keychain  # optional, and its backends take long to import
+
+    return keychain.resolved(dotenv, problems)
 
 
 def _pick(

@@ -92,12 +92,17 @@ def test_stdin_is_the_prompt_or_its_context(counsel: Callable[..., subprocess.Co
         (("conversations", "delete", "x"), 2, "--yes"),
         (("ask", "x", "-m", "gpt5x"), 1, "gpt-5"),
         (("ask", "x", "-f", "missing.py"), 1, "missing.py"),
-        (("ask", "x", "-f", "/etc/passwd"), 1, "/etc/passwd"),
+        (("ask", "x", "-f", "/etc/shadow"), 1, "/etc/shadow"),
         (("ask", "x", "-c", "conv_00000000-0000-0000-0000-000000000000"), 1, "no conversation"),
         (("ask", "x", "--effort", "huge"), 2, "huge"),
         (("ask", "x", "--cwd", "/no/such/folder"), 2, "/no/such/folder"),
         (("ask", "x", "--temperature", "3"), 2, "3.0"),
-        (("consensus", "x"), 2, "--model"),
+        (("consensus", "x", "-m", "gpt-5,"), 2, "empty"),
+        (("consensus", "x", "-m", "gpt-5,sonnet,gpt5x"), 1, "gpt5x"),
+        (("consensus", "x", "-m", "gpt-5,grok-4"), 1, "X.AI is not available"),
+        (("consensus", "x", "-m", "gpt-5,gpt5x,sonet"), 1, "sonet"),
+        (("consensus", "x", *(("-m", "gpt-5") * 21)), 1, "21"),
+        (("ask", "x", "-m", "gpt-5,sonnet"), 2, "counsel consensus -m gpt-5,sonnet"),
         (("jobs", "--follow"), 2, "ID"),
         (("jobs", "x", "--stream"), 2, "--follow"),
         (("ask", "x", "--stream", "--background"), 2, "--background"),
@@ -270,15 +275,45 @@ def test_interrupt_stops_the_call_upstream(
 def test_consensus_names_who_failed_first(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
-    done = counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "-m", "nobody-9", "--standalone")
+    fake_process.script(status=401, model="gpt-5-mini", times=None)
+    done = counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "-m", "gpt-5-mini", "--standalone")
     assert done.returncode == 0
-    assert done.stdout.startswith("⚠ nobody-9 failed")
+    assert done.stdout.startswith("⚠ gpt-5-mini failed")
     assert "## sonnet" in done.stdout
     assert "2 of 3 answered" in done.stderr
-    shown = json.loads(
-        counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "--standalone", "--json").stdout
-    )
+    shown = json.loads(counsel("consensus", "which?", "-m", "gpt-5,sonnet", "--standalone", "--json").stdout)
     assert shown["status"] == "consensus_complete"
+
+
+def test_defaults_apply_when_nothing_is_given(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
+    for key, value in (
+        ("default_model", "sonnet"),
+        ("default_effort", "low"),
+        ("consensus_models", "gpt-5,gpt-5-mini"),
+    ):
+        assert counsel("config", "set", key, value).returncode == 0
+    first = json.loads(counsel("ask", "hello", "--standalone", "--json", "-c", "mine").stdout)
+    assert (
+        first["content"] == "claude-sonnet-4-5-20250929 says: hello" or "sonnet" in first["metadata"]["model"]
+    )
+    counsel("ask", "again", "--standalone", "-c", "other", "-m", "gpt-5")
+    assert fake_process.calls[-1]["body"]["reasoning"]["effort"] == "low"
+    kept = json.loads(counsel("ask", "and now?", "--standalone", "--json", "-c", "other").stdout)
+    assert kept["metadata"]["model"] == "gpt-5"  # a conversation continues with its own model
+    panel = json.loads(counsel("consensus", "which?", "--standalone", "--json").stdout)
+    assert [answer["model"] for answer in panel["phases"]["initial"]] == ["gpt-5", "gpt-5-mini"]
+
+
+def test_members_that_cannot_take_the_question_are_named_before_anything_is_sent(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
+    long = "word " * 300_000
+    done = counsel("consensus", "-m", "gpt-4.1,sonnet", "--standalone", "--json", stdin=long)
+    error = json.loads(done.stdout)
+    assert (done.returncode, error["code"], error["models"]) == (1, "CONTEXT_LENGTH_EXCEEDED", ["sonnet"])
+    assert fake_process.calls == []
 
 
 def test_jobs_conversations_and_usage_show_what_happened(

@@ -44,6 +44,8 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "agents": CommandRow("counsel.cli.agents:agents", "List coding agents: version, login, servers, skills."),
     "images": CommandRow("counsel.cli.images:images", "Store images in the project for agents to read."),
+    "config": CommandRow("counsel.cli.config:config", "Show and change settings: get, set, list, edit."),
+    "keys": CommandRow("counsel.cli.keys:keys", "Store, list and remove the keys of providers."),
     "doctor": CommandRow(
         "counsel.cli.doctor:doctor", "Check keys, providers, files and versions; suggest fixes."
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from counsel.cli import ask_options, connect, json_option, live_output, output
-from counsel.requests import ChatRequest
+from counsel.requests import DEFAULT_MODEL, ChatRequest
 
 
 @click.command(cls=ask_options.QuestionCommand)
@@ -16,10 +16,10 @@ from counsel.requests import ChatRequest
 @click.option(
     "-m",
     "--model",
-    default="auto",
-    show_default=True,
+    default=DEFAULT_MODEL,
+    callback=ask_options.one_model,
     shell_complete=ask_options.models_like,
-    help="Model, alias, provider/model, or agent.",
+    help="Model, alias, provider/model, or agent; default: the conversation's, else COUNSEL_DEFAULT_MODEL (auto).",
 )
 @ask_options.options
 @click.option(

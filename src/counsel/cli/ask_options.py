@@ -134,6 +134,20 @@ def models_like(_ctx: click.Context, _param: click.Parameter, prefix: str) -> li
     return [name for name in ("auto", *ASKABLE, *names) if name.startswith(prefix)]
 
 
+def one_model(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if "," in value:
+        raise click.BadParameter(f"{value!r} names several models: use `counsel consensus -m {value}`.")
+    return value
+
+
+def several_models(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """`-m a,b -m c`; none: the user's own panel, or one that counsel chooses."""
+    names = tuple(name.strip() for value in values for name in value.split(","))
+    if not all(names):
+        raise click.BadParameter("A model's name is empty.")
+    return names or ("auto",)
+
+
 def options(command: Decorated) -> Decorated:
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -154,7 +168,8 @@ def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
         caller, files = attached.caller, attached.files
     elif values["allow_secret"]:
         raise click.UsageError("--allow-secret needs a file: add -f FILE.")
-    return caller, {**_common(values), "files": files}
+    effort = values["effort"] or caller.settings.default_effort or None
+    return caller, {**_common(values), "reasoning_effort": effort, "files": files}
 
 
 def _common(values: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +177,6 @@ def _common(values: dict[str, Any]) -> dict[str, Any]:
         "images": tuple(values["images"]),
         "continuation_id": values["continuation_id"],
         "temperature": values["temperature"],
-        "reasoning_effort": values["effort"],
         "verbosity": values["verbosity"],
         "use_websearch": values["web"],
         "tools": tuple(values["tools"]),

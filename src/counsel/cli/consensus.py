@@ -21,9 +21,10 @@ from counsel.results import ConsensusResult, Result
     "--model",
     "models",
     multiple=True,
-    required=True,
+    callback=ask_options.several_models,
     shell_complete=ask_options.models_like,
-    help="Model, alias or agent; repeat for each. The same model may be named twice.",
+    help="Models, aliases or agents: -m a,b or -m a -m b. The same model may be named twice. "
+    "Default: COUNSEL_CONSENSUS_MODELS, else three of different vendors.",
 )
 @click.option("--no-feedback", is_flag=True, help="One round only: models do not see each other's answers.")
 @click.option(
@@ -47,13 +48,14 @@ def consensus(
 ) -> None:
     """Ask several models; each then reads the others' answers and refines its own.
 
-    counsel consensus "Monolith or services?" -m gpt-5 -m opus -m gemini-2.5-pro
+    counsel consensus "Monolith or services?" -m gpt-5,opus,gemini-2.5-pro
     """
     text = ask_options.full_prompt(prompt)
     caller, fields = ask_options.prepare(options)
     request = ConsensusRequest(
         prompt=text,
         models=models,
+        check_models=True,
         enable_cross_feedback=not no_feedback,
         cross_feedback_prompt=feedback_prompt,
         **fields,

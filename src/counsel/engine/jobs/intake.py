@@ -22,7 +22,7 @@ from counsel.engine.store.records import Blob
 from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
-from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.requests import DEFAULT_MODEL, ChatRequest, ConsensusRequest, Request
 from counsel.text import is_sound, sound
 from counsel.types import Image
 
@@ -46,6 +46,8 @@ async def receive(
     )  # also what `rpc_client` checked: other programs use the socket, too
     if not is_sound(request.prompt):  # vendors refuse half a character
         request = replace(request, prompt=sound(request.prompt))
+    if isinstance(request, ChatRequest) and request.model.strip().lower() == DEFAULT_MODEL:
+        request = replace(request, model=await _default_model(request, store, caller))
     models = _models(request, router, caller)
     await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
@@ -55,6 +57,8 @@ async def receive(
     project = tags.project(caller.cwd)
     tag = await tags.resolve(request, caller, project, store)
     built = await build.build_async(request, caller)
+    if isinstance(request, ConsensusRequest) and request.check_models:
+        panel.check_limits(models, built, router, caller)
     image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
     task = Task(
         tool=arguments.tool_of(request),
@@ -83,13 +87,23 @@ async def receive(
     return Arrival(job, image_blobs, may_continue)
 
 
+async def _default_model(request: ChatRequest, store: Store, caller: Caller) -> str:
+    """A conversation continues with its own model; only a new one has the user's default."""
+    name = request.continuation_id
+    continues = name is not None and await store.conversation(name) is not None
+    return "auto" if continues else caller.settings.default_model or "auto"
+
+
 def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]:
     if isinstance(request, ChatRequest):
         recursion.check(caller)
         if request.model.lower() != "auto":
             router.route(request.model, caller)
         return (request.model,)
-    return panel.chosen(request, router, caller)
+    models = panel.chosen(request, router, caller)
+    if request.check_models:
+        panel.check_names(models, router, caller)
+    return models
 
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:

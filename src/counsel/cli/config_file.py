@@ -1,0 +1,132 @@
+"""Changes of COUNSEL_HOME/config.toml: validated first, written through the safe writer, comments kept."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from counsel import paths, setting_values, settings
+from counsel.errors import ConfigInvalid, Conflict, InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    import dataclasses
+
+    from counsel.configfiles.edits import Edit
+
+MISSING = object()
+
+
+def row_named(key: str) -> dataclasses.Field[Any] | None:
+    """The setting with this name, or with this environment variable."""
+    wanted = key.strip()
+    return next((row for row in settings.rows() if wanted in {row.name, row.metadata["env"]}), None)
+
+
+def path_of(key: str) -> tuple[str, ...]:
+    """Where config.toml has a key: a setting, or a dotted path into one of the tables. Raises for any other name."""
+    if row := row_named(key):
+        return (row.name,)
+    table, _, rest = key.partition(".")
+    if table in settings.TABLES and all(rest.split(".")):
+        depth = 1 if table == "aliases" else 2
+        return (table, *rest.split(".", depth - 1))
+    raise unknown(key)
+
+
+def unknown(key: str) -> NotFound:
+    names = [row.name for row in settings.rows()]
+    near = difflib.get_close_matches(key.lower().replace("-", "_").removeprefix("counsel_"), names, n=3)
+    near += [name for name in names if key.lower() in name and name not in near][: 3 - len(near)]
+    hint = f"Did you mean {' or '.join(near)}?" if near else "`counsel config list` shows all settings."
+    return NotFound(f"There is no setting {key[:80]!r}.", hint=hint, nearest=near)
+
+
+def parsed(key: str, text: str) -> object:
+    """A value as config.toml has it. Raises if the setting does not take it."""
+    row = row_named(key)
+    if row is None:
+        return _toml_value(text)
+    if row.metadata["secret"]:
+        raise InvalidArgument(
+            f"{row.name} is a secret, which does not belong in config.toml.",
+            hint=f"Write {row.metadata['env']}=… into COUNSEL_HOME/.env, which only you can read.",
+        )
+    try:
+        value: Any = setting_values.parse(row, text)
+    except ValueError as error:
+        raise InvalidArgument(f"{error}, not {text[:80]!r}.", hint=str(row.metadata["description"])) from None
+    if isinstance(value, tuple):
+        return list(value)
+    return text.strip() if row.metadata["unit"] and not text.strip().isdigit() else value
+
+
+def _toml_value(text: str) -> object:
+    """`true`, `32_768`, `["a"]`; anything else is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def put(home: Path, path: Sequence[str], value: object) -> bool:
+    """Set a key, or remove it if the value is `MISSING`. False: nothing had to change."""
+    from counsel.configfiles.edits import Drop, Put
+    from counsel.configfiles.write import safewrite
+
+    file = home / "config.toml"
+    target = safewrite.Target(file, "toml")
+    edit: Edit = Drop(tuple(path)) if value is MISSING else Put(tuple(path), value)
+    planned = safewrite.plan(safewrite.by_edits(target, lambda _: [edit]))
+    before, after = (planned.before or b"").decode(), (planned.after or b"").decode()
+    if value is not MISSING:
+        refuse(problems(before), problems(after), file)
+    paths.private_folder(home)
+    return bool(safewrite.write([planned], home))
+
+
+def replace(home: Path, before: bytes, after: str) -> None:
+    """Write the whole file, unless another program changed it meanwhile."""
+    from counsel.configfiles.write import safewrite
+
+    file = home / "config.toml"
+
+    def rewrite(data: bytes | None) -> bytes:
+        if (data or b"") != before:
+            raise Conflict(f"{file} was changed by another program meanwhile.", hint="Edit it again.")
+        return after.encode()
+
+    change = safewrite.Change(safewrite.Target(file, "toml"), rewrite)
+    safewrite.write([safewrite.plan(change)], home)
+
+
+def refuse(before: Sequence[str], after: Sequence[str], file: Path) -> None:
+    """Problems that were there before do not prevent a change."""
+    if new := [problem for problem in after if problem not in before]:
+        raise ConfigInvalid(
+            f"{file} was not changed: {new[0].removesuffix('; ignored.').rstrip('.')}.",
+            hint="docs/use/settings.md lists the settings and their values.",
+            file=str(file),
+            problems=new,
+        )
+
+
+def problems(text: str) -> list[str]:
+    """What counsel would report about a config.toml with this text."""
+    from counsel.models.catalog import Catalog
+
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return [f"it is not valid TOML: {error}."]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "config.toml")
+        file.touch(0o600)
+        file.write_text(text, encoding="utf-8")
+        loaded = settings.load({"COUNSEL_HOME": folder, "HOME": folder, "PATH": os.defpath})
+        found = dict.fromkeys((*loaded.problems, *Catalog.load(loaded).problems))
+        return [problem.replace(f"{file}: ", "") for problem in found]
