@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import counsel
-from agents.test_event_readers import asked
+from agents.reading import asked
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from agents.reading import CLEAN, asked, told
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
-from counsel.agents.definitions import AGENTS
 from counsel.agents.driver import AgentRequest, MethodUnsupported, Reader, Send, Step
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import run as gemini
@@ -21,49 +21,15 @@ from counsel.agents.process import Exit
 from counsel.caller import Caller
 from counsel.errors import AgentUnavailable, AuthenticationFailed, RateLimited, UpstreamError
 from counsel.settings import load
-from counsel.types import (
-    Call,
-    Finished,
-    Limits,
-    Notice,
-    Text,
-    Thinking,
-    ToolUse,
-    Turn,
-    UsageReport,
-    Withdrawn,
-)
+from counsel.types import Call, Finished, Notice, Text, Thinking, Turn, UsageReport
 
 STREAMS = Path(__file__).resolve().parents[1] / "golden" / "streams"
-CLEAN = Exit(0)
-
-
-def asked(agent: str, session: str | None = None, **said: Any) -> AgentRequest:
-    call = Call((Turn("user", "look"),), session=session)
-    base: dict[str, Any] = {
-        "agent": AGENTS[agent],
-        "program": Path("/bin/agent"),
-        "call": call,
-        "caller": Caller(),
-        "limits": Limits(attempts=2),
-        "model": None,
-        "session": session,
-        "level": "read-only",
-        "env": {"SOME_API_KEY": "hush-hush"},
-    }
-    return AgentRequest(**(base | said))
 
 
 def read(reader: Any, stream: str, ended: Exit = CLEAN) -> list[Step]:
     lines = [json.loads(line) for line in (STREAMS / f"{stream}.jsonl").read_text().splitlines()]
     steps = [step for line in lines for step in reader.feed(line)]
     return [*steps, *reader.finish(ended)]
-
-
-def told(steps: list[Step]) -> tuple[str, str, list[str]]:
-    text = "".join(step.delta for step in steps if isinstance(step, Text))
-    thought = "".join(step.delta for step in steps if isinstance(step, Thinking))
-    return text, thought, [step.call.name for step in steps if isinstance(step, ToolUse)]
 
 
 TWICE = "It says note.\n\nIt says note."  # the fake says its text before and after the tool
@@ -280,267 +246,6 @@ def test_a_prompt_that_an_agent_finds_too_long() -> None:
     """Codex's own limit, as it says it; the vendors' words are read the same way."""
     failure = asked("codex").fail("Input exceeds the maximum length of 1048576 characters.")
     assert failure.code == "CONTEXT_LENGTH_EXCEEDED"
-
-
-def _claude_piece(message: str, block: int, words: str) -> dict[str, Any]:
-    delta = {"type": "text_delta", "text": words}
-    event = {"type": "content_block_delta", "index": block, "delta": delta}
-    return {"type": "stream_event", "event": event, "api_message_id": message}
-
-
-def _claude_event(kind: str, message: str, **more: Any) -> dict[str, Any]:
-    return {"type": "stream_event", "event": {"type": kind, "message": {"id": message}}, **more}
-
-
-@pytest.mark.parametrize(("first", "void", "again"), [(0, "One. Tw", "Two."), (1, "Tw", "\n\nTwo.")])
-def test_claude_takes_back_the_blocks_that_it_abandons(first: int, void: str, again: str) -> None:
-    """As 2.x says it when a stream breaks: from this block on the message is asked for again, as another one."""
-    reader = claude.Reader(asked("claude"))
-    lost = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
-    lines = [
-        _claude_event("message_start", "m1"),
-        _claude_piece("m1", 0, "One. "),
-        _claude_piece("m1", 1, "Tw"),
-        _claude_event("message_stop", "m1", **lost),
-        _claude_event("message_start", "m2"),
-        _claude_piece("m2", 0, "Two."),
-    ]
-    steps = [step for line in lines for step in reader.feed(line)]
-    said = [step.text if isinstance(step, Withdrawn) else step.delta for step in steps]  # type: ignore[union-attr]
-    assert said == ["One. ", "Tw", void, again]
-    assert isinstance(steps[2], Withdrawn)
-
-
-def _codex(method: str, item: str = "", **params: Any) -> dict[str, Any]:
-    held = {"item": {"type": "agentMessage", "id": item}} if method.startswith("item/") else {}
-    return {"method": method, "params": {"itemId": item, **held, **params}}
-
-
-@pytest.mark.parametrize(("whole", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])
-def test_codex_takes_back_a_message_that_was_not_complete(whole: bool, void: list[str], again: str) -> None:
-    reader = codex.Reader(asked("codex"))
-    lines = [
-        _codex("item/started", "m1"),
-        _codex("item/agentMessage/delta", "m1", delta="One."),
-        *([_codex("item/completed", "m1")] if whole else []),
-        _codex("error", error={"message": "Reconnecting... 1/3"}, willRetry=True),
-        _codex("item/started", "m2"),
-        _codex("item/agentMessage/delta", "m2", delta="Two."),
-    ]
-    steps = [step for line in lines for step in reader.feed(line)]
-    assert [step.text for step in steps if isinstance(step, Withdrawn)] == void
-    assert [step.delta for step in steps if isinstance(step, Text)] == ["One.", again]
-
-
-RECORD = [
-    {
-        "type": "gemini",
-        "id": "0",
-        "timestamp": "2026-01-01T00:00:00.000Z",
-        "content": "good",
-    },  # an earlier turn's
-    {"type": "user", "id": "1", "timestamp": "2026-01-02T00:00:01.000Z", "content": [{"text": "look"}]},
-    {"type": "gemini", "id": "2", "timestamp": "2026-01-02T00:00:02.000Z", "content": "I look."},
-    {
-        "type": "gemini",
-        "id": "2",
-        "timestamp": "2026-01-02T00:00:02.000Z",
-        "content": "I look.",
-        "toolCalls": [],
-    },
-    {"type": "gemini", "id": "3", "timestamp": "2026-01-02T00:00:03.000Z", "content": ""},
-    {"type": "gemini", "id": "4", "timestamp": "2026-01-02T00:00:04.000Z", "content": "good"},
-]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "right"),
-    [
-        (["I look.", None, "void ", "good\n"], "I look.\n\ngood\n"),
-        (["I lo", "I look.", None, "good"], "I look.\n\ngood"),
-        (["I look.", None, " good "], None),  # as it was
-        (["I look.", None, "void ", "another"], None),  # the record tells another story
-        (["void ", "good"], None),
-    ],
-)
-@pytest.mark.parametrize("half", [b"", b'{"type": "gem', b"[1]\n\xff"])
-def test_gemini_is_corrected_by_its_own_record(
-    tmp_path: Path, pieces: Any, right: str | None, half: bytes
-) -> None:
-    chats = tmp_path / ".gemini" / "tmp" / "project" / "chats"
-    chats.mkdir(parents=True)
-    (chats / "session-2026-01-02T00-00-other000.jsonl").write_text(json.dumps(RECORD[0]))
-    lines = b"\n".join(json.dumps(entry).encode() for entry in RECORD)
-    (chats / "session-2026-01-02T00-00-abcdef01.jsonl").write_bytes(lines + b"\n" + half)
-    reader = gemini.Reader(asked("gemini", env={"HOME": str(tmp_path)}, cwd=tmp_path))
-    session = {"session_id": "abcdef01-0000", "timestamp": "2026-01-02T00:00:00.500Z"}
-    reader.feed({"type": "init", **session})
-    for piece in pieces:
-        kind = {"type": "message", "role": "assistant", "content": piece} if piece else {"type": "tool_use"}
-        reader.feed(kind)
-    reader.feed({"type": "result", "status": "success"})
-    steps = reader.finish(CLEAN)
-    assert [step.delta for step in steps if isinstance(step, Text)] == ([right] if right else [])
-    assert len([step for step in steps if isinstance(step, Withdrawn)]) == bool(right)
-
-
-# ── in pieces, whole, or both ──
-
-
-def fed(reader: Any, *lines: dict[str, Any]) -> list[Step]:
-    steps = [step for line in lines for step in reader.feed(line)]
-    return [*steps, *reader.finish(CLEAN)]
-
-
-def codex_lines(*items: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"id": 1, "result": {}},
-        {"id": 3, "result": {"thread": {"id": "t"}, "model": "gpt-5.1"}},
-        *items,
-        {"method": "turn/completed", "params": {"threadId": "t", "turn": {"id": "u", "status": "completed"}}},
-    ]
-
-
-def codex_item(text: str, number: str = "m1", event: str = "completed", **more: Any) -> dict[str, Any]:
-    item = {"type": "agentMessage", "id": number, "text": text, **more}
-    return {"method": f"item/{event}", "params": {"threadId": "t", "item": item}}
-
-
-def codex_piece(text: str, number: str = "m1") -> dict[str, Any]:
-    return {
-        "method": "item/agentMessage/delta",
-        "params": {"threadId": "t", "itemId": number, "delta": text},
-    }
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        [codex_item("Ber", event="started"), codex_piece("Ber"), codex_piece("lin."), codex_item("Berlin.")],
-        [codex_item("Berlin.")],
-        [codex_piece("Ber"), codex_item("Berlin.")],
-        [codex_item("Hm.", "m0", phase="commentary"), codex_item("Berlin.")],
-        [codex_item("Berlin.", phase="commentary")],
-    ],
-    ids=["pieces and whole", "whole", "a part in pieces", "after a comment", "nothing but a comment"],
-)
-def test_codex_says_the_same_in_pieces_and_whole(items: list[dict[str, Any]]) -> None:
-    assert told(fed(codex.Reader(asked("codex")), *codex_lines(*items)))[0] == "Berlin."
-
-
-def test_codex_messages_of_a_turns_end_count() -> None:
-    lines = codex_lines(codex_piece("One.", "m0"), codex_item("One.", "m0"))
-    lines[-1]["params"]["turn"]["items"] = [
-        {"type": "agentMessage", "id": "m0", "text": "One."},
-        {"type": "agentMessage", "id": "m1", "text": "Two."},
-    ]
-    assert told(fed(codex.Reader(asked("codex")), *lines))[0] == "One.\n\nTwo."
-
-
-def claude_piece(text: str, message: str = "a") -> list[dict[str, Any]]:
-    start = {"type": "message_start", "message": {"id": message}}
-    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
-    return [{"type": "stream_event", "event": event} for event in (start, delta)]
-
-
-def claude_whole(*texts: str, message: str = "a") -> dict[str, Any]:
-    content = [{"type": "text", "text": text} for text in texts]
-    return {"type": "assistant", "message": {"id": message, "model": "claude", "content": content}}
-
-
-def claude_result(text: str, stop: str = "end_turn") -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "is_error": False, "result": text, "stop_reason": stop}
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [*claude_piece("Berlin."), claude_whole("Berlin."), claude_result("Berlin.")],
-        [claude_whole("Berlin."), claude_result("Berlin.")],
-        [*claude_piece("Ber"), claude_whole("Berlin."), claude_result("Berlin.")],
-        [claude_result("Berlin.")],
-        [*claude_piece("Ber"), claude_whole("Ber"), claude_whole("lin."), claude_result("Berlin.")],
-    ],
-    ids=["pieces and whole", "whole", "a part in pieces", "the result alone", "a block in no piece"],
-)
-def test_claude_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -> None:
-    assert told(fed(claude.Reader(asked("claude")), *lines))[0] == "Berlin."
-
-
-def test_a_last_message_of_claude_that_came_with_the_result_alone_counts() -> None:
-    lines = [*claude_piece("I look."), claude_whole("I look."), claude_result("Berlin.")]
-    assert told(fed(claude.Reader(asked("claude")), *lines))[0] == "I look.\n\nBerlin."
-
-
-@pytest.mark.parametrize("words", ["", " ", "(no content)", "No response requested."])
-def test_what_claude_shows_for_no_answer_is_none(words: str) -> None:
-    assert not told(fed(claude.Reader(asked("claude")), claude_result(words)))[0].strip()
-
-
-def test_a_refusal_of_claude_says_why() -> None:
-    details = {"type": "refusal", "category": "cyber", "explanation": "No.", "recommended_model": "opus"}
-    delta = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
-    lines = ({"type": "stream_event", "event": delta}, claude_result("", "refusal"))
-    finished = fed(claude.Reader(asked("claude")), *lines)[-1]
-    assert isinstance(finished, Finished)
-    assert finished.reason == "filtered"
-    assert finished.vendor == {"reason": "cyber", "text": "No.", "recommended_model": "opus"}
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        [("Ber", True), ("lin.", True), ("Berlin.", None)],
-        [("Berlin.", None)],
-        [("Ber", None), ("lin.", None)],
-        [("Ber", True), ("Berlin.", False)],
-        [],
-    ],
-)
-def test_gemini_says_the_same_in_pieces_and_whole(said: list[tuple[str, bool | None]]) -> None:
-    lines = [
-        {"type": "message", "role": "assistant", "content": text}
-        | ({} if delta is None else {"delta": delta})
-        for text, delta in said
-    ]
-    last = {"type": "result", "status": "success", "stats": {}, "response": "Berlin."}
-    assert told(fed(gemini.Reader(asked("gemini")), *lines, last))[0] == "Berlin."
-
-
-def cursor_said(text: str, *, piece: bool) -> dict[str, Any]:
-    message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
-    return {"type": "assistant", "message": message} | ({"timestamp_ms": 1} if piece else {})
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [
-            cursor_said("Ber", piece=True),
-            cursor_said("lin.", piece=True),
-            cursor_said("Berlin.", piece=False),
-        ],
-        [cursor_said("Berlin.", piece=False)],
-        [cursor_said("Ber", piece=True), cursor_said("Berlin.", piece=False)],
-        [],
-    ],
-    ids=["pieces and whole", "whole", "a part in pieces", "the result alone"],
-)
-def test_cursor_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -> None:
-    last = {"type": "result", "subtype": "success", "is_error": False, "result": "Berlin."}
-    assert told(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "Berlin."
-
-
-def test_whole_text_of_cursor_after_its_tools_counts() -> None:
-    tool = {"type": "tool_call", "subtype": "started", "call_id": "1", "tool_call": {"readToolCall": {}}}
-    lines = [
-        cursor_said("I look.", piece=True),
-        cursor_said("I look.", piece=False),
-        tool,
-        cursor_said("Berlin.", piece=False),
-    ]
-    last = {"type": "result", "subtype": "success", "is_error": False, "result": "I look.Berlin."}
-    assert told(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "I look.\n\nBerlin."
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.test_event_readers import STREAMS, asked
+from agents.reading import asked
+from agents.test_event_readers import STREAMS
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex

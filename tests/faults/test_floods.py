@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import resource
 import socket as sockets
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from counsel.daemon import connection, server
-from counsel.daemon.files import DaemonFiles
 from counsel.engine.jobs.event_queue import MANY, EventQueue, merged
 from counsel.front import json_messages, protocol
-from counsel.http import connection as http_connection
 from counsel.http.exchange import Exchange
 from counsel.job_events import event_from
 from counsel.mcp import jsonlines
 from counsel.mcp.jsonlines import Splitter
-from support.fake_engine import FakeEngine
-from support.http_server import served
+from support.floods import GROWTH, HELLO, INITIALIZE
 from support.processes import LIMIT, PING, Lines, daemon, encoded, front, log_of, piped, resident, serve
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 BATCH = b"[" + b"{}," * 349_999 + b"{}]"  # a megabyte
-HELLO = b'@{"hello":{"role":"mcp","cwd":"/","env":{}}}\n'
-INITIALIZE: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": "init",
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-03-26",
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    },
-}
-GROWTH = 60  # MiB that a process may grow by
 
 
 # ── messages ──
@@ -343,251 +324,3 @@ async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
     for number in range(1_000):
         exchange._notify({"params": {"progressToken": number % 3, "progress": number}})
     assert [note["params"]["progress"] for note in exchange._progress.values()] == [999, 997, 998]
-
-
-# ── connections ──
-
-
-def most_sockets(wanted: int) -> int:
-    return min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 300)
-
-
-def test_thousands_of_half_open_connections_block_no_client(tmp_path: Path) -> None:
-    with serve(tmp_path) as http:
-        before = resident(http.process.pid)
-        half_open = []
-        for _ in range(most_sockets(2_500)):
-            peer = http.connect()
-            peer.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
-            half_open.append(peer)
-        assert http.health() == 200
-        assert http.ask("GET", "/api/jobs")[0] == 200
-        assert len(list(Path(f"/proc/{http.process.pid}/fd").iterdir())) < 1_100
-        assert resident(http.process.pid) - before < GROWTH
-        for peer in half_open:
-            peer.close()
-        assert "Traceback" not in log_of(tmp_path)
-
-
-def test_health_is_answered_when_all_connections_are_busy(tmp_path: Path) -> None:
-    with serve(tmp_path, COUNSEL_MAX_CONNECTIONS="8") as http:
-        name = http.session("2025-11-25")
-        expecting = {"Mcp-Session-Id": name, "Content-Length": "100000", "Expect": "100-continue"}
-        busy = []
-        for _ in range(8):  # bodies on their way
-            peer = http.connect()
-            peer.sendall(http.request("POST", "/mcp", b"", expecting))
-            assert b"100 Continue" in peer.recv(100)
-            busy.append(peer)
-        status, body = http.ask("GET", "/api/jobs")
-        assert (status, json.loads(body)["code"]) == (503, "RATE_LIMIT_EXCEEDED")
-        assert http.health() == 200
-        for peer in busy:
-            peer.close()
-        while http.ask("GET", "/api/jobs")[0] != 200:
-            pass
-
-
-def test_a_server_with_few_descriptors_goes_on_serving(tmp_path: Path) -> None:
-    with serve(tmp_path, files=128) as http:
-        peers = [http.connect() for _ in range(200)]
-        for peer in peers:
-            peer.sendall(b"GET /he")
-        assert http.health() == 200
-        for peer in peers:
-            peer.close()
-        assert http.health() == 200
-        assert len(log_of(tmp_path)) < 20_000
-
-
-def test_a_daemon_with_few_descriptors_goes_on_serving(tmp_path: Path) -> None:
-    with daemon(tmp_path, files=128) as (_, path):
-        peers = [Lines.to(path) for _ in range(100)]
-        other = Lines.to(path)
-        other.send(HELLO + encoded(PING))
-        assert "result" in other.until("alive?")[-1]
-        for peer in [*peers, other]:
-            peer.close()
-        assert len(log_of(tmp_path)) < 20_000
-
-
-async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT", 0.5)
-    monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.5)
-    async with served(tmp_path) as door:
-        head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        auth = b"Authorization: Bearer a-token-for-the-tests\r\nContent-Type: application/json\r\n"
-        for data, status in (
-            (b"", b""),
-            (head, b"408"),
-            (head + auth + b"Content-Length: 100\r\n\r\n{", b"408"),
-            (head + auth + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"408"),
-            (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /he", b"200"),
-        ):
-            reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-            writer.write(data)
-            said = await asyncio.wait_for(reader.read(), LIMIT)
-            assert (b"HTTP/1.1 " + status in said) is bool(status), said
-            await hang_up(writer)
-        await door.initialize()
-
-
-async def test_a_slow_call_is_not_taken_for_a_slow_body(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT", 0.2)
-    monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.2)
-    async with served(tmp_path) as door:
-        await door.initialize()
-        asked = asyncio.ensure_future(door.call("chat", prompt=f"slowly {tmp_path / 'now'}"))
-        await asyncio.wait({asked}, timeout=2.5)  # two looks of the server at its connections
-        (tmp_path / "now").touch()
-        assert (await asked)["structuredContent"]["content"] == "slowly done"
-
-
-@pytest.mark.parametrize(
-    ("head", "body", "status"),
-    [
-        (b"Transfer-Encoding: chunked\r\n", b"1\r\nx\r\n" * 20_000, 400),
-        (b"Content-Length: " + b"9" * 5_000 + b"\r\n", b"", 400),
-        (b"Content-Length: " + b"9" * 18 + b"\r\n", b"", 413),
-        (b"".join(b"X-%d: y\r\n" % number for number in range(200)), b"", 431),
-        (b"X-Long: " + b"y" * 300_000 + b"\r\n", b"", 400),
-        (b"".join(b"X-%d: y\r\n" % number for number in range(30_000)), b"", 400),
-    ],
-    ids=["tiny chunks", "5,000 digits", "too long", "200 headers", "a long header", "30,000 headers"],
-)
-async def test_http_in_crumbs_and_in_lumps_is_refused(
-    tmp_path: Path, head: bytes, body: bytes, status: int
-) -> None:
-    async with served(tmp_path) as door:
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-        auth = b"Authorization: Bearer a-token-for-the-tests\r\nContent-Type: application/json\r\n"
-        writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n" + auth + head + b"\r\n" + body)
-        assert (await asyncio.wait_for(reader.readline(), LIMIT)).startswith(b"HTTP/1.1 %d" % status)
-        await hang_up(writer)
-        async with door.session.get(f"{door.base}/health") as response:
-            assert response.status == 200
-
-
-async def test_a_client_that_reads_no_answer_is_taken_for_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_connection, "READ_TIMEOUT", 0.5)
-    async with served(tmp_path, MAX_MCP_OUTPUT_TOKENS="200000") as door:
-        await door.initialize()
-        peer = sockets.socket()
-        peer.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
-        peer.setblocking(False)
-        loop = asyncio.get_running_loop()
-        await loop.sock_connect(peer, ("127.0.0.1", door.port))
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        body = json.dumps([message] * 100).encode()
-        door.held["Mcp-Session-Id"] = await _old_session(door)
-        head = "".join(f"{name}: {value}\r\n" for name, value in door.headers().items())
-        one = (
-            f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
-        with pytest.raises(ConnectionError):
-            await asyncio.wait_for(loop.sock_sendall(peer, one * 10_000), LIMIT)
-        peer.close()
-
-
-async def _old_session(door: Any) -> str:
-    await door.initialize("2025-03-26")
-    return str(door.held["Mcp-Session-Id"])
-
-
-# ── who may talk to the daemon ──
-
-
-@pytest.fixture
-async def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    files = DaemonFiles(tmp_path)
-    files.take()
-    inside = server.DaemonServer(FakeEngine(), files)
-    inside._most = 5
-    await inside.listen()
-    yield files.socket, inside
-    await inside.close()
-    files.release()
-
-
-async def hang_up(*writers: asyncio.StreamWriter) -> None:
-    for writer in writers:
-        writer.close()
-    for writer in writers:
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-async def told(path: str, data: bytes) -> bytes:
-    reader, writer = await asyncio.open_unix_connection(path)
-    writer.write(data)
-    said = await asyncio.wait_for(reader.read(), LIMIT)
-    await hang_up(writer)
-    return said
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'@{"handover":true}',
-        b'@{"key":"k"}',
-        b'@{"initialize":{}}',
-        b"@" + b"[" * 100_000,
-        b'@{"hello":' * 50,
-    ],
-)
-async def test_nothing_but_hello_is_accepted_first(path: Any, line: bytes) -> None:
-    at, inside = path
-    assert b"refused" in await told(at, line + b"\n")
-    assert not inside._over.done()
-
-
-async def test_another_users_handover_is_ignored(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    at, inside = path
-    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    assert b"another user" in await told(at, b'@{"handover":true}\n')
-    assert not inside._over.done()
-    assert not inside.connections
-
-
-async def test_a_hello_has_its_time_and_its_size(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    at, _ = path
-    monkeypatch.setattr(connection, "HELLO_TIMEOUT", 0.2)
-    assert b"no hello" in await told(at, b'@{"hel')
-    monkeypatch.setattr(connection, "HELLO_TIMEOUT", 20)
-    assert b"at most" in await told(at, b'@{"hello":{"x":"' + b"x" * 5_000_000 + b"\n")
-
-
-async def test_connections_without_hello_are_dropped_first(path: Any) -> None:
-    at, inside = path
-    silent = [await asyncio.open_unix_connection(at) for _ in range(20)]
-    known = []
-    for _ in range(5):
-        reader, writer = await asyncio.open_unix_connection(at)
-        writer.write(HELLO)
-        assert b"hello" in await reader.readline()
-        known.append((reader, writer))
-    assert b"too many connections" in await told(at, b"")
-    for reader, writer in known:
-        writer.write(encoded(PING))
-        assert b"done" in await reader.readline()
-        assert b"result" in await reader.readline()
-    assert len(inside.connections) == 5
-    await hang_up(*(writer for _, writer in [*silent, *known]))
-
-
-async def test_a_client_that_says_initialized_again_and_again_is_asked_once_at_a_time(path: Any) -> None:
-    at, inside = path
-    reader, writer = await asyncio.open_unix_connection(at)
-    params = {**INITIALIZE["params"], "capabilities": {"roots": {}}}
-    writer.write(HELLO + b'@{"initialize":' + json.dumps(params).encode() + b"}\n")
-    writer.write(encoded({"jsonrpc": "2.0", "method": "notifications/initialized"}) * 300 + encoded(PING))
-    while b"alive?" not in await reader.readline():
-        pass
-    (visit,) = inside.connections
-    assert len(visit._mcp.session._asked) <= 2
-    await hang_up(writer)

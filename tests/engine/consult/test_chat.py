@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -24,18 +20,11 @@ from counsel.errors import (
     InvalidArgument,
     ModelNotFound,
     NotFound,
-    ProviderUnavailable,
-    RateLimited,
     UpstreamError,
 )
 from counsel.requests import ChatRequest
 from fake import FakeAPI
-from support.database import database
-
-
-async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: Any) -> Any:
-    job = await engine.submit(ChatRequest(prompt=prompt, **{"model": "gpt-5", **fields}), caller)
-    return (await engine.wait(job)).to_json()
+from support.asking import ask, until_text
 
 
 async def test_an_answer_has_the_seeds_shape(engine: Engine, caller: Callable[..., Caller]) -> None:
@@ -168,40 +157,6 @@ async def test_a_prompt_past_the_window_is_refused_with_both_numbers(
     assert fake_api.log.requests == []
 
 
-async def test_auto_passes_over_unavailable_models_and_says_so(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
-    order = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
-    result = await ask(engine, caller(**order), model="auto")
-    assert result["metadata"]["provider"] == "anthropic"
-    assert result["metadata"]["passed_over"][0] | {"error": ""} == {
-        "model": "gpt-5",
-        "code": "RATE_LIMIT_EXCEEDED",
-        "error": "",
-    }
-
-
-async def test_auto_does_not_wait_long_where_another_can_answer(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    """The waits are minutes: the test would not end if they were waited for."""
-    fake_api.script(status=429, retry_after=120, model="gpt-5", times=None)
-    result = await ask(engine, caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet"), model="auto")
-    assert result["metadata"]["provider"] == "anthropic"
-    assert [request.model for request in fake_api.calls][:2] == ["gpt-5", "claude-sonnet-4-5-20250929"]
-
-
-async def test_a_named_model_that_fails_is_not_replaced(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    fake_api.script(status=429, retry_after=3600, times=None)
-    with pytest.raises(RateLimited) as caught:
-        await ask(engine, caller())
-    assert caught.value.retry_after == 3600
-    assert caught.value.fields["continuation_id"].startswith("conv_")
-
-
 async def test_a_bad_key_is_reported_and_never_shown(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
 ) -> None:
@@ -212,15 +167,6 @@ async def test_a_bad_key_is_reported_and_never_shown(
     assert key not in str(caught.value.as_dict())
     await engine.close()
     assert not [path for path in home.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
-
-
-async def test_without_any_key_it_says_what_to_set(engine: Engine, home: Path, project: Path) -> None:
-    from counsel import settings
-    from counsel.caller import Caller
-
-    bare = Caller("test", cwd=project, settings=settings.load({"COUNSEL_HOME": str(home)}))
-    with pytest.raises(ProviderUnavailable, match="counsel demo"):
-        await ask(engine, bare, model="auto")
 
 
 async def test_cancel_stops_the_upstream_call(
@@ -322,21 +268,6 @@ async def test_background_returns_at_once_with_the_seeds_status_line(
     assert done["completed_at"].endswith("Z")
 
 
-async def until_summary(engine: Engine, job: str, words: str) -> None:
-    while True:
-        if (await engine.status(job)).to_json()["content"]["summary"] == words:
-            return
-        await asyncio.sleep(0)
-
-
-async def until_text(engine: Engine, job: str) -> Any:
-    while True:
-        shown = (await engine.status(job)).to_json()["content"]
-        if shown.get("partial"):
-            return shown
-        await asyncio.sleep(0)
-
-
 async def test_the_same_key_is_the_same_job(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
@@ -353,161 +284,6 @@ async def test_recent_lists_ten_newest(engine: Engine, caller: Callable[..., Cal
         await ask(engine, caller(), f"q{n}")
     listed = (await engine.recent()).to_json()["content"]["jobs"]
     assert [job["title"] for job in listed] == [f"q{n}" for n in range(11, 1, -1)]
-
-
-async def test_cached_answers_say_so_and_send_nothing(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    who = caller(COUNSEL_CACHE_SECONDS="60")
-    await ask(engine, who)
-    again = await ask(engine, who)
-    assert again["metadata"]["cached"] is True
-    assert len(fake_api.log.requests) == 1
-
-
-async def test_a_cached_answer_needs_its_key(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    await ask(engine, caller(COUNSEL_CACHE_SECONDS="60"))
-    again = await ask(
-        engine, caller(COUNSEL_CACHE_SECONDS="60", OPENAI_API_KEY="sk-another-0000000000000000")
-    )
-    assert "cached" not in again["metadata"]
-    assert len(fake_api.log.requests) == 2
-
-
-async def test_titles_and_summaries_by_a_model(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    fake_api.script(text="A fine title", contains="Give a title", times=None)
-    fake_api.script(text="It says hello.", contains="Summarise", times=None)
-    result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
-    assert result["title"] == "A fine title"
-    assert result["final_summary"] == "It says hello."
-    await engine.store.flush()
-    kept = await engine.store.conversation(result["continuation"]["id"])
-    assert kept is not None
-    assert kept.title == "A fine title"
-    spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
-    assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
-    assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
-
-
-async def test_a_failing_summary_falls_back_to_a_snippet(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    fake_api.script(status=400, contains="Give a title", times=None)
-    fake_api.script(status=400, contains="Summarise", times=None)
-    result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
-    assert result["title"] == "please say hello"
-    assert result["final_summary"] == "gpt-5 says: please say hello"
-
-
-async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
-    engine: Engine, caller: Callable[..., Caller]
-) -> None:
-    await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
-    result = await ask(engine, caller(), "x" * 200_000)
-    assert result["content"].startswith("gpt-5 says: xxx")
-    assert "could not be stored" in result["metadata"]["warnings"][0]
-
-
-async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
-    """A job that was over before anybody waited for it, as with `counsel ask`, which listens first."""
-    job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **request}), caller)
-    await asyncio.wait({engine.runner.running[job].task})
-    await asyncio.sleep(0)  # its last callback
-    assert job not in engine.runner.running
-    return job
-
-
-async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    who = caller()
-    exported = (await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))).to_json()
-    assert exported["export"].startswith(str(who.cwd / "out"))
-    await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
-    unkept = (await engine.wait(await ended(engine, who, prompt="x" * 200_000))).to_json()
-    assert "could not be stored" in unkept["metadata"]["warnings"][0]
-    fake_api.script(status=401)
-    failed = await ended(engine, who, prompt="x" * 200_000)
-    with pytest.raises(AuthenticationFailed):
-        await asyncio.wait_for(engine.wait(failed), 10)
-
-
-async def test_expired_conversations_and_old_jobs_are_swept(
-    engine: Engine, caller: Callable[..., Caller], home: Path
-) -> None:
-    result = await ask(engine, caller())
-    await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = 1"))
-    await database(engine).write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
-    await engine.runner.periodic.sweep()
-    with pytest.raises(NotFound):
-        await engine.status(result["job_id"])
-    with closing(sqlite3.connect(home / "counsel.db")) as db:
-        assert db.execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
-
-
-async def test_each_job_is_stored_as_long_as_its_caller_set(
-    engine: Engine, caller: Callable[..., Caller], home: Path
-) -> None:
-    short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
-    gone, kept = [(await ask(engine, who))["job_id"] for who in (short, long)]
-    texts = home / "outputs"
-    texts.mkdir()
-    for job in (gone, kept):
-        (texts / f"{job}.txt").write_text("the whole text")
-        os.utime(texts / f"{job}.txt", (0, 0))
-    await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
-    await engine.runner.periodic.sweep()
-    assert [job["job_id"] for job in (await engine.recent()).to_json()["content"]["jobs"]] == [kept]
-    assert [path.stem for path in texts.iterdir()] == [kept]
-
-
-async def test_auto_goes_on_when_a_vendor_is_down(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    fake_api.script(status=500, model="gpt-5", times=None)
-    who = caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet", COUNSEL_MAX_ATTEMPTS="1")
-    assert (await ask(engine, who, model="auto"))["metadata"]["provider"] == "anthropic"
-
-
-async def test_a_name_whose_conversation_has_expired_starts_afresh(
-    engine: Engine, caller: Callable[..., Caller]
-) -> None:
-    await ask(engine, caller(), "old", continuation_id="mine")
-    await database(engine).write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
-    again = await ask(engine, caller(), "new", continuation_id="mine")
-    assert again["continuation"]["messageCount"] == 2
-
-
-async def test_status_sums_up_the_text_so_far(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
-) -> None:
-    fake_api.script(text="It has begun.", contains="still being written", times=None)
-    fake_api.script(gate="g", gate_after=1, contains="please write")
-    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
-    job = await engine.submit(ChatRequest(prompt="please write", model="sonnet"), who, background=True)
-    await until_text(engine, job)
-    await fake_api.wait_for(contains="still being written", state="finished")
-    await until_summary(engine, job, "It has begun.")
-    fake_api.open_gate("g")
-    await engine.wait(job)
-
-
-async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
-    engine: Engine, caller: Callable[..., Caller], home: Path
-) -> None:
-    """What a client holds must mean something to the next engine that it shows its key to."""
-    request = ChatRequest(prompt="x", model="gpt-5")
-    first = await engine.submit(request, caller(), key="a-key")
-    await engine.wait(first)
-    await database(engine).write(lambda db: db.execute("DELETE FROM jobs"))
-    again = await open_engine(home)
-    assert await again.submit(request, caller(), key="a-key") == first
-    assert (await again.wait(first)).to_json()["content"] == "gpt-5 says: x"
-    await again.close()
 
 
 async def test_half_a_character_loses_no_answer(
@@ -549,24 +325,6 @@ async def test_halves_of_a_character_become_one_again(
     assert "warnings" not in result["metadata"]
     history = (await engine.status(result["job_id"], full_history=True)).to_json()["content"]["history"]
     assert [message["content"] for message in history] == ["half �", "so 🦉 �"]
-
-
-async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn(
-    engine: Engine, caller: Callable[..., Caller], project: Path
-) -> None:
-    Image.new("RGB", (4, 4)).save(project / "p.png")
-    who = caller(COUNSEL_AUTO_ORDER="sonnet")
-    await ask(engine, who, model="deepseek-chat", continuation_id="mine")
-    seen = await ask(engine, who, "look", model="auto", images=("p.png",), continuation_id="mine")
-    assert seen["continuation"]["provider"] == "anthropic"
-    assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-chat"
-    assert "cannot see images" in seen["metadata"]["passed_over"][0]["error"]
-    who = caller(COUNSEL_AUTO_ORDER="gpt-5.1")
-    await ask(engine, who, model="haiku", continuation_id="long")
-    fits = await ask(engine, who, "word " * 170_000, model="auto", continuation_id="long")
-    assert fits["metadata"]["passed_over"][0]["code"] == "CONTEXT_LENGTH_EXCEEDED"
-    with pytest.raises(ContextLengthExceeded):
-        await ask(engine, who, "word " * 170_000, model="haiku", continuation_id="long")
 
 
 async def test_a_model_without_vision_gets_a_note_about_earlier_images(

@@ -1,0 +1,23 @@
+"""An engine of its own for each test of the service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from counsel.engine.engine import Engine, open_engine
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+async def engine(home: Path) -> AsyncIterator[Engine]:
+    made = await open_engine(home)
+    yield made
+    await made.close()

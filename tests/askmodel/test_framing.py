@@ -1,0 +1,143 @@
+"""Where a request ends: lines, objects without a line end, pieces of any size."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from counsel.askmodel.json_objects import NewlineInserter
+from counsel.askmodel.service import AskService
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
+from counsel.front.json_messages import encode
+from counsel.mcp.identity import ClientIdentity
+from counsel.mcp.jsonlines import Splitter
+from counsel.results import ChatResult
+from fake import FakeAPI
+from support.ask_service import Wire, service
+
+
+async def test_two_objects_without_a_line_end_are_two_requests(
+    engine: Engine, fake_api: FakeAPI, home: Path
+) -> None:
+    async with service(engine, fake_api, home) as served:
+        wire = await Wire.to(served.path)
+        message = {"model": "gpt-5", "prompt": "hello"}
+        both = [json.dumps({"requestId": name, "sessionTag": name, **message}) for name in ("a", "b")]
+        wire.writer.write("".join(both).encode())
+        wire.send("c", sessionTag="c")
+        got = await wire.lines(3)
+        assert {name: answer["text"] for name, answer in got.items()} == dict.fromkeys(
+            "abc", "gpt-5 says: hello"
+        )
+        wire.close()
+
+
+_TEXT = st.text(max_size=8)
+
+_VALUES = st.recursive(
+    _TEXT | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+_OBJECTS = st.lists(st.dictionaries(_TEXT, _VALUES, max_size=4), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(objects=_OBJECTS, kind=st.sampled_from([("", " "), ("\n", "\n ")]), data=st.data())
+def test_an_objects_end_is_found_however_it_is_split(
+    objects: list[dict[str, object]], kind: tuple[str, str], data: st.DataObject
+) -> None:
+    ends = data.draw(st.lists(st.sampled_from(kind), min_size=len(objects), max_size=len(objects)))
+    text = "".join(json.dumps(one) + end for one, end in zip(objects, ends, strict=True)).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
+    found: list[bytes] = []
+    filled, split = NewlineInserter(), Splitter(found.append, lambda _: None)
+    for piece in pieces:
+        split.feed(filled.feed(piece))
+    assert [json.loads(line) for line in found] == objects
+
+
+def test_what_is_no_object_waits_for_its_line_end() -> None:
+    for text in (b'"text"', b"[1]", b"}", b"{" * 200, b'{"a": ', b'{"a": "}'):
+        assert NewlineInserter().feed(text) == text
+
+
+@settings(deadline=None)
+@given(data=st.data(), texts=st.lists(st.text(max_size=40), min_size=1, max_size=6))
+def test_lines_split_anywhere_are_the_same_lines(data: st.DataObject, texts: list[str]) -> None:
+    sent = b"".join(encode({"prompt": text}) for text in texts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=20)))
+    got: list[str] = []
+    split = Splitter(
+        lambda line: got.append(json.loads(line)["prompt"]), lambda too_long: pytest.fail(str(too_long))
+    )
+    for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
+        split.feed(sent[start:end])
+    assert got == texts
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.integers(1, 400), min_size=1, max_size=8), text=st.text(min_size=1, max_size=200))
+def test_a_request_split_anywhere_is_answered(sizes: list[int], text: str, tmp_path: Path) -> None:
+    asyncio.run(_split(sizes, text, tmp_path))
+
+
+async def _split(sizes: list[int], text: str, home: Path) -> None:
+    engine: Any = Echo()
+    async with AskService(
+        engine, ClientIdentity(env={"COUNSEL_HOME": str(home)}, cwd=home), "s", home
+    ) as served:
+        wire = await Wire.to(served.path)
+        whole = b"".join(encode({"requestId": f"{n}é", "model": "m", "prompt": text}) for n in range(3))
+        at, turn = 0, 0
+        while at < len(whole):
+            size = sizes[turn % len(sizes)]
+            wire.writer.write(whole[at : at + size])
+            await wire.writer.drain()
+            await asyncio.sleep(0)
+            at, turn = at + size, turn + 1
+        got = await wire.lines(3)
+        assert {line["text"] for line in got.values()} == {text}
+        assert set(got) == {"0é", "1é", "2é"}
+        wire.close()
+
+
+class Echo:
+    """An engine that says what it was asked: the lines are what is tested."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+
+    async def submit(self, request: Any, caller: Caller, *, background: bool = False, key: Any = None) -> str:
+        self.asked[name := f"job_{len(self.asked)}"] = request.prompt
+        return name
+
+    async def wait(self, job_id: str) -> ChatResult:
+        return ChatResult.from_json({"content": self.asked[job_id], "continuation": {"id": "ask_1"}})
+
+    async def cancel(self, any_id: str) -> dict[str, Any]:
+        return {}
+
+
+async def test_a_message_of_many_megabytes(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
+    fake_api.script(size=5_000_000, times=None)
+    async with service(engine, fake_api, home) as served:
+        wire = await Wire.to(served.path)
+        wire.send("big", "x" * 300_000)  # what fits the model's window
+        wire.send("small", "y", sessionTag="other")
+        got = await wire.lines(2)
+        assert [len(got[name]["text"]) for name in ("big", "small")] == [5_000_000, 5_000_000]
+        for size, code in ((10_000_000, "CONTEXT_LENGTH_EXCEEDED"), (20_000_000, "INVALID_ARGUMENT")):
+            wire.writer.write(b'{"requestId": "wide", "model": "gpt-5", "prompt": "' + b"z" * size + b'"}\n')
+            assert (await wire.line())["code"] == code
+        wire.close()

@@ -1,0 +1,175 @@
+"""What remains of an answer: cache, titles, summaries, a full disk, expiry."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
+from counsel.errors import AuthenticationFailed, NotFound
+from counsel.requests import ChatRequest
+from fake import FakeAPI
+from support.asking import ask, until_text
+from support.database import database
+
+
+async def until_summary(engine: Engine, job: str, words: str) -> None:
+    while True:
+        if (await engine.status(job)).to_json()["content"]["summary"] == words:
+            return
+        await asyncio.sleep(0)
+
+
+async def test_cached_answers_say_so_and_send_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    who = caller(COUNSEL_CACHE_SECONDS="60")
+    await ask(engine, who)
+    again = await ask(engine, who)
+    assert again["metadata"]["cached"] is True
+    assert len(fake_api.log.requests) == 1
+
+
+async def test_a_cached_answer_needs_its_key(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    await ask(engine, caller(COUNSEL_CACHE_SECONDS="60"))
+    again = await ask(
+        engine, caller(COUNSEL_CACHE_SECONDS="60", OPENAI_API_KEY="sk-another-0000000000000000")
+    )
+    assert "cached" not in again["metadata"]
+    assert len(fake_api.log.requests) == 2
+
+
+async def test_titles_and_summaries_by_a_model(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="A fine title", contains="Give a title", times=None)
+    fake_api.script(text="It says hello.", contains="Summarise", times=None)
+    result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
+    assert result["title"] == "A fine title"
+    assert result["final_summary"] == "It says hello."
+    await engine.store.flush()
+    kept = await engine.store.conversation(result["continuation"]["id"])
+    assert kept is not None
+    assert kept.title == "A fine title"
+    spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
+    assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
+    assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
+
+
+async def test_a_failing_summary_falls_back_to_a_snippet(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(status=400, contains="Give a title", times=None)
+    fake_api.script(status=400, contains="Summarise", times=None)
+    result = await ask(engine, caller(ENABLE_RESPONSE_SUMMARIZATION="true"), "please say hello")
+    assert result["title"] == "please say hello"
+    assert result["final_summary"] == "gpt-5 says: please say hello"
+
+
+async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
+    await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
+    result = await ask(engine, caller(), "x" * 200_000)
+    assert result["content"].startswith("gpt-5 says: xxx")
+    assert "could not be stored" in result["metadata"]["warnings"][0]
+
+
+async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
+    """A job that was over before anybody waited for it, as with `counsel ask`, which listens first."""
+    job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **request}), caller)
+    await asyncio.wait({engine.runner.running[job].task})
+    await asyncio.sleep(0)  # its last callback
+    assert job not in engine.runner.running
+    return job
+
+
+async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    who = caller()
+    exported = (await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))).to_json()
+    assert exported["export"].startswith(str(who.cwd / "out"))
+    await database(engine).write(lambda db: db.execute("PRAGMA max_page_count=1"))
+    unkept = (await engine.wait(await ended(engine, who, prompt="x" * 200_000))).to_json()
+    assert "could not be stored" in unkept["metadata"]["warnings"][0]
+    fake_api.script(status=401)
+    failed = await ended(engine, who, prompt="x" * 200_000)
+    with pytest.raises(AuthenticationFailed):
+        await asyncio.wait_for(engine.wait(failed), 10)
+
+
+async def test_expired_conversations_and_old_jobs_are_swept(
+    engine: Engine, caller: Callable[..., Caller], home: Path
+) -> None:
+    result = await ask(engine, caller())
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = 1"))
+    await database(engine).write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
+    await engine.runner.periodic.sweep()
+    with pytest.raises(NotFound):
+        await engine.status(result["job_id"])
+    with closing(sqlite3.connect(home / "counsel.db")) as db:
+        assert db.execute("SELECT COUNT(*) FROM messages").fetchone() == (0,)
+
+
+async def test_each_job_is_stored_as_long_as_its_caller_set(
+    engine: Engine, caller: Callable[..., Caller], home: Path
+) -> None:
+    short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
+    gone, kept = [(await ask(engine, who))["job_id"] for who in (short, long)]
+    texts = home / "outputs"
+    texts.mkdir()
+    for job in (gone, kept):
+        (texts / f"{job}.txt").write_text("the whole text")
+        os.utime(texts / f"{job}.txt", (0, 0))
+    await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
+    await engine.runner.periodic.sweep()
+    assert [job["job_id"] for job in (await engine.recent()).to_json()["content"]["jobs"]] == [kept]
+    assert [path.stem for path in texts.iterdir()] == [kept]
+
+
+async def test_a_name_whose_conversation_has_expired_starts_afresh(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
+    await ask(engine, caller(), "old", continuation_id="mine")
+    await database(engine).write(lambda db: db.execute("UPDATE conversations SET expires = 1"))
+    again = await ask(engine, caller(), "new", continuation_id="mine")
+    assert again["continuation"]["messageCount"] == 2
+
+
+async def test_status_sums_up_the_text_so_far(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="It has begun.", contains="still being written", times=None)
+    fake_api.script(gate="g", gate_after=1, contains="please write")
+    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    job = await engine.submit(ChatRequest(prompt="please write", model="sonnet"), who, background=True)
+    await until_text(engine, job)
+    await fake_api.wait_for(contains="still being written", state="finished")
+    await until_summary(engine, job, "It has begun.")
+    fake_api.open_gate("g")
+    await engine.wait(job)
+
+
+async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
+    engine: Engine, caller: Callable[..., Caller], home: Path
+) -> None:
+    """What a client holds must mean something to the next engine that it shows its key to."""
+    request = ChatRequest(prompt="x", model="gpt-5")
+    first = await engine.submit(request, caller(), key="a-key")
+    await engine.wait(first)
+    await database(engine).write(lambda db: db.execute("DELETE FROM jobs"))
+    again = await open_engine(home)
+    assert await again.submit(request, caller(), key="a-key") == first
+    assert (await again.wait(first)).to_json()["content"] == "gpt-5 says: x"
+    await again.close()
