@@ -28,17 +28,21 @@ def up_to_root(folder: Path, markers: Sequence[str] = (".git",)) -> list[Path]:
 
 def private_folder(path: str | os.PathLike[str]) -> None:
     """Make a folder and its missing parents, 0700 each: `mkdir(parents=True)` gives only the last one its mode."""
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        if not isdir(path):
-            raise
-    except FileNotFoundError:
-        parent = os.path.dirname(os.fspath(path))
-        if not parent or parent == os.fspath(path):
-            raise
-        private_folder(parent)
-        private_folder(path)
+    missing = [os.fspath(path)]
+    while missing:
+        folder = missing[-1]
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if not isdir(folder):
+                raise
+        except FileNotFoundError:
+            parent = os.path.dirname(folder.rstrip("/"))
+            if parent in {"", folder} or isdir(parent):  # no folder can be made in /proc
+                raise
+            missing.append(parent)
+            continue
+        missing.pop()
 
 
 def write_private(path: str, content: bytes, *, replace: bool) -> None:

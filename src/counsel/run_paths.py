@@ -32,6 +32,58 @@ def home(env: Mapping[str, str]) -> str:
     return f"{data if data.startswith('/') else user + '/.local/share'}/counsel"
 
 
+def home_problem(env: Mapping[str, str]) -> str:
+    """Why the folder that COUNSEL_HOME names cannot be used; "" if it can, or is not set. Creates nothing.
+
+    A default folder that cannot be written, as in a container, is not a problem: nothing is stored, and answers say so.
+    """
+    setting = env.get("COUNSEL_HOME")
+    if not setting or is_unexpanded("COUNSEL_HOME", setting):
+        return ""
+    path = home(env)
+    if path == home({name: value for name, value in env.items() if name != "COUNSEL_HOME"}):
+        return ""
+    reason = _unusable(setting, path)
+    return f"COUNSEL_HOME is {_shortened(setting)}: {reason}." if reason else ""
+
+
+HOME_HINT = "Set COUNSEL_HOME to a folder that you can write to, or unset it to use the default."
+
+
+def _unusable(setting: str, path: str) -> str:
+    if setting.startswith("~") and not os.path.expanduser(setting).startswith("/"):
+        return f"there is no user {setting.partition('/')[0][1:]}"
+    if not setting.startswith(("/", "~")):
+        return "it must be an absolute path, so that it does not depend on the current folder"
+    folder = path
+    while True:
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            if os.path.islink(path):
+                return f"{_shortened(path)} is a link to something that does not exist"
+            path = os.path.dirname(path.rstrip("/")) or "/"
+            continue
+        except NotADirectoryError:
+            path = os.path.dirname(path.rstrip("/"))
+            continue
+        except OSError as error:
+            return f"it cannot be opened ({error.strerror})"
+        if not _is_folder(mode):
+            return f"{_shortened(path)} is a file, not a folder"
+        return "" if path == folder else _uncreatable(path)
+
+
+def _uncreatable(parent: str) -> str:
+    if parent.startswith(("/proc", "/sys")) or not os.access(parent, os.W_OK | os.X_OK):
+        return f"it does not exist, and no folder can be made in {_shortened(parent)}"
+    return ""
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= 120 else f"{path[:60]}…{path[-50:]} ({len(path)} characters)"
+
+
 def run_folder(home: str) -> str:
     """COUNSEL_HOME/run, made private; if it is not writable, a folder of this user in /tmp."""
     folder = f"{home}/run"

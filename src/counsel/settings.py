@@ -275,7 +275,7 @@ def rows() -> Iterator[dataclasses.Field[Any]]:
 def default_home(env: Mapping[str, str]) -> Path:
     configured = env.get("COUNSEL_HOME")
     if configured and not is_unexpanded("COUNSEL_HOME", configured):
-        return Path(configured).expanduser().absolute()
+        return Path(os.path.expanduser(configured)).absolute()  # noqa: PTH111 - pathlib raises for an unknown user
     user = Path(env.get("HOME") or Path.home())
     if sys.platform == "darwin":
         return user / "Library" / "Application Support" / "counsel"

@@ -55,10 +55,11 @@ def run(code: str, env: dict[str, str], **more: Any) -> subprocess.CompletedProc
 def test_a_home_that_cannot_be_written_still_answers_and_says_so(
     tmp_path: Path, fake_process: FakeProcess
 ) -> None:
-    """A file where the folder should be: true for root too, whom no mode stops."""
-    home = tmp_path / "home"
-    home.write_text("not a folder")
-    done = run("ask hello -m gpt-5 --standalone", environment(home, fake_process))
+    """A file where the default folder should be: true for root too, whom no mode stops."""
+    (tmp_path / ".local").write_text("not a folder")
+    env = {**environment(tmp_path / "home", fake_process), "HOME": str(tmp_path)}
+    del env["COUNSEL_HOME"]
+    done = run("ask hello -m gpt-5 --standalone", env)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "gpt-5 says: hello\n"
     assert "nothing is kept" in done.stderr
@@ -145,9 +146,10 @@ def test_a_server_names_what_is_wrong_in_the_config_and_answers(
     assert "[models.mine]: unknown provider 'nobody'" in said
 
 
-def test_a_command_says_once_that_nothing_can_be_kept() -> None:
+def test_a_command_says_once_that_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / ".local").write_text("a file where the default folder should be")
     command = [sys.executable, "-P", "-m", "counsel", "conversations", "list"]
-    env = {**os.environ, "COUNSEL_HOME": "/dev/null"}
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stderr.splitlines()
     assert sum("counsel.db cannot be written" in line for line in said) == 1
     assert all(line.startswith("warning: ") for line in said[:-1])

@@ -252,7 +252,8 @@ def test_a_skill_of_the_user_is_copied_into_the_project_for_others(user: User) -
 
 def test_a_backup_folder_that_cannot_be_made_is_reported(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
-    user.counsel_home.write_text("a file where counsel's home should be")
+    user.counsel_home.mkdir(parents=True)
+    (user.counsel_home / "backups").write_text("a file where a folder should be")
     said = user.run("share", "gem", "--to", "codex", "--json")
     assert said.json["code"] == "CONFLICT"
     assert "COUNSEL_HOME" in said.json["hint"]

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import click
 
-from counsel import __version__
+from counsel import __version__, run_paths
 from counsel.cli import output
-from counsel.errors import CounselError, Internal, InvalidArgument
+from counsel.errors import ConfigInvalid, CounselError, Internal, InvalidArgument
 from counsel.records import Record
 
 
@@ -73,6 +73,7 @@ class State:
     """What `run` must know after a command has failed."""
 
     json = False
+    help = False  # only help is asked for
 
 
 class LazyGroup(click.Group):
@@ -115,8 +116,13 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="counsel")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """One switchboard for AI models and coding agents."""
+    if ctx.invoked_subcommand == "doctor" or ctx.ensure_object(State).help:
+        return  # doctor shows it among its findings
+    if problem := run_paths.home_problem(os.environ):
+        raise ConfigInvalid(problem, hint=run_paths.HOME_HINT)
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -142,6 +148,7 @@ def run(argv: Sequence[str]) -> int:
 
         return shell_complete(cli, {}, "counsel", COMPLETING, instruction)
     state = State()
+    state.help = not {"-h", "--help"}.isdisjoint(argv)
     output.set_quiet(False)
     try:
         # not `cli.main`: it exits with 1 when the reader has closed the pipe, and has its own exception for Ctrl-C
@@ -150,7 +157,7 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place to report one
         output.set_quiet(False)
-        state.json |= isinstance(error, click.UsageError) and _wants_json(argv)
+        state.json |= isinstance(error, click.UsageError | ConfigInvalid) and _wants_json(argv)
         return _exit_code(error, state)
     return 0
 

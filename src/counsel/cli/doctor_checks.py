@@ -117,7 +117,7 @@ def settings(caller: Caller) -> Iterator[Finding]:
         if (source := loaded.source(row.name)) != "default":
             value = "set" if row.metadata["secret"] else _value(getattr(loaded, row.name))
             yield Finding("settings", "ok", f"{row.name} = {value} ({source})")
-    for problem in loaded.problems:
+    for problem in () if run_paths.home_problem(caller.env) else loaded.problems:
         yield Finding("settings", "problem", problem, "Correct it; docs/use/settings.md lists the settings.")
 
 
@@ -128,6 +128,9 @@ def _value(value: object) -> str:
 
 def home(caller: Caller) -> Iterator[Finding]:
     folder = caller.settings.home
+    if problem := run_paths.home_problem(caller.env):
+        yield Finding("home", "problem", problem, run_paths.HOME_HINT)
+        return
     if not exists(folder):
         parent = next(parent for parent in folder.parents if exists(parent))
         if os.access(parent, os.W_OK):

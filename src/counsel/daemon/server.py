@@ -35,6 +35,9 @@ CHECK_FILES = 1.0  # seconds between checks of the lock and the socket: four `st
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
     home = Path(run_paths.home(os.environ))
+    if problem := run_paths.home_problem(os.environ):
+        sys.stderr.write(f"{problem} {run_paths.HOME_HINT}\n")
+        return 1
     gc.set_threshold(GARBAGE)
     prepare_process()
     logs.setup(settings.load(), stderr=False)

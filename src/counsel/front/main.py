@@ -14,6 +14,7 @@ import select
 import sys
 import time
 
+from counsel import run_paths
 from counsel.front.bounded_lines import Lines, TooLong
 from counsel.front.json_messages import Unreadable, parse
 from counsel.front.pending_request import as_line
@@ -60,6 +61,8 @@ def main(argv: list[str]) -> int:
     if agent == "help":
         sys.stdout.write(USAGE)
         return 0
+    if problem := run_paths.home_problem(os.environ):
+        return _answer_all(f"{problem} {run_paths.HOME_HINT}")
     if standalone:
         from counsel.daemon.standalone import serve
 
@@ -68,6 +71,21 @@ def main(argv: list[str]) -> int:
         return Front(agent).run()
     except KeyboardInterrupt:
         return 130
+
+
+def _answer_all(problem: str) -> int:
+    """Answer every request with the problem, which clients show to their users; they hide a server's stderr."""
+    sys.stderr.write(f"counsel stdio: {problem}\n")
+    sys.stderr.flush()
+    while line := sys.stdin.buffer.readline(CHUNK):
+        try:
+            message = parse(line)
+        except Unreadable:
+            continue
+        if isinstance(message, dict) and is_request(message):
+            sys.stdout.buffer.write(as_line(RpcError(-32603, problem).response(message["id"])) + b"\n")
+            sys.stdout.buffer.flush()
+    return 1
 
 
 def _options(argv: list[str]) -> tuple[str | None, bool]:
