@@ -15,7 +15,8 @@ import pytest
 
 from counsel.cli.consensus_board import Board
 from counsel.cli.live_output import LiveAnswer
-from counsel.job_events import JobEvent, event_from
+from counsel.job_event_json import event_from
+from counsel.job_events import JobEvent
 from fake import FakeProcess
 from support.stdio_client import SHORT_LIVED, kill_daemon
 from support.terminal import Terminal

@@ -10,7 +10,8 @@ import pytest
 
 from counsel.cli import conversations, daemon, doctor_repair
 from counsel.cli.live_output import LiveAnswer
-from counsel.job_events import JobEvent, event_from
+from counsel.job_event_json import event_from
+from counsel.job_events import JobEvent
 
 
 def row(**fields: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from typing import Any, Self
 from aiohttp import web
 
 from . import anthropic, gemini, openai_chat, openai_responses
-from .answer import Answer, Frame, ParsedRequest, answer, failure
+from .answer import ParsedRequest, answer, failure
 from .behaviour import BEFORE_HEADERS, Behaviour, Rule, behaviour, from_marker
 from .records import Filter, Log, Received
+from .streaming import MALFORMED, Cut, Steps, Stream, malformed, plain_response
 
 VENDORS: dict[str, ModuleType] = {
     "openai-chat": openai_chat,
@@ -32,10 +33,6 @@ PATHS = (
 TOKENS = re.compile(r"/messages/count_tokens$|:countTokens$")
 MODELS = re.compile(r"/models(/[^:]+)?$")
 DEFAULT_MODELS = ("gpt-5.1", "claude-opus-4-5-20251101", "gemini-2.5-flash", "grok-4-0709")
-
-
-class Cut(Exception):
-    """The connection is aborted on purpose."""
 
 
 class FakeAPI:
@@ -111,10 +108,10 @@ class FakeAPI:
             self.rules.append(Rule(scripted, times, vendor, model, path, contains))
 
     def open_gate(self, name: str) -> None:
-        self._gate(name).set()
+        self.gate(name).set()
 
     def close_gate(self, name: str) -> None:
-        self._gate(name).clear()
+        self.gate(name).clear()
 
     def reset(self) -> None:
         self.rules.clear()
@@ -189,7 +186,7 @@ class FakeAPI:
     ) -> web.StreamResponse:
         chosen = self._choose(received, parsed)
         vendor = VENDORS[parsed.vendor]
-        steps = _Steps(self, chosen, received)
+        steps = Steps(self, chosen, received)
         if chosen.latency:
             await asyncio.sleep(chosen.latency)
         await steps.at(BEFORE_HEADERS)
@@ -199,15 +196,15 @@ class FakeAPI:
         if (chosen.error or chosen.status) and chosen.error_after is None:
             return self._fail(received, parsed, chosen)
         if chosen.malformed in MALFORMED:
-            return _malformed(received, chosen.malformed)
+            return malformed(received, chosen.malformed)
         made = answer(parsed, chosen, received.number)
         if parsed.stream and (parsed.vendor != "gemini" or request.query.get("alt") == "sse"):
             broken = failure(parsed, chosen, _key(received.headers, received.query))
-            return await _Stream(request, received, chosen, steps).send(
+            return await Stream(request, received, chosen, steps).send(
                 vendor, made, vendor.error_frames(broken)
             )
         await steps.at(0)
-        return await _plain(request, received, vendor, made, array=parsed.stream)
+        return await plain_response(request, received, vendor, made, array=parsed.stream)
 
     def _choose(self, received: Received, parsed: ParsedRequest) -> Behaviour:
         if self.keys is not None and _key(received.headers, received.query) not in self.keys:
@@ -259,7 +256,7 @@ class FakeAPI:
         listed = [{"id": name, **kind, "created": 0, "owned_by": "fake"} for name in self.models]
         return {"object": "list", "data": listed, "has_more": False}
 
-    def _gate(self, name: str) -> asyncio.Event:
+    def gate(self, name: str) -> asyncio.Event:
         return self._gates.setdefault(name, asyncio.Event())
 
     # ── control from another process ──
@@ -314,110 +311,6 @@ class FakeAPI:
 
     async def _control_requests(self, _: dict[str, Any]) -> Any:
         return [request.as_json() for request in self.requests]
-
-
-class _Steps:
-    """Gates, hangs and aborts at positions of an answer."""
-
-    def __init__(self, fake: FakeAPI, chosen: Behaviour, received: Received) -> None:
-        self.fake, self._chosen, self._received = fake, chosen, received
-
-    async def at(self, position: int) -> None:
-        chosen = self._chosen
-        if chosen.gate and chosen.gate_after == position:
-            await self.fake._gate(chosen.gate).wait()
-        if chosen.hang_after == position:
-            await asyncio.Event().wait()
-        if chosen.cut_after == position and (chosen.cut == "abort" or position == BEFORE_HEADERS):
-            raise Cut
-
-
-class _Stream:
-    def __init__(self, request: web.Request, received: Received, chosen: Behaviour, steps: _Steps) -> None:
-        self._request, self._received, self._chosen, self._steps = request, received, chosen, steps
-        self._sizes = chosen.write_sizes()
-        self._response = web.StreamResponse(
-            headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-        )
-
-    async def send(self, vendor: ModuleType, made: Answer, broken: list[Frame]) -> web.StreamResponse:
-        self._received.status = 200
-        await self._response.prepare(self._request)
-        chosen, sent = self._chosen, 0
-        if chosen.raw is not None:
-            await self._bytes(chosen.raw.encode())
-            self._received.deltas = 1
-            self._received_changed()
-            await self._steps.at(1)
-            return await self._end([])
-        await self._steps.at(0)
-        for frame in vendor.frames(made):
-            if chosen.error_after == sent:
-                return await self._end(broken)
-            if chosen.cut_after == sent:
-                return await self._end([])
-            if frame.delta and chosen.chunk_delay:
-                await asyncio.sleep(chosen.chunk_delay)
-            await self._write(frame)
-            if frame.delta:
-                sent += 1
-                self._received.deltas = sent
-                self._received_changed()
-                await self._steps.at(sent)
-        return await self._end(broken if chosen.error_after is not None else [])
-
-    def _received_changed(self) -> None:
-        self._steps.fake.log.changed()
-
-    async def _end(self, last: list[Frame]) -> web.StreamResponse:
-        for frame in last:
-            await self._write(frame)
-        await self._response.write_eof()
-        return self._response
-
-    async def _write(self, frame: Frame) -> None:
-        newline = self._chosen.newline
-        data = frame.data if isinstance(frame.data, str) else json.dumps(frame.data, ensure_ascii=False)
-        if self._chosen.malformed == "event" and frame.delta:
-            data = '{"broken": '
-        lines = [f"event: {frame.event}"] if frame.event else []
-        lines += [f"data: {data}", "", ""]
-        if self._chosen.comments:
-            lines.insert(0, ": keep-alive" + newline)
-        await self._bytes(newline.join(lines).encode(errors="backslashreplace"))
-
-    async def _bytes(self, payload: bytes) -> None:
-        if self._sizes is None:
-            await self._response.write(payload)
-            return
-        while payload:
-            size = next(self._sizes)
-            await self._response.write(payload[:size])
-            await asyncio.sleep(0)
-            payload = payload[size:]
-
-
-MALFORMED = {
-    "body": ("application/json", '{"this is not": '),
-    "html": ("text/html", "<html><body><h1>502 Bad Gateway</h1></body></html>"),
-}
-
-
-def _malformed(received: Received, kind: str) -> web.Response:
-    content_type, text = MALFORMED[kind]
-    received.status = 200
-    return web.Response(text=text, content_type=content_type)
-
-
-async def _plain(
-    request: web.Request, received: Received, vendor: ModuleType, made: Answer, *, array: bool
-) -> web.StreamResponse:
-    received.status = 200
-    content = [frame.data for frame in vendor.frames(made)] if array else vendor.plain(made)
-    response = web.json_response(content)
-    await response.prepare(request)
-    await response.write_eof()
-    return response
 
 
 async def _receive(request: web.Request, number: int) -> Received:

@@ -14,7 +14,7 @@ import pytest
 from counsel.engine.jobs.event_queue import MANY, EventQueue, merged
 from counsel.front import json_messages, protocol
 from counsel.http.exchange import Exchange
-from counsel.job_events import event_from
+from counsel.job_event_json import event_from
 from counsel.mcp import jsonlines
 from counsel.mcp.jsonlines import Splitter
 from support.floods import GROWTH, HELLO, INITIALIZE

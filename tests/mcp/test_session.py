@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.front import protocol
-from counsel.job_events import event_from
+from counsel.job_event_json import event_from
 from counsel.mcp import progress, session
 from counsel.mcp.session import listing
 from support.session_client import ENVELOPE, SessionClient

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counsel.models import connect, http1
+from counsel.models import connect, request_head
 from counsel.models.connection_pool import Pool
 
 FIRST, SECOND = "127.0.0.2", "127.0.0.3"
@@ -59,7 +59,7 @@ def refused_port(host: str) -> int:
         return int(sock.getsockname()[1])
 
 
-async def give_up(address: http1.Address, steps: int) -> None:
+async def give_up(address: request_head.Address, steps: int) -> None:
     """A request that is cancelled after so many turns of the loop."""
     pool = Pool()
     until = asyncio.get_running_loop().time() + 60
@@ -80,7 +80,7 @@ async def give_up(address: http1.Address, steps: int) -> None:
 async def test_a_request_that_is_cancelled_at_any_step_closes_its_socket(host: str) -> None:
     with listening(host) as port, warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
-        address = http1.address(f"http://{host}:{port}/x")
+        address = request_head.address(f"http://{host}:{port}/x")
         assert address is not None
         for steps in range(24):
             await give_up(address, steps)

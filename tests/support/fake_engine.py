@@ -10,7 +10,8 @@ from typing import Any
 
 from counsel.caller import Caller
 from counsel.errors import Cancelled, CounselError, NotFound
-from counsel.job_events import JobEvent, event_from
+from counsel.job_event_json import event_from
+from counsel.job_events import JobEvent
 from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, Result, result_from_json
 from counsel.types import Json

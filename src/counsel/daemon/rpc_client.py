@@ -21,7 +21,8 @@ from counsel.engine.jobs.event_queue import EventQueue
 from counsel.errors import CounselError, FileTooLarge, Internal
 from counsel.front.json_messages import LARGEST_MESSAGE, encode, too_large
 from counsel.front.launcher import RETRY, STATED, Launcher, older
-from counsel.job_events import JobEvent, event_from_json
+from counsel.job_event_json import event_from_json
+from counsel.job_events import JobEvent
 from counsel.mcp.jsonlines import LinePipe
 from counsel.requests import Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, Result, result_from_json

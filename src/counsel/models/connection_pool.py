@@ -7,7 +7,8 @@ import ssl
 import time
 
 from counsel.models.connect import open_socket
-from counsel.models.http1 import Address, Connection, ConnectTimeout, DeadlineExceeded, Key, Response, Trust
+from counsel.models.http1 import Connection, ConnectTimeout, DeadlineExceeded, Key, Response, Trust
+from counsel.models.request_head import Address
 
 KEEP_SECONDS = 15.0  # an idle connection is kept open
 MAX_IDLE = 100  # connections to one server
@@ -35,7 +36,7 @@ class Pool:
         connect: float,
         until: float,
     ) -> Response:
-        """The response, once its head has arrived. Raises `OSError`, `NotHttp`, `Late`."""
+        """The response, once its head has arrived. Raises `OSError`, `NotHttp`, `DeadlineExceeded`."""
         key = (address.host, address.port, (trust or await self._default_trust()) if address.is_tls else None)
         connection = self._take(key) or await self._connect(key, connect, until)
         response = connection.send(head, body)

@@ -12,10 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias, cast
-from urllib.parse import urlsplit
+from typing import Protocol, TypeAlias, cast
 
 MAX_HEAD = 64 * 1024  # bytes of a response's status line and headers
 MAX_INTERIM = 16  # responses with a status of 100 to 199 before the final one
@@ -24,7 +21,6 @@ _MAX_SIZE_LINE = 4096  # bytes of a chunk's size with its extensions, or of one 
 _JOINED = 64 * 1024  # bytes of a request that are joined, to need one system call
 _STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
-_PLAIN_URL = re.compile(r"[!-~]+")
 
 _SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk was read
 
@@ -53,43 +49,6 @@ def check(until: float) -> None:
         raise DeadlineExceeded
 
 
-class Address(NamedTuple):
-    host: str
-    port: int
-    is_tls: bool
-    head: str  # the path and the `host` header, as in a request
-
-
-@lru_cache(maxsize=256)
-def address(url: str) -> Address | None:
-    """The address of a plain URL; None for one that this module does not support."""
-    parts = urlsplit(url)
-    if not _PLAIN_URL.fullmatch(url) or "@" in parts.netloc or parts.scheme not in {"http", "https"}:
-        return None
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return None
-    if not host or "%" in host:
-        return None
-    is_tls = parts.scheme == "https"
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Address(
-        host, port or (443 if is_tls else 80), is_tls, f"{target} HTTP/1.1\r\nhost: {parts.netloc}\r\n"
-    )
-
-
-def request_head(method: str, to: Address, headers: Mapping[str, str], length: int | None) -> bytes | None:
-    """The request's head; None if a header has a line break."""
-    lines = [f"{method} {to.head}", *(f"{name}: {value}\r\n" for name, value in headers.items())]
-    if length is not None:
-        lines.append(f"content-length: {length}\r\n")
-    head = "".join(lines)
-    if head.count("\n") != len(lines) + 1 or head.count("\r") != len(lines) + 1 or "\0" in head:
-        return None
-    return head.encode("utf-8", "replace") + b"\r\n"
-
-
 class Response:
     """A response while it arrives. `headers` are in lower case."""
 
@@ -115,7 +74,7 @@ class Response:
         return kind or "application/octet-stream"
 
     async def readany(self, until: float) -> bytes:
-        """The bytes that have arrived; empty at the end. Raises `Late` if none arrive before the deadline."""
+        """The bytes that have arrived; empty at the end. Raises `DeadlineExceeded` if none arrive before the deadline."""
         while not self._pieces:
             if self._error is not None:
                 raise self._error

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from counsel.lazy_import import Later, imported
-from counsel.models import connection_pool, http1, proxies
+from counsel.models import connection_pool, http1, proxies, request_head
 from counsel.types import Endpoint, Limits, Network
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ class Sender:
     ) -> Response:
         """The response, once its head has arrived. Redirects are not followed: a key is sent to the configured address only.
 
-        Raises `OSError` and `http1.Late`.
+        Raises `OSError` and `http1.DeadlineExceeded`.
         """
         proxy, trust = proxies.usable(endpoint), self._tls_context(endpoint.network)
         method = "GET" if body is None else "POST"
-        if proxy is None and (where := http1.address(url)) is not None:
+        if proxy is None and (where := request_head.address(url)) is not None:
             length = None if body is None else len(body)
-            head = http1.request_head(method, where, {**_HEADERS, **headers}, length)
+            head = request_head.request_head(method, where, {**_HEADERS, **headers}, length)
             if head is not None:
                 if self._pool is None:
                     self._pool = connection_pool.Pool()
@@ -177,7 +177,7 @@ class _AiohttpResponse:
         return self._response.content_type
 
     async def readany(self, until: float) -> bytes:
-        """Raises `OSError` if the response breaks off, `Late` if nothing arrives before the deadline."""
+        """Raises `OSError` if the response breaks off, `DeadlineExceeded` if nothing arrives before the deadline."""
         try:
             async with asyncio.timeout_at(until):
                 return await self._response.content.readany()

@@ -7,7 +7,8 @@ from typing import Any
 
 from counsel.engine.jobs import event_queue
 from counsel.engine.jobs.event_queue import EventQueue, merged
-from counsel.job_events import JobEvent, event_from
+from counsel.job_event_json import event_from
+from counsel.job_events import JobEvent
 
 
 def event(kind: str, slot: str = "0", seq: int = 1, **data: Any) -> JobEvent:

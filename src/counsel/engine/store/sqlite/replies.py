@@ -15,7 +15,8 @@ from counsel.engine.store.records import Blob, Fence, UsageRecord
 from counsel.engine.store.sqlite import fencing
 from counsel.engine.store.sqlite import usage as usage_
 from counsel.engine.store.sqlite.database import Database
-from counsel.job_events import JobEvent, Wait, event_from
+from counsel.job_event_json import event_from
+from counsel.job_events import JobEvent, Wait
 
 _POLL = 0.05  # seconds between two looks for a new commit
 
