@@ -24,6 +24,11 @@ def is_sound(text: str) -> bool:
     return True
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `2 files`, `1,000 entries`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
+
+
 def is_blank(text: str) -> bool:
     """Nothing to read: empty, white space, or invisible characters (zero-width, control)."""
     if not text or text.isspace():

@@ -26,6 +26,7 @@ from counsel.caller import Caller
 from counsel.errors import CounselError, NotFound, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.paths import isdir
+from counsel.text import counted
 from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 
 _SESSION = re.compile(
@@ -325,6 +326,10 @@ def finished_or_fail(request: AgentRequest, finished: Finished | None, exit_: Ex
         stderr = failures.clean(exit_.stderr, request.secrets)
         raise failures.not_startable(request.agent, stderr)
     how = f"it was killed by signal {-exit_.code}" if exit_.code < 0 else f"it exited with code {exit_.code}"
-    garbage = f" after {exit_.garbage} lines that were not JSON" if exit_.garbage else ""
+    garbage = (
+        f" after {counted(exit_.garbage, 'line that was not JSON', 'lines that were not JSON')}"
+        if exit_.garbage
+        else ""
+    )
     tail = failures.last_lines(exit_.stderr)
     raise request.fail(f"{how}{garbage} before its answer was complete{': ' + tail if tail else ''}")

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from counsel.cli import ask_options, connect, json_option, output
+from counsel.cli.confirm import confirm
+from counsel.text import counted
 from counsel.types import Json
 
 
@@ -132,11 +134,7 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise click.UsageError("Deleting needs confirmation: add --yes.")
-        click.confirm(
-            f"Delete {len(names)} conversation{'s' if len(names) > 1 else ''} permanently?",
-            abort=True,
-            err=True,
-        )
+        confirm(f"Delete {counted(len(names), 'conversation')} permanently?")
     with _archive() as archive:
         connect.run(archive.delete(*names))
     if as_json:

@@ -44,7 +44,12 @@ def _repaired(caller: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
     from counsel.cli.doctor_repair import repair
 
     def confirm(question: str) -> bool:
-        return yes or (not as_json and sys.stdin.isatty() and click.confirm(question, err=True))
+        if yes or as_json or not sys.stdin.isatty():
+            return yes
+        agreed = click.confirm(question, err=True)
+        if not agreed:
+            output.message("The database was not changed.")
+        return agreed
 
     return repair(caller, confirm)
 

@@ -19,6 +19,7 @@ from counsel.engine.store import DATABASE
 from counsel.engine.store.sqlite import backups, files, maintenance, opening, recovery
 from counsel.errors import CounselError
 from counsel.paths import isdir
+from counsel.text import counted
 
 Confirm = Callable[[str], bool]  # asks the user a question
 
@@ -91,7 +92,7 @@ def _compact(path: Path) -> Iterator[Finding]:
     """Return free pages and the write-ahead log to the file system."""
     saved = maintenance.compact(path)
     if saved > 0:
-        yield Finding("repair", "ok", f"freed {saved:,} bytes on disk")
+        yield Finding("repair", "ok", f"freed {counted(saved, 'byte')} on disk")
 
 
 def _backup(path: Path) -> Iterator[Finding]:
@@ -111,7 +112,9 @@ def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
     copies = backups.listed(path)
     if copies:
         made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(files.changed(copies[0])))
-        yield Finding("database", "ok", f"{len(copies)} backups, the newest from {made}: {copies[0].parent}")
+        yield Finding(
+            "database", "ok", f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}"
+        )
     for moved in recovery.asides(path):
         todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."
         yield Finding("database", "warn", f"{moved} is a damaged database that was moved aside", todo)

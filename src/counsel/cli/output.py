@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31, "bold": 1, "dim": 2}
+_DIFF_COLOURS = {"+++": 1, "---": 1, "@@": 36, "+": 32, "-": 31}
 _UNESCAPED = (
     "[\x7f-\x9f\ud800-\udfff]"  # control characters that JSON does not escape; bytes that were not UTF-8
 )
@@ -68,12 +69,30 @@ def can_render() -> bool:
     return sys.stdout.isatty() and can_move_cursor()
 
 
+def has_colours() -> bool:
+    return can_render() and not os.environ.get("NO_COLOR")
+
+
 def line(text: str = "", colour: str = "") -> None:
     """A line of a list, on stdout; in colour on a terminal, unless NO_COLOR is set."""
     text = sanitized(text)
-    if colour and sys.stdout.isatty() and can_move_cursor() and not os.environ.get("NO_COLOR"):
+    if colour and has_colours():
         text = f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
     sys.stdout.write(text + "\n")
+
+
+def diff(text: str) -> None:
+    """The exact changes of files, in colour where `line` has colours."""
+    if has_colours():
+        text = re.sub("(?m)^.+$", lambda match: _in_colour(printable(match[0])), text)
+        sys.stdout.write(text)
+    else:
+        answer(text)
+
+
+def _in_colour(changed: str) -> str:
+    start = next((start for start in _DIFF_COLOURS if changed.startswith(start)), "")
+    return f"\x1b[{_DIFF_COLOURS[start]}m{changed}\x1b[0m" if start else changed
 
 
 def document(value: object) -> None:

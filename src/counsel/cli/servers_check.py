@@ -11,6 +11,7 @@ from counsel.agents.definitions import AGENTS
 from counsel.cli import output
 from counsel.servers.check import CheckResult, check, chosen
 from counsel.servers.service import Servers
+from counsel.text import counted
 
 _MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off", "skipped": "skipped"}
 
@@ -28,7 +29,7 @@ def run(
     """Whether every enabled server answered."""
     rows, skipped = chosen(here, name, agents, scope, trust_folder=trust_folder)
     if rows and sys.stderr.isatty() and not as_json:
-        output.message(f"Connecting to {len(rows)} servers …")
+        output.message(f"Connecting to {counted(len(rows), 'server')} …")
     try:
         progress = None if as_json else _print
         checks = check(rows, here.workspace, timeout, progress, trust_folder=trust_folder)

@@ -83,7 +83,7 @@ def print_applied(done: Applied, *, as_json: bool) -> None:
 def print_diffs(plan: Plan, *, dry_run: bool) -> None:
     if dry_run:
         for write in plan.diffs():
-            output.answer(write["diff"])
+            output.diff(write["diff"])
 
 
 def print_history(here: Servers, *, as_json: bool) -> None:

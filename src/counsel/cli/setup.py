@@ -10,6 +10,7 @@ import click
 
 from counsel.agents.definitions import WITH_SETUP
 from counsel.cli import connect, json_option, name_lists, output
+from counsel.cli.confirm import confirm
 
 if TYPE_CHECKING:
     from counsel.cli.setup_plan import Step
@@ -75,7 +76,7 @@ def setup(
 def _show(steps: list[Step]) -> None:
     for step in steps:
         if step.changes:
-            output.answer(step.diff + "\n")
+            output.diff(step.diff + "\n")
 
 
 def _warn_about_cache(steps: list[Step]) -> None:
@@ -95,7 +96,7 @@ def _ask(count: int, *, as_json: bool) -> None:
         raise click.UsageError(
             "No terminal to confirm on, so nothing was written. Use --yes, or --dry-run to see the changes."
         )
-    click.confirm(f"Write {'this change' if count == 1 else f'these {count} changes'}?", abort=True, err=True)
+    confirm(f"Write {'this change' if count == 1 else f'these {count} changes'}?")
 
 
 def _check(steps: list[Step], *, as_json: bool) -> None:

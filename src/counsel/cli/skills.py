@@ -14,7 +14,8 @@ from counsel.agents.definitions import WITH_SKILLS
 from counsel.agents.skill_format import SCOPES, Skill
 from counsel.cli import json_option, output
 from counsel.cli import name_lists as names
-from counsel.errors import Conflict
+from counsel.cli.confirm import confirm
+from counsel.text import counted
 
 if TYPE_CHECKING:
     from counsel.skills.discover import Listing
@@ -204,7 +205,7 @@ def _page(shown: Shown) -> str:
     lines += [
         f"also:      {other.agent} ({other.scope}) {other.path}, {other.state}" for other in shown.others
     ]
-    lines += [f"file:      {path} ({size:,} bytes)" for path, size in shown.files]
+    lines += [f"file:      {path} ({counted(size, 'byte')})" for path, size in shown.files]
     wrong = [finding for finding in shown.findings if not finding.ok]
     lines += [f"fix:       {finding.message}. {finding.fix}" for finding in wrong]
     if not wrong:
@@ -272,9 +273,8 @@ def _confirmed(steps: Sequence[Step], *, ask: bool) -> bool:
     for step in blocked:
         output.message(step.message)
     note = " What is replaced is moved to the backups." if any(s.fate == "replace" for s in blocked) else ""
-    if click.confirm(f"Continue?{note}", default=False, err=True):
-        return True
-    raise Conflict("Nothing was changed.")
+    confirm(f"Continue?{note}")
+    return True
 
 
 @skills.command()

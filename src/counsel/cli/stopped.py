@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from counsel.results import JobStatus
+from counsel.text import counted
 
 
 class Stopped(Exception):
@@ -25,5 +26,5 @@ def _kept(job: JobStatus) -> str:
         return "The answer is kept" if answers else "The partial answer is kept" if partial else ""
     if not answers and not partial:
         return ""
-    kept = f"{answers} of {len(states)} answers kept"
+    kept = f"{answers} of {counted(len(states), 'answer')} kept"
     return f"{kept}, and partial text" if partial else kept

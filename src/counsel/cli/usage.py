@@ -11,6 +11,7 @@ import click
 
 from counsel import amounts
 from counsel.cli import connect, json_option, output
+from counsel.text import counted
 from counsel.types import Json
 
 _WIDE = 110  # columns that a terminal needs for all of them
@@ -92,7 +93,7 @@ def _notes(total: Json, *, narrow: bool) -> Iterator[str]:
 
 
 def _calls(number: int) -> str:
-    return "1 call" if number == 1 else f"{number:,} calls"
+    return counted(number, "call")
 
 
 def _time(ms: int | None) -> str:

@@ -41,6 +41,10 @@ Speak MCP on stdin and stdout, as the MCP server that an agent starts.
   --as AGENT     the calling agent: claude, codex, gemini … (default: from the client's name)
   --standalone   run the engine in this process instead of using the daemon
 """
+WAITING = """\
+counsel stdio is waiting for an MCP client on standard input. Agents start it: `counsel setup` registers it with them.
+Ctrl-C or Ctrl-D ends it. To ask a model from here: counsel ask "…"
+"""
 CHUNK = 1 << 16
 WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without blocking
 # A pipe reports POLLERR when its reader is gone; macOS' pipes, and the sockets that Node.js gives its children, POLLHUP.
@@ -63,6 +67,8 @@ def main(argv: list[str]) -> int:
         return 0
     if problem := run_paths.home_problem(os.environ):
         return _answer_all(f"{problem} {run_paths.HOME_HINT}")
+    if os.isatty(0):
+        sys.stderr.write(WAITING)
     if standalone:
         from counsel.daemon.standalone import serve
 

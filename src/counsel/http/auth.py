@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.settings import Settings
+from counsel.text import counted
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -67,7 +68,7 @@ def is_loopback(host: str) -> bool:
 def check_bind(host: str, secret: str) -> None:
     if not is_loopback(host) and len(secret) < SHORTEST:
         raise ConfigInvalid(
-            f"counsel does not listen on {host} with a token of {len(secret)} characters.",
+            f"counsel does not listen on {host} with a token of {counted(len(secret), 'character')}.",
             hint=f"Set a COUNSEL_TOKEN of at least {SHORTEST} characters, or listen on 127.0.0.1.",
         )
 

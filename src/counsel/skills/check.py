@@ -9,6 +9,7 @@ from typing import Any
 from counsel.configfiles.yaml.nodes import Mapping, Scalar, node_text
 from counsel.lazy_dataclass import dataclass
 from counsel.skills.frontmatter import Frontmatter
+from counsel.text import counted
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME = 64
@@ -86,7 +87,7 @@ def _description(description: str) -> Finding:
     if len(description) > LONGEST_DESCRIPTION:
         what = f"the description has {len(description):,} characters, too long"
         return Finding("description", ok=False, message=what, fix=f"Use at most {LONGEST_DESCRIPTION:,}.")
-    return Finding("description", ok=True, message=f"{len(description)} characters")
+    return Finding("description", ok=True, message=counted(len(description), "character"))
 
 
 def _optional(header: Frontmatter) -> list[Finding]:

@@ -33,7 +33,7 @@ from counsel.agents.gemini.servers import FORMAT
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
-from counsel.text import missing
+from counsel.text import counted, missing
 from counsel.types import Finished, Json, Notice, Text, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
 
 _POLICY = str(Path(__file__).with_name("read_only.toml"))
@@ -136,7 +136,7 @@ class Reader(driver.Reader):
         if retry is None or int(retry[1]) < self.request.limits.attempts:
             return False
         self._status = int(retry[2]) if retry[2] else None
-        self._error = f"it failed {retry[1]} times: {retry[3]}".rstrip(": ")
+        self._error = f"it failed {counted(int(retry[1]), 'time')}: {retry[3]}".rstrip(": ")
         return True
 
     def feed(self, line: Json) -> list[Step]:

@@ -12,6 +12,7 @@ from dataclasses import field
 
 from counsel.caller import Caller
 from counsel.lazy_dataclass import dataclass
+from counsel.text import counted
 
 
 @dataclass(slots=True, eq=False)
@@ -46,9 +47,9 @@ class Limiter:
         """Why a call of this caller would have to wait now; "" if it would not."""
         settings = caller.settings
         if self.running[provider] >= settings.max_concurrent_per_provider:
-            return f"a free slot: {self.running[provider]} calls to {provider} are running (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
+            return f"a free slot: {_running(self.running[provider], f' to {provider}')} (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
         if self._queues or self.running.total() >= settings.max_concurrent:
-            return f"a free slot: {self.running.total()} calls are running (COUNSEL_MAX_CONCURRENT)"
+            return f"a free slot: {_running(self.running.total())} (COUNSEL_MAX_CONCURRENT)"
         return ""
 
     async def _enter(self, caller: Caller, provider: str) -> None:
@@ -111,3 +112,7 @@ class _Slot:
 
     async def __aexit__(self, *_: object) -> None:
         self._limiter.leave(self._provider, self._model)
+
+
+def _running(count: int, to: str = "") -> str:
+    return f"{counted(count, 'call')}{to} {'is' if count == 1 else 'are'} running"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from counsel.text import counted
+
 CONSULTED = (
     "You are being consulted by a developer or by another AI agent who needs an expert opinion. "
     "Answer the question that was asked, directly and precisely. Say what you are unsure of. "
@@ -47,7 +49,7 @@ RUNNING = "This answer is still being written. Summarise in one or two sentences
 
 def unseen(count: int) -> str:
     """Replaces earlier images for a model without vision, which otherwise could not follow the conversation."""
-    return f"\n\n[{count} image{'s' if count > 1 else ''} here, which you cannot see]"
+    return f"\n\n[{counted(count, 'image')} here, which you cannot see]"
 
 
 NO_ANSWER = "[no answer was given]"  # replaces an empty answer, which no vendor accepts as a turn

@@ -18,6 +18,7 @@ from counsel.engine.context.ranges import Part, Range, no_such_line
 from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.results import Source
+from counsel.text import counted
 
 _RANGE = re.compile(r"(.+)\{(\d{0,9}):(\d{0,9})\}", re.DOTALL).fullmatch
 
@@ -113,7 +114,7 @@ def _pages(want: Wanted, opened: Opened, folders: Folders, look: Callable[[str],
     first = want.first or 1
     if first > document.count:
         raise InvalidArgument(
-            f"{want.name}: the PDF has {document.count} pages.",
+            f"{want.name}: the PDF has {counted(document.count, 'page')}.",
             hint="Ask for pages that it has.",
             file=want.name,
         )

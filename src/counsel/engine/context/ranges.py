@@ -12,6 +12,7 @@ from counsel.engine.context import decoding
 from counsel.engine.context.allowed_folders import Opened
 from counsel.errors import FileTooLarge, InvalidArgument
 from counsel.lazy_dataclass import dataclass
+from counsel.text import counted
 
 CEILING = 256 * 1024 * 1024  # bytes of a file that are read to find its lines
 _CHUNK = 1 << 20
@@ -96,7 +97,7 @@ def _offset(text: str, line_ends: int) -> int:
 
 def no_such_line(name: str, count: int) -> InvalidArgument:
     return InvalidArgument(
-        f"{name}: the file has {count} lines.", hint="Ask for lines that it has.", file=name
+        f"{name}: the file has {counted(count, 'line')}.", hint="Ask for lines that it has.", file=name
     )
 
 

@@ -23,7 +23,7 @@ from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
 from counsel.requests import DEFAULT_MODEL, ChatRequest, ConsensusRequest, Request
-from counsel.text import is_sound, sound
+from counsel.text import counted, is_sound, sound
 from counsel.types import Image
 
 _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
@@ -123,7 +123,7 @@ async def _conversation(request: Request, store: Store, caller: Caller) -> tuple
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(
             f"There is no conversation {name}.",
-            hint=f"It may be mistyped, deleted, or older than {caller.settings.conversation_days} days. "
+            hint=f"It may be mistyped, deleted, or older than {counted(caller.settings.conversation_days, 'day')}. "
             "`counsel conversations list` shows what is there; leave continuation_id out to start afresh.",
         )
     return name, True

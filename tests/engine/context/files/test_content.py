@@ -108,7 +108,7 @@ def test_the_end_of_a_large_file(project: Path, caller: Callable[..., Caller]) -
     large(project, b"")
     limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert 'lines="3999-4000 of 4000">' in ask(limited, "big.log{3999:}").prompt
-    assert "has 4000 lines" in str(refused(InvalidArgument, limited, "big.log{4001:}"))
+    assert "has 4,000 lines" in str(refused(InvalidArgument, limited, "big.log{4001:}"))
 
 
 def test_lines_too_far_into_a_huge_file_are_refused(

@@ -20,6 +20,7 @@ from counsel.engine.store.sqlite import backups, copying, files
 from counsel.engine.store.sqlite.schema import climbed, migrate
 from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
+from counsel.text import counted
 
 log = logging.getLogger("counsel.store")
 _REPLACED_WITHIN = 60.0  # seconds for another process that replaces it
@@ -181,7 +182,7 @@ def _salvaged(path: Path, aside: Path | None, db: sqlite3.Connection) -> Iterato
     if aside and files.size(aside):
         with contextlib.suppress(sqlite3.Error, OSError), closing(copying.read_damaged(aside)) as damaged:
             if count := copying.merge(damaged, db):
-                yield f"{count:,} rows that could be read"
+                yield f"{counted(count, 'row')} that could be read"
     if backup := backups.newest_sound(path):
         with contextlib.suppress(sqlite3.Error, OSError), closing(copying.read_only(backup)) as source:
             copying.merge(source, db)

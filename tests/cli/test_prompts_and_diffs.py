@@ -1,0 +1,73 @@
+"""Questions, previews and waiting, as a person sees them in a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counsel.text import counted
+from support.stdio_client import SHORT_LIVED
+from support.terminal import Terminal
+
+COLOUR = re.compile(rb"\x1b\[[0-9;]+m")
+Make = Callable[..., Terminal]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Make:
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 2.0.0\n")
+    program.chmod(0o755)
+    env = {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        **SHORT_LIVED,
+    }
+
+    def make(*arguments: str, **more: str) -> Terminal:
+        return Terminal(*arguments, env={**env, **more}, cwd=tmp_path)
+
+    return make
+
+
+@pytest.mark.parametrize(("key", "code"), [("n\n", 1), ("\n", 1), ("\x03", 130), ("\x04", 130)])
+def test_whoever_does_not_agree_reads_that_nothing_was_changed(terminal: Make, key: str, code: int) -> None:
+    with terminal("setup", "--agent", "claude", "--no-check") as shown:
+        shown.until("Write this change?")
+        shown.type(key)
+        assert shown.wait() == code
+    assert shown.lines[-1] == "Nothing was changed."
+    assert "interrupted" not in shown.text
+
+
+@pytest.mark.parametrize(
+    ("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_a_diff_is_coloured_for_who_wants_it(terminal: Make, env: dict[str, str], colours: bool) -> None:
+    with terminal("servers", "add", "x", "--agent", "claude", "--dry-run", "--", "echo", **env) as shown:
+        assert shown.wait() == 0
+    assert bool(COLOUR.search(shown.data)) is colours
+    assert any(line.startswith("+") and '"x"' in line for line in shown.lines)
+
+
+def test_stdio_on_a_terminal_says_that_it_waits_for_a_client(terminal: Make) -> None:
+    with terminal("stdio") as shown:
+        shown.until("waiting for an MCP client")
+        shown.type("\x04")
+        assert shown.wait() == 0
+
+
+def test_one_file_and_two_files() -> None:
+    assert [counted(count, "file") for count in (0, 1, 2, 1000)] == [
+        "0 files",
+        "1 file",
+        "2 files",
+        "1,000 files",
+    ]
+    assert counted(2, "entry", "entries") == "2 entries"
