@@ -12,7 +12,7 @@
     │   ├── ConfigInvalid            CONFIG_INVALID             file, line, column
     │   └── SelfConsultation         SELF_CONSULTATION
     ├── Unavailable                  another model may answer: `auto` asks the next
-    │   ├── ProviderUnavailable      PROVIDER_UNAVAILABLE       provider
+    │   ├── ProviderUnavailable      PROVIDER_UNAVAILABLE       provider, tried
     │   ├── AgentUnavailable         AGENT_UNAVAILABLE          agent
     │   └── RateLimited              RATE_LIMIT_EXCEEDED        provider, retry_after
     ├── NoAnswer                     the model gave no answer: `auto` asks the next
@@ -87,6 +87,7 @@ class CounselError(Exception):
     cost_usd = Field[float](int, float)
     job_id = Field[str](str)
     continuation_id = Field[str](str)
+    tried = Field[list[ErrorDict]](list)  # by `auto`: each provider with its models, code, error and hint
 
     code: str = "INTERNAL"
 

@@ -95,7 +95,9 @@ class Call:
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
     tokens: int = 0  # estimate of its input, for the cost of a stream that breaks off; 0: unknown
-    hurry: bool = False  # another model can answer: do not wait long for a retry
+    hurry: float | None = (
+        None  # another model can answer: from this time on (the loop's clock) do not wait for retries
+    )
     # For agents only: the folder to work in, the files to read, the session to continue.
     cwd: Path | None = None
     files: tuple[Path, ...] = ()

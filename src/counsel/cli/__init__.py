@@ -209,5 +209,12 @@ def fail(error: CounselError, *, as_json: bool = False) -> None:
     if as_json:
         output.document(error.as_dict())
     output.message(f"error: {error.message}")
+    if error.tried:
+        columns = ("provider", "model", "what went wrong", "what to do")
+        rows = [
+            (entry["provider"], ", ".join(entry["models"]), entry["error"], entry["hint"])
+            for entry in error.tried
+        ]
+        output.message_table(columns, rows)
     if error.hint:
         output.message(f"  {error.hint}")

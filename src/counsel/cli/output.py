@@ -163,6 +163,13 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def message_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table for people, on stderr."""
+    cells = [[sanitized(" ".join(cell.split())) for cell in row] for row in rows]
+    for text in tables.lines(columns, cells, width() if sys.stderr.isatty() else None):
+        message(text)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table that fits a terminal; in a pipe, aligned columns that are never cut."""
     cells = [[sanitized(" ".join(cell.split())) for cell in row] for row in rows]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from counsel import answer_notes
-from counsel.errors import CounselError
+from counsel.errors import CounselError, ErrorDict
 from counsel.job_events import Restarted
 from counsel.results import (
     Accepted,
@@ -42,8 +42,14 @@ def text(result: EngineResult) -> str:
 
 def failure(error: CounselError) -> str:
     """`CODE: what happened. What to do next.`"""
-    message = f"{error.code}: {error}"
+    message = "\n".join((f"{error.code}: {error}", *map(_attempt, error.tried or ())))
     return f"{message}\n\nWhat had arrived of the answer:\n\n{error.partial}" if error.partial else message
+
+
+def _attempt(entry: ErrorDict) -> str:
+    """A provider that `auto` asked in vain."""
+    models = ", ".join(entry.get("models", ()))
+    return f"- {entry.get('provider')} ({models}): {entry.get('error')} {entry.get('hint')}".rstrip()
 
 
 def whole(status: JobStatus) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+
 from counsel import resource_errors
 from counsel.errors import CounselError, ProviderUnavailable, UpstreamError
 from counsel.models.http1 import NotHttp
@@ -61,4 +64,7 @@ def refused_by_proxy(endpoint: Endpoint, proxy: Proxy, status: int) -> ProviderU
 
 
 def _reason(endpoint: Endpoint, error: BaseException) -> str:
-    return scrubbed(str(error) or type(error).__name__, endpoint.key)
+    """The system's words where it has some: `Connection refused`, not `[Errno 111] Connect call failed (…)`."""
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+    words = os.strerror(number) if number and number > 0 else getattr(error, "strerror", None)
+    return scrubbed(words or str(error) or type(error).__name__, endpoint.key)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 from counsel.errors import CounselError, RateLimited
 from counsel.types import Call, Limits, Notice
 
 BACKOFF = 0.5  # seconds before the second attempt; doubled for each further one
-MAX_WAIT_IN_A_HURRY = 5.0  # seconds; the longest wait when another model can answer
+PATIENCE = 5.0  # seconds that all models of one `auto` may spend on retries, together
+CONNECT_IN_A_HURRY = 3.0  # seconds for a connection when another model can answer
+LEAST_CONNECT = 1.5  # seconds, after the patience is used up: a lost packet is sent again after one
 
 
 class Retryable(Exception):
@@ -29,9 +32,18 @@ def wait_before_next(
     `ends`: when the call must be over, by the event loop's clock.
     """
     wait = _delay(attempt, failure.retry_after, backoff)
-    too_late = asyncio.get_running_loop().time() + wait >= ends
-    too_long = call.hurry and wait > MAX_WAIT_IN_A_HURRY
-    return None if attempt >= limits.attempts or too_late or too_long else wait
+    begins = asyncio.get_running_loop().time() + wait
+    too_late = begins >= min(ends, call.hurry or ends)
+    return None if attempt >= limits.attempts or too_late else wait
+
+
+def in_a_hurry(limits: Limits, call: Call) -> Limits:
+    """The limits of one attempt: a connection that hangs must not keep the next model waiting."""
+    if call.hurry is None:
+        return limits
+    left = call.hurry - asyncio.get_running_loop().time()
+    most = max(LEAST_CONNECT, min(CONNECT_IN_A_HURRY, left))
+    return replace(limits, connect=min(limits.connect, most))
 
 
 def _delay(attempt: int, retry_after: float | None, backoff: float) -> float:

@@ -59,7 +59,7 @@ class Transport:
             yield notice
         spent = Usage(cost_usd=0.0)  # by attempts that failed
         for attempt in range(1, limits.attempts + 1):
-            deadlines = Deadlines(limits, ends, endpoint)
+            deadlines = Deadlines(retries.in_a_hurry(limits, call), ends, endpoint)
             exchange = Exchange(self._sender, self._refused_fields, prepared, deadlines, model)
             try:
                 await exchange.open()

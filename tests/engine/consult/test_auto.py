@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
+from counsel import settings
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
-from counsel.errors import ContextLengthExceeded, ProviderUnavailable, RateLimited
+from counsel.errors import (
+    AuthenticationFailed,
+    ContextLengthExceeded,
+    CounselError,
+    ProviderUnavailable,
+    RateLimited,
+)
+from counsel.models import retries
+from counsel.types import Call, Limits, Turn
 from fake import FakeAPI
 from support.asking import ask
 
@@ -82,3 +94,92 @@ async def test_without_any_key_it_says_what_to_set(engine: Engine, home: Path, p
     bare = Caller("test", cwd=project, settings=settings.load({"COUNSEL_HOME": str(home)}))
     with pytest.raises(ProviderUnavailable, match="counsel demo"):
         await ask(engine, bare, model="auto")
+
+
+# ── everyone fails ───────────────────────────────────────────────────────────────────────────────────
+
+PROVIDERS = ["openai", "anthropic", "google", "xai", "deepseek"]  # in the order of `auto`
+
+
+async def test_a_provider_is_dropped_after_its_first_rejected_key(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.keys = {"none of theirs"}
+    with pytest.raises(AuthenticationFailed) as caught:
+        await ask(engine, caller(), model="auto")
+    assert len(fake_api.calls) == len(PROVIDERS)
+    tried = caught.value.tried or []
+    assert [entry["provider"] for entry in tried] == PROVIDERS
+    assert [len(entry["models"]) for entry in tried] == [1] * len(PROVIDERS)
+    assert tried[0]["models"] == ["gpt-6.1-sol"]
+    assert "OPENAI_API_KEY" in tried[0]["hint"]
+    assert all("refused the key" in entry["error"] for entry in tried)
+    assert caught.value.message == "No model answered; 5 providers were tried."
+
+
+async def test_one_provider_that_fails_reports_its_own_error(
+    engine: Engine, home: Path, project: Path, fake_api: FakeAPI
+) -> None:
+    fake_api.keys = {"none of theirs"}
+    env = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": fake_api.v1, "COUNSEL_HOME": str(home)}
+    with pytest.raises(AuthenticationFailed, match="OpenAI refused the key") as caught:
+        await ask(engine, Caller("test", cwd=project, settings=settings.load(env)), model="auto")
+    assert caught.value.tried is None
+    assert len(fake_api.calls) == 1
+
+
+async def test_providers_that_cannot_be_reached_are_asked_once_each(
+    engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "PATIENCE", 0.0)
+    with socket.socket() as closed:  # bound and not listening
+        closed.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        names = ("OPENAI", "ANTHROPIC", "GOOGLE_GEMINI", "XAI", "DEEPSEEK")
+        who = caller(**{f"{name}_BASE_URL": dead for name in names})
+        with pytest.raises(ProviderUnavailable) as caught:
+            await ask(engine, who, model="auto")
+    tried = caught.value.tried or []
+    assert [(entry["provider"], len(entry["models"])) for entry in tried] == [(name, 1) for name in PROVIDERS]
+    assert all("cannot be reached" in entry["error"] for entry in tried)
+
+
+@pytest.mark.parametrize("behaviour", [{"status": 500}, {"status": 429, "retry_after": 1}])
+async def test_when_the_patience_is_used_up_every_model_is_asked_once(
+    engine: Engine,
+    caller: Callable[..., Caller],
+    fake_api: FakeAPI,
+    monkeypatch: pytest.MonkeyPatch,
+    behaviour: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(retries, "PATIENCE", 0.0)
+    fake_api.script(**behaviour, times=None)
+    with pytest.raises(CounselError) as caught:
+        await ask(engine, caller(), model="auto")
+    models = [request.model for request in fake_api.calls]
+    assert len(models) == len(set(models)) > len(PROVIDERS)
+    assert [entry["provider"] for entry in caught.value.tried or []] == PROVIDERS
+    asked = [name for entry in caught.value.tried or [] for name in entry["models"]]
+    assert sorted(asked) == sorted(models)
+
+
+async def test_retries_stop_when_the_patience_ends() -> None:
+    now = asyncio.get_running_loop().time()
+    failure, limits = retries.Retryable(ProviderUnavailable("down"), retry_after=4.0), Limits()
+
+    def wait(hurry: float | None) -> float | None:
+        call = Call((Turn("user", "Q"),), hurry=hurry)
+        return retries.wait_before_next(failure, 1, call, limits, ends=now + 300, backoff=0.5)
+
+    assert (wait(None), wait(now + 60), wait(now + 2), wait(now - 60)) == (4.0, 4.0, None, None)
+
+
+async def test_a_connection_that_hangs_does_not_keep_the_next_model_waiting() -> None:
+    now, limits = asyncio.get_running_loop().time(), Limits()
+
+    def connect(hurry: float | None) -> float:
+        return retries.in_a_hurry(limits, Call((Turn("user", "Q"),), hurry=hurry)).connect
+
+    assert connect(None) == limits.connect
+    assert connect(now + 60) == retries.CONNECT_IN_A_HURRY
+    assert connect(now - 60) == retries.LEAST_CONNECT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from counsel.engine import results
+from counsel.engine.consult.auto_chain import AutoChain, another_may_answer
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route, Router
@@ -16,16 +17,7 @@ from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Message
-from counsel.errors import (
-    AuthenticationFailed,
-    CounselError,
-    ModelNotFound,
-    NoAnswer,
-    Refused,
-    SelfConsultation,
-    TimedOut,
-    Unavailable,
-)
+from counsel.errors import CounselError, ModelNotFound, SelfConsultation, Unavailable
 from counsel.models.auto import Needs
 from counsel.results import (
     AnswerDetails,
@@ -115,7 +107,6 @@ def needs(job: Job, history: History) -> Needs:
 async def _first_answer(
     consultation: Consultation, candidates: list[Route], history: History, store: Store, cache: AnswerCache
 ) -> tuple[Reply, list[PassedOver]]:
-    passed_over: list[PassedOver] = []
     # a model that answered in an earlier attempt comes first: its answer is stored
     if consultation.job.attempt > 1:
         answered = {
@@ -123,21 +114,22 @@ async def _first_answer(
             for route in candidates
         }
         candidates = sorted(candidates, key=lambda route: answered[route.name] is None)
-    for number, route in enumerate(candidates, 1):
+    chain = AutoChain(candidates)
+    while route := chain.next():
         try:
             call = await conversation.compose_async(consultation.job, history, route, store)
-            if number < len(candidates):
-                call = replace(call, hurry=True)
+            call = replace(call, hurry=chain.hurry)
             step = _step(consultation.job, route)
             reply = await cache.through(consultation, step, route, call)
         except CounselError as error:
-            if number == len(candidates) or not _another_may_answer(error):
+            if not another_may_answer(error):
                 raise
-            passed_over.append(PassedOver(route.name, error.code, error.message, results.spent(error)))
-            _report_failure(consultation, route, error, candidates[number])
+            chain.failed(route, error)
+            if following := chain.next():
+                _report_failure(consultation, route, error, following)
         else:
-            return reply, passed_over
-    raise AssertionError("auto never gives an empty list")
+            return reply, chain.passed_over()
+    raise chain.error()
 
 
 def _with_failures(reply: Reply, passed_over: list[PassedOver]) -> float | None:
@@ -153,18 +145,6 @@ def _report_failure(consultation: Consultation, route: Route, error: CounselErro
         )
     else:
         consultation.live.notice(SLOT, "passed_over", f"{route.name}: {error.message}")
-
-
-def _another_may_answer(error: CounselError) -> bool:
-    """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
-    its context may be full; what one model refuses or leaves empty, another may answer. These errors move on to the next
-    model even in the middle of an answer; after any other failure the partial answer is kept.
-    """
-    if isinstance(error, Unavailable | AuthenticationFailed | Refused | NoAnswer):
-        return True
-    if error.partial:
-        return False
-    return (error.status or 0) >= 500 or (isinstance(error, TimedOut) and error.limit == "connect")
 
 
 def _step(job: Job, route: Route) -> Step:
