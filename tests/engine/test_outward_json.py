@@ -20,7 +20,8 @@ from counsel import strict_json
 from counsel.caller import Caller
 from counsel.daemon.rpc_server import RpcServer, caller_to_json, request_to_json
 from counsel.engine.engine import Engine
-from counsel.http.api import jobs as http_jobs
+from counsel.http.api import job_stream
+from counsel.http.api.event_cursor import Cursor, resumed
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import McpLines
 from counsel.mcp.session import Session
@@ -120,14 +121,14 @@ class Interfaces:
     async def events(self, job: str) -> str:
         """As they were sent; those of one model together, without numbers, and pieces of a text as one."""
         sent = ""
-        async for line in http_jobs.stream(self.engine.follow(job), asyncio.Event()):
+        async for line in job_stream.stream(resumed(self.engine.events(job), Cursor()), asyncio.Event()):
             sent += line
             self.followed.set()
         by_slot: dict[str, str] = {}
         for message in sent.split("\n\n"):
             if not message.startswith("id:"):
                 continue
-            plain = re.sub(r'id: \d+\n|(?<="seq":)\d+', "", message)
+            plain = re.sub(r'id: [^\n]*\n|(?<="seq":)\d+', "", message)
             slot = re.findall(r'"slot":"(\d*)"', plain)[0]
             by_slot[slot] = by_slot.get(slot, "") + plain + "\n"
         piece = rf'("kind":"text"[^\n]*"text":"{_STRING})("[^\n]*)\ndata: [^\n]*"kind":"text"[^\n]*"text":"({_STRING})"[^\n]*'

@@ -4,101 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
-import os
-import re
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from PIL import Image
 from yarl import URL
 
 from counsel.agents.definitions import ASKABLE
 from fake import FakeProcess
-
-TOKEN = "a-token-for-these-tests"
-
-
-class Api:
-    process: asyncio.subprocess.Process
-
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self.session = session
-        self.mcp_session: dict[str, str] = {}
-
-    async def get(self, path: str, **query: str) -> tuple[int, Any]:
-        async with self.session.get(path, params=query) as answer:
-            return answer.status, await answer.json()
-
-    async def post(self, path: str, body: Any = None) -> tuple[int, Any]:
-        async with self.session.post(path, json=body or {}) as answer:
-            return answer.status, await answer.json()
-
-    async def ask(self, prompt: str, **arguments: Any) -> Any:
-        """`chat` over /mcp: how jobs get here."""
-        params = {"name": "chat", "arguments": {"prompt": prompt, "model": "gpt-5", **arguments}}
-        return (await self.mcp("tools/call", params))["structuredContent"]
-
-    async def mcp(self, method: str, params: Any) -> Any:
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = {"Accept": "application/json, text/event-stream", **self.mcp_session}
-        async with self.session.post("/mcp", json=message, headers=headers) as answer:
-            self.mcp_session = {"Mcp-Session-Id": answer.headers.get("Mcp-Session-Id", "")} | self.mcp_session
-            return (await answer.json())["result"]
-
-    @asynccontextmanager
-    async def events(self, job: str, **headers: str) -> AsyncIterator[AsyncIterator[Any]]:
-        async with self.session.get(f"/api/jobs/{job}/events", headers=headers) as answer:
-            assert answer.status == 200
-            assert answer.content_type == "text/event-stream"
-            yield _messages(answer)
-
-
-async def _messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Any]:
-    async for line in answer.content:
-        if line.startswith(b"data: "):
-            yield json.loads(line[6:])
+from support.api_client import Api, running
 
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_process: FakeProcess) -> AsyncIterator[Api]:
-    """The door in a process of its own, on a free port, with a home that nobody else has."""
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "COUNSEL_HOME": str(tmp_path / "counsel"),
-        "COUNSEL_TOKEN": TOKEN,
-        "OPENAI_API_KEY": "sk-test-openai-0000000000000000",
-        "OPENAI_BASE_URL": fake_process.v1,
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "counsel", "serve", "--port", "0"),
-        env=env,
-        cwd=tmp_path,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    said = ""
-    while not (found := re.search(r"(http://\S+)/mcp", said)):
-        line = await asyncio.wait_for(process.stderr.readline(), 60)
-        assert line, said
-        said += line.decode()
-    async with aiohttp.ClientSession(found[1], headers={"Authorization": f"Bearer {TOKEN}"}) as session:
-        made = Api(session)
-        made.process = process
+    async with running(tmp_path, fake_process) as made:
         info = {"name": "test", "version": "1"}
         await made.mcp(
             "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
         )
         yield made
-    if process.returncode is None:
-        process.terminate()
-        await process.communicate()
 
 
 async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: FakeProcess) -> None:
@@ -123,7 +49,7 @@ async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: Fake
     async with api.events(begun["continuation"]["id"]) as coming:
         again = [event async for event in coming]
     assert again[-1]["kind"] == "done"
-    async with api.events(job, **{"Last-Event-ID": str(again[-2]["seq"])}) as coming:
+    async with api.events(job, **{"Last-Event-ID": again[-2]["id"]}) as coming:
         assert [event["seq"] async for event in coming] == [again[-1]["seq"]]
 
 

@@ -17,9 +17,9 @@ from starlette.applications import Starlette
 from counsel import settings
 from counsel.errors import InvalidArgument
 from counsel.http.api import routes
-from counsel.http.api import servers as api_servers
 from counsel.servers import Server, Servers
 from servers.conftest import QUICK
+from support import openapi
 from support.user import User
 
 SECRET = "sk-live-abcdefghijklmnop1234"
@@ -27,9 +27,12 @@ SECRET = "sk-live-abcdefghijklmnop1234"
 
 @pytest.fixture
 async def http(user: User) -> AsyncIterator[httpx2.AsyncClient]:
-    app = Starlette(routes=api_servers.routes(None, settings.load()))  # type: ignore[arg-type]
+    app = Starlette(routes=routes.routes(None, settings.load()))  # type: ignore[arg-type] # servers need no engine
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    hooks = {"response": [openapi.check_httpx]}
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1", event_hooks=hooks
+    ) as client:
         yield client
 
 
@@ -39,10 +42,6 @@ async def ask(http: httpx2.AsyncClient, method: str, path: str, body: Any = None
     )
     assert answer.status_code == status, answer.text
     return answer.json()
-
-
-def test_the_module_is_listed() -> None:
-    assert api_servers.__name__ in routes.MODULES
 
 
 async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:

@@ -13,12 +13,13 @@ async def serve(home: Path, *args: str, **env: str) -> tuple[Any, str, str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "counsel", "serve", "--port", "0", *args),
         env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **env},
+        cwd=env.get("CLIENT_CWD"),
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
     said = ""
     while not (found := re.search(r"(http://\S+)/mcp", said)):
-        line = await asyncio.wait_for(process.stderr.readline(), 30)
+        line = await asyncio.wait_for(process.stderr.readline(), 60)
         assert line, said
         said += line.decode()
     return process, found[1], said

@@ -20,6 +20,7 @@ from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
+from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
 from counsel.engine.jobs import intake, recovery, replay
 from counsel.engine.jobs.callers import Secret
@@ -28,7 +29,7 @@ from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.jobs.runner import Runner
 from counsel.engine.jobs.running import Running
 from counsel.engine.store import open_store
-from counsel.engine.store.records import JobDetail, JobRecord
+from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
@@ -67,6 +68,7 @@ class Engine:
             ownership=Ownership(home / "run" / "owners"),
             secret=Secret(home),
         )
+        self.archive = Archive(home, self.store)
         self._summaries_late = 0.0  # no waiting for summaries until then
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
@@ -97,6 +99,11 @@ class Engine:
         if known := self.runner.keys.get(key):
             return known
         return None if isinstance(key, NewKey) else await self.store.job_with_key(key)
+
+    async def keys_like(self, prefix: str) -> list[str]:
+        """The keys that begin so, of all jobs that are stored or run here."""
+        running = [key for key in self.runner.keys if key.startswith(prefix)]
+        return [*running, *await self.store.keys_like(prefix)]
 
     async def wait(self, job_id: str) -> Result:
         """The finished job's result, or its failure raised."""
@@ -167,6 +174,16 @@ class Engine:
             else f"{route.provider}/{route.name.removeprefix(route.provider + '/')}"
         ]
 
+    async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
+        """All events from the job's start, those of earlier attempts included, then new ones until it ends."""
+        if running := self.runner.running.get(job_id):
+            for event in await self.store.events(job_id, 0):
+                if event.seq > running.live.began:
+                    break
+                yield event
+        async for event in self.follow(job_id):
+            yield event
+
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
@@ -197,6 +214,23 @@ class Engine:
     async def recent(self, limit: int = 10) -> JobList:
         jobs = await self.store.recent_jobs(limit)
         return JobList(tuple([results.summary(job, await self._waiting(job)) for job in jobs]))
+
+    async def jobs(
+        self, limit: int, chosen: JobFilter, cursor: str | None = None
+    ) -> tuple[JobList, str | None]:
+        """A page of the list of jobs, newest first, and the cursor of the next one."""
+        await self.store.flush()  # a job may have begun a moment ago and be on its way to the disk
+        page = await self.store.jobs_page(limit, chosen, cursor)
+        summaries = [results.summary(job, await self._waiting(job)) for job in page.rows]
+        return JobList(tuple(summaries)), page.next
+
+    async def delete(self, job_id: str) -> None:
+        """Delete a job that has ended. Its turn stays in its conversation."""
+        job = await self._job(job_id)
+        if job.is_open:
+            raise Conflict(f"{job_id} is still running.", hint="Cancel it first, or wait for it.")
+        self.runner.ended.pop(job_id, None)
+        await self.store.delete_job(job_id)
 
     async def busy(self) -> bool:
         """A job runs here, or one of a process that has died can continue or be ended here.

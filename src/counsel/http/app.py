@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.http.api import routes as api
+from counsel.http.api import endpoint as api
 from counsel.http.auth import Guard
 from counsel.http.loading import HEALTH, HttpApp
 from counsel.http.streamable import Streamable
@@ -39,7 +39,7 @@ def unguarded(engine: LocalEngine, settings: Settings, routes: Iterable[BaseRout
             Route("/metrics", _metrics(engine)),
             *routes,
         ],
-        exception_handlers={404: api.not_found, Exception: api.failed},
+        exception_handlers={404: api.not_found, 405: api.not_allowed, Exception: api.failed},
     )
     inner.state.closing = closing = asyncio.Event()  # ends streams that would not end by themselves
 

@@ -20,6 +20,7 @@ from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.settings import Settings
 from counsel.text import counted
+from counsel.types import Json
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -31,7 +32,7 @@ SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health"})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_CORS_HEADERS = "authorization, content-type, accept, last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────────
@@ -173,7 +174,7 @@ def _with_cors(send: Send, origin: str) -> Send:
             message["headers"] = [
                 *message.get("headers", []),
                 (b"access-control-allow-origin", origin.encode("latin-1")),
-                (b"access-control-expose-headers", b"mcp-session-id"),
+                (b"access-control-expose-headers", b"location, mcp-session-id, retry-after"),
                 (b"vary", b"Origin"),
             ]
         await send(message)
@@ -191,8 +192,15 @@ async def _preflight(send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+def failure(error: CounselError, status: int) -> Json:
+    """An error as every route reports it: always with `error`, `code`, `hint` and the response's `status`."""
+    document = error.as_dict()
+    shown = {**document, "hint": error.hint, "status": status}
+    return shown | {"upstream_status": document["status"]} if "status" in document else shown
+
+
 async def refuse(status: int, error: CounselError, send: Send) -> None:
-    body = json.dumps(error.as_dict()).encode()
+    body = json.dumps(failure(error, status)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="counsel"'))

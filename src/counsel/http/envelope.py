@@ -41,13 +41,23 @@ class Bodies:
     def __init__(self) -> None:
         self._bytes = 0
 
+    async def raw(self, receive: Receive, limit: int) -> bytearray:
+        """A body that is parsed elsewhere."""
+        body = bytearray()
+        try:
+            while await self._more(body, receive, limit):
+                pass
+            return body
+        finally:
+            self._bytes -= len(body)
+
     async def message(self, headers: dict[bytes, str], receive: Receive) -> Any:
         declared = headers.get(b"content-length", "0")
         if len(declared) > len(str(LARGEST_BODY)) or int(declared) > LARGEST_BODY:  # h11: digits only
             raise _body_too_large()
         body = bytearray()
         try:
-            while await self._more(body, receive):
+            while await self._more(body, receive, LARGEST_BODY):
                 pass
             return parse(body)
         except Unreadable as error:
@@ -56,12 +66,12 @@ class Bodies:
         finally:
             self._bytes -= len(body)
 
-    async def _more(self, body: bytearray, receive: Receive) -> bool:
+    async def _more(self, body: bytearray, receive: Receive, limit: int) -> bool:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RefusedRequest(400, "The body did not arrive")
         part = message.get("body", b"")
-        if len(body) + len(part) > LARGEST_BODY:
+        if len(body) + len(part) > limit:
             raise _body_too_large()
         if self._bytes + len(part) > MOST_BODIES:
             raise RefusedRequest(

@@ -26,7 +26,13 @@ from counsel.settings import Settings
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
 Announce: TypeAlias = Callable[[str, int], None]
 HEALTH = {"status": "ok", "version": __version__}
-MODULES = ("counsel.daemon.server", "counsel.engine.engine", "counsel.http.app", "msgspec")
+MODULES = (
+    "counsel.daemon.server",
+    "counsel.engine.engine",
+    "counsel.http.app",
+    "counsel.http.api.routes",
+    "msgspec",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,6 @@ class LoadingApp:
         from counsel.http import app as http_app  # imported by now
         from counsel.http.api import routes
 
-        await imported(routes.MODULES)
         self._engine = engine = await self._open_engine(self._settings.home)
         self._app = http_app.unguarded(engine, self._settings, routes.routes(engine, self._settings))
         gc.freeze()  # imported modules stay as long as the server

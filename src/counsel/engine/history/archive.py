@@ -9,16 +9,17 @@ from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.history import usage
 from counsel.engine.store import open_store
-from counsel.engine.store.records import Conversation
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Blob, Conversation, Message
 from counsel.errors import Conflict, NotFound
 from counsel.types import Json
 
 
 class Archive:
-    """Opens the store itself: several processes may."""
+    """Opens the store itself, as several processes may, or uses an engine's."""
 
-    def __init__(self, home: Path) -> None:
-        self._store = open_store(home)
+    def __init__(self, home: Path, store: Store | None = None) -> None:
+        self._store = open_store(home) if store is None else store
 
     async def close(self) -> None:
         await self._store.close()
@@ -37,11 +38,28 @@ class Archive:
             "conversations": [{**_shown(hit.conversation), "found": _around(hit.text, words)} for hit in hits]
         }
 
+    async def page(self, limit: int, words: str = "", cursor: str | None = None) -> Json:
+        """Conversations with all these words, and the cursor of the next page."""
+        page = await self._store.conversations_page(limit, words, cursor)
+        found = [{"found": _around(hit.text, words)} if words.split() else {} for hit in page.rows]
+        shown = [{**_shown(hit.conversation), **line} for hit, line in zip(page.rows, found, strict=True)]
+        return {"conversations": shown, "next": page.next}
+
+    async def contents(self, name: str) -> dict[str, bytes]:
+        """The files that `export` writes, by name."""
+        from counsel.engine.history import export as exporting
+        from counsel.engine.history.export_files import folder_contents
+
+        return folder_contents(await exporting.gather(self._store, name))
+
+    async def image(self, sha: str) -> Blob | None:
+        return (await self._store.blobs([sha])).get(sha)
+
     async def show(self, name: str) -> Json:
         conversation = await self._conversation(name)
         return {
             **_shown(conversation),
-            "history": [results.message(message).to_json() for message in await self._store.messages(name)],
+            "history": [_message(message) for message in await self._store.messages(name)],
             "unfinished": [
                 {"job_id": job.id, "status": job.status, "title": job.title}
                 for job in await self._store.jobs_without_turn(name)
@@ -95,6 +113,15 @@ def _shown(conversation: Conversation) -> dict[str, object]:
         "updated_at": results.iso(conversation.updated),
         "expires_in_days": round((conversation.expires - time.time()) / 86400, 1),
     }
+
+
+def _message(message: Message) -> dict[str, object]:
+    shown = results.message(message).to_json()
+    if message.job:
+        shown["job_id"] = message.job
+    if message.images:
+        shown["image_ids"] = list(message.images)
+    return shown
 
 
 def _around(text: str | None, words: str) -> str | None:

@@ -97,6 +97,15 @@ def contents(conversation: ExportedConversation) -> dict[str, bytes]:
     return {name: text.encode("utf-8", "replace") for name, text in texts.items() if text is not None}
 
 
+def folder_contents(conversation: ExportedConversation) -> dict[str, bytes]:
+    """Every file of a new export."""
+    files = contents(conversation)
+    return {
+        **files,
+        "metadata.json": _metadata(conversation, {name: _hash(data) for name, data in files.items()}),
+    }
+
+
 def _bring_up_to_date(fd: int, folder: Path, conversation: ExportedConversation) -> None:
     files = contents(conversation)
     ours = _our_files(fd, folder, conversation.id)

@@ -19,10 +19,11 @@ if TYPE_CHECKING:  # importing the routes takes four times as long as the rest o
     from counsel.engine.jobs.model import Job
     from counsel.engine.store.protocol import Store
 
-By: TypeAlias = Literal["model", "provider", "day"]
+By: TypeAlias = Literal["model", "provider", "day", "client"]
 _GROUPS: dict[By, Callable[[UsageRecord], str]] = {
     "model": lambda call: amounts.model(call.provider, call.model),
     "provider": lambda call: call.provider,
+    "client": lambda call: call.client,
     "day": lambda call: datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m-%d"),
 }
 

@@ -66,7 +66,7 @@ class Live:
         self.job_id = job_id
         self.slots = {str(index): Slot(model) for index, model in enumerate(models)}
         self.events: list[JobEvent] = []
-        self.seq = seq
+        self.seq = self.began = seq
         self.waits: Wait | None = None  # what the job waits for before its first call
         self.is_stored = seq > 0  # something of this job is in the stored events
         self._unwritten: list[JobEvent] = []

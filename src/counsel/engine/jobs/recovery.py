@@ -24,6 +24,9 @@ from counsel.settings import Settings
 
 log = logging.getLogger("counsel.recovery")
 _STUCK = 25  # attempts in a row in which calls went out and none finished
+# Each attempt numbers its events from here on: a follower may have seen events of a killed process that were not stored yet,
+# and must not take the next process's events for those.
+EVENTS_PER_ATTEMPT = 1_000_000
 _CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
 
 
@@ -127,7 +130,9 @@ class Recovery:
         adopted = await self._store.adopt(job.id, job.owner, self._ownership.name)
         if adopted:
             log.info("continuing %s (attempt %s)", job.id, adopted.record.attempt)
-            self._start(job_of(adopted, settings), await self._store.last_seq(job.id))
+            attempt = adopted.record.attempt
+            seq = max(await self._store.last_seq(job.id), (attempt - 1) * EVENTS_PER_ATTEMPT)
+            self._start(job_of(adopted, settings), seq)
 
     async def give_up(self, job: JobRecord, status: Status, error: CounselError) -> None:
         """End a job that no process runs. Its finished answers stay."""

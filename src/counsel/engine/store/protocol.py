@@ -23,10 +23,12 @@ from counsel.engine.store.records import (
     JobDetail,
     JobEnd,
     JobEnding,
+    JobFilter,
     JobRecord,
     JobStanding,
     Message,
     NewJob,
+    Page,
     SearchHit,
     Submitted,
     UsageRecord,
@@ -81,17 +83,26 @@ class JobStore(Protocol):
         `alone`: no other job of this process is about to end, so there is no commit to share.
         """
 
+    async def delete_job(self, job: str) -> bool:
+        """A job that has ended, from the backups, too; its turn stays in its conversation. False: there was none."""
+
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
     async def job(self, job: str) -> JobDetail | None: ...
 
     async def job_with_key(self, key: str) -> str | None: ...
 
+    async def keys_like(self, prefix: str) -> list[str]:
+        """Keys of jobs that begin with this prefix of ASCII letters, digits and `-`."""
+
     async def existing_jobs(self, jobs: Collection[str]) -> set[str]:
         """Those of the ids that are jobs."""
 
     async def recent_jobs(self, limit: int) -> list[JobRecord]:
         """Newest first."""
+
+    async def jobs_page(self, limit: int, chosen: JobFilter, cursor: str | None = None) -> Page[JobRecord]:
+        """Newest first. Raises `InvalidArgument` for a cursor that is not a page's `next`."""
 
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
         """All that have not ended. Of one conversation: in the order of its turns."""
@@ -166,6 +177,11 @@ class ConversationStore(Protocol):
 
     async def search(self, words: str, limit: int) -> list[SearchHit]:
         """Conversations in which every word occurs, the last used first."""
+
+    async def conversations_page(
+        self, limit: int, words: str = "", cursor: str | None = None
+    ) -> Page[SearchHit]:
+        """Those with messages in which every word occurs, the last used first."""
 
     async def messages(self, conversation: str) -> list[Message]: ...
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from counsel.engine.store.model import Origin, Reply, Task
 from counsel.errors import CounselError, Internal
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
 from counsel.results import MessageDetails, QuestionDetails, Result
+
+T = TypeVar("T")
 
 
 class StoreError(Internal):
@@ -93,6 +95,24 @@ class JobDetail(JobRecord):
 
     result: Result | None
     error: CounselError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs a list has. None: any."""
+
+    status: Status | None = None
+    tool: str | None = None
+    model: str | None = None  # as it was requested
+    conversation: str | None = None
+    words: str | None = None  # all of them in the title, the summary, the models or an id
+
+
+class Page(NamedTuple, Generic[T]):
+    """A part of a list; `next` is where the following part starts, None after the last."""
+
+    rows: list[T]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,32 +1,17 @@
-"""`/api/models` and `/api/agents`: the models and agents that can be asked."""
+"""`/api/models`, `/api/agents` and `/api/doctor`: what can be asked, and what is set up."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Any
-
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
 
 from counsel.caller import Caller
 from counsel.errors import InvalidArgument
-from counsel.http.api.routes import answering
-from counsel.requests import Engine
+from counsel.http.api.endpoint import ApiCall
 from counsel.settings import Settings
 
 
-def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
-    async def models(request: Request) -> Any:
-        return await asyncio.to_thread(_models, settings, request.query_params.get("provider"))
-
-    async def agents(_: Request) -> object:
-        from counsel.overview import agents_overview
-
-        caller = Caller("http", cwd=Path.cwd(), settings=settings)
-        return {"agents": await asyncio.to_thread(agents_overview, caller)}
-
-    return [Route("/api/models", answering(models)), Route("/api/agents", answering(agents))]
+async def models(call: ApiCall) -> object:
+    return await asyncio.to_thread(_models, call.settings, call.query["provider"])
 
 
 def _models(settings: Settings, provider: str | None) -> dict[str, object]:
@@ -39,3 +24,21 @@ def _models(settings: Settings, provider: str | None) -> dict[str, object]:
         raise InvalidArgument(f"There is no provider {provider[:80]!r}.")
     rows = listing.newest_first(catalog, catalog.models(provider))
     return listing.document(catalog, rows, catalog.problems)
+
+
+async def agents(call: ApiCall) -> object:
+    from counsel.overview import agents_overview
+
+    return {"agents": await asyncio.to_thread(agents_overview, call.caller(call.query["project"]))}
+
+
+async def doctor(call: ApiCall) -> object:
+    return await asyncio.to_thread(_examined, call.caller(), online=call.query["online"])
+
+
+def _examined(caller: Caller, *, online: bool) -> object:
+    """What `counsel doctor --json` prints."""
+    from counsel.cli import doctor as command
+    from counsel.cli import doctor_checks
+
+    return command.document(doctor_checks.examine(caller, online=online))

@@ -1,155 +1,382 @@
-"""The routes below `/api`. All of them require the token.
+"""The routes below `/api`, one row each. All of them require the token.
 
-A module defines `def routes(engine, settings) -> list[Route]` and is listed here. Its handlers return JSON or raise a
-`CounselError`; `answering` makes responses of both, `body` reads the request's body.
+A row has the method, the path, the handler, what it is for, and the types of its request and its answers. `openapi.py`
+describes the rows; tests compare every answer with them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
-from importlib import import_module
-from typing import Any
+from pathlib import Path
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
-from counsel.front.json_messages import Unreadable, parse, quoted
+from counsel.front.json_messages import LARGEST_MESSAGE
+from counsel.http.api import (
+    conversations,
+    images,
+    jobs,
+    models,
+    openapi,
+    servers,
+    settings,
+    skills,
+    submit,
+    usage,
+)
+from counsel.http.api.documents import jobs as job
+from counsel.http.api.documents import machine
+from counsel.http.api.documents import servers as server
+from counsel.http.api.endpoint import (
+    METHODS,
+    ApiRoute,
+    Binary,
+    Context,
+    Events,
+    OneOf,
+    Parameter,
+    choice,
+    names,
+    not_found,
+    number,
+    starlette_route,
+    switch,
+    text,
+)
+from counsel.mcp.identity import ClientIdentity
 from counsel.requests import Engine
 from counsel.settings import Settings
-from counsel.strict_json import encode_line
 
-# Modules with a function `routes(engine, settings)`.
-MODULES: tuple[str, ...] = (
-    "counsel.http.api.jobs",
-    "counsel.http.api.models",
-    "counsel.http.api.usage",
-    "counsel.http.api.servers",
-    "counsel.http.api.skills",
-    "counsel.http.api.images",
+STATES = ("processing", "completed", "failed", "cancelled", "completed_with_errors")
+TOOLS = ("chat", "consensus", "askModel")
+CENTURY = 100 * 366 * 86400  # seconds
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+CURSOR = text("cursor", "`next` of the previous page.")
+PROJECT = text("project", "A project's folder. Default: where the server was started.")
+AGENT = names("agent", "Only these agents; several times, or separated by commas.")
+SCOPE = names("scope", "Only these scopes; several times, or separated by commas.")
+LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", {"type": "string"})
+AFTER = text("after", "The same as the header `Last-Event-ID`, where a client cannot set headers.")
+SERVERS = (
+    names("agents", "Only these agents, separated by commas."),
+    text("scope", "Only this scope."),
+    PROJECT,
 )
-STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "AUTHENTICATION_FAILED": 401,
-    "FILE_NOT_ALLOWED": 403,
-    "NOT_FOUND": 404,
-    "MODEL_NOT_FOUND": 404,
-    "CONFLICT": 409,
-    "FILE_TOO_LARGE": 413,
-    "CONFIG_INVALID": 422,
-    "RATE_LIMIT_EXCEEDED": 429,
-    "UPSTREAM_ERROR": 502,
-    "PROVIDER_UNAVAILABLE": 503,
-    "AGENT_UNAVAILABLE": 503,
-    "OUT_OF_RESOURCES": 503,
-    "TIMEOUT": 504,
-}
+DRY_RUN = switch("dry_run", "Write nothing; show the differences.")
 
-Handler = Callable[[Request], Awaitable[Any]]
+ROUTES: tuple[ApiRoute, ...] = (
+    # jobs
+    ApiRoute(
+        "POST",
+        "/api/jobs",
+        submit.submit,
+        "Ask one model (`model`), or several (`models`), who then refine their answers.",
+        body=OneOf(submit.SCHEMAS),
+        headers=(submit.IDEMPOTENCY,),
+        answers={200: OneOf((job.Answer, job.Consensus, Events())), 202: job.Job},
+        largest=LARGEST_MESSAGE,
+    ),
+    ApiRoute(
+        "GET",
+        "/api/jobs",
+        jobs.page,
+        "Jobs, newest first.",
+        query=(
+            number("limit", 10, 1_000, "Most jobs of a page."),
+            CURSOR,
+            choice("status", STATES, None, "Only jobs of this status."),
+            choice("tool", TOOLS, None, "Only jobs of this tool."),
+            text("model", "Only jobs that asked this model, as it was named in the request."),
+            text("conversation", "Only jobs of this conversation."),
+            text("q", "Only jobs with all these words in their title, summary, models or ids."),
+        ),
+        answers={200: job.Jobs},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/jobs/{id}",
+        jobs.show,
+        "A job: its progress, text so far, and result.",
+        query=(switch("history", "Also the conversation."),),
+        answers={200: job.Job},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/jobs/{id}/events",
+        jobs.events,
+        "The job's events, from its start or behind the last one received, until it ends.",
+        query=(AFTER,),
+        headers=(LAST_EVENT,),
+        answers={200: Events()},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/jobs/{id}/cancel",
+        jobs.cancel,
+        "Stop a job and its calls, or one model of a consensus.",
+        body=job.CancelRequest,
+        answers={200: job.Cancelled},
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/jobs/{id}",
+        jobs.delete,
+        "Delete a job that has ended. Its turn stays in its conversation.",
+        answers={200: job.Deleted},
+    ),
+    # conversations
+    ApiRoute(
+        "GET",
+        "/api/conversations",
+        conversations.page,
+        "Conversations, last used first.",
+        query=(
+            number("limit", 20, 1_000, "Most conversations of a page."),
+            CURSOR,
+            text("q", "Only conversations that contain all these words."),
+        ),
+        answers={200: job.Conversations},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/conversations/{id}",
+        conversations.show,
+        "A conversation with its messages.",
+        answers={200: job.Conversation},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/conversations/{id}/export",
+        conversations.export,
+        "The folder that `counsel conversations export` writes, as a ZIP file.",
+        answers={200: Binary(("application/zip",))},
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/conversations/{id}",
+        conversations.delete,
+        "Delete a conversation and its finished jobs. This cannot be undone.",
+        answers={200: job.Deleted},
+    ),
+    # images
+    ApiRoute(
+        "POST",
+        "/api/images",
+        images.add,
+        "Check an image and store it in the project.",
+        query=(PROJECT,),
+        body=Binary(IMAGES),
+        answers={200: machine.StoredImage},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/images/{id}",
+        conversations.image,
+        "An image of a conversation (`image_ids` of its messages).",
+        answers={200: Binary(IMAGES)},
+    ),
+    # this machine
+    ApiRoute(
+        "GET",
+        "/api/models",
+        models.models,
+        "The models that can be asked, like `counsel models --json`.",
+        query=(text("provider", "Only this provider's."),),
+        answers={200: machine.Models},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/agents",
+        models.agents,
+        "The agents on this machine, like `counsel agents --json`.",
+        query=(PROJECT,),
+        answers={200: machine.Agents},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/usage",
+        usage.usage,
+        "Calls, tokens, cost and times, like `counsel usage --json`.",
+        query=(
+            number("seconds", usage.WEEK, CENTURY, "How far back."),
+            choice("by", usage.GROUPINGS, "model", "What the calls are grouped by."),
+        ),
+        answers={200: machine.UsageReport},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/settings",
+        settings.show,
+        "All settings with their values and sources; keys by name only.",
+        answers={200: machine.Settings},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/doctor",
+        models.doctor,
+        "What is set up and what is wrong, like `counsel doctor --json`.",
+        query=(switch("online", "Also connect to the providers and test the keys."),),
+        answers={200: machine.Doctor},
+    ),
+    # MCP servers
+    ApiRoute(
+        "GET",
+        "/api/servers",
+        servers.listed,
+        "The agents' MCP servers.",
+        query=SERVERS,
+        answers={200: server.Servers},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers",
+        servers.add,
+        "Add a server to agents, by fields or by pasting an agent's JSON or TOML.",
+        body=server.AddServer,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers:check",
+        servers.checked,
+        "Connect to servers and list their tools.",
+        body=server.CheckServers,
+        answers={200: server.ServerChecks},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/servers:history",
+        servers.history,
+        "Changes that can be undone.",
+        query=SERVERS,
+        answers={200: server.ServerHistory},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers:undo",
+        servers.undo,
+        "Undo a change.",
+        body=server.UndoServers,
+        answers={200: server.ServerUndo},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers/{name:path}/copy",
+        servers.copy,
+        "Copy a server to other agents or scopes.",
+        body=server.CopyServer,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers/{name:path}/rename",
+        servers.rename,
+        "Rename a server.",
+        body=server.RenameServer,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers/{name:path}/enable",
+        servers.enable,
+        "Enable a server.",
+        body=server.ServerSelection,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/servers/{name:path}/disable",
+        servers.disable,
+        "Disable a server.",
+        body=server.ServerSelection,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/servers/{name:path}",
+        servers.shown,
+        "The entries of one server.",
+        query=SERVERS,
+        answers={200: server.FoundServers},
+    ),
+    ApiRoute(
+        "PATCH",
+        "/api/servers/{name:path}",
+        servers.update,
+        "Change fields of a server.",
+        body=server.UpdateServer,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/servers/{name:path}",
+        servers.remove,
+        "Remove a server.",
+        query=(*SERVERS, DRY_RUN),
+        answers={200: server.ServerChange},
+    ),
+    # skills
+    ApiRoute(
+        "GET",
+        "/api/skills",
+        skills.skills,
+        "The agents' skills.",
+        query=(text("q", "Only skills with all these words."), AGENT, SCOPE, PROJECT),
+        answers={200: server.Skills},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/skills/matrix",
+        skills.matrix,
+        "Which agent has which skill.",
+        query=(PROJECT,),
+        answers={200: server.SkillMatrix},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/skills/show",
+        skills.show,
+        "A skill with its text and each agent's verdict.",
+        query=(text("name", "Its name, command, folder or path."), AGENT, SCOPE, PROJECT),
+        answers={200: server.SkillDetail},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/skills/share",
+        skills.share,
+        "Share a skill with other agents.",
+        body=server.ShareSkill,
+        answers={200: server.Sharing},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/skills/unshare",
+        skills.unshare,
+        "Remove what sharing a skill has created.",
+        body=server.UnshareSkill,
+        answers={200: server.Sharing},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/skills/undo",
+        skills.undo,
+        "Undo the sharing of a skill.",
+        body=server.UndoSharing,
+        answers={200: server.Sharing},
+    ),
+    # this document
+    ApiRoute(
+        "GET",
+        "/api/openapi.json",
+        openapi.show,
+        "This API as an OpenAPI 3.1 document.",
+        answers={200: dict[str, object]},
+    ),
+)
 
 
 def routes(engine: Engine, settings: Settings) -> list[BaseRoute]:
-    listed = [route for module in MODULES for route in import_module(module).routes(engine, settings)]
-    return [*listed, Route("/api/{rest:path}", answering(_not_found), methods=_METHODS)]
-
-
-def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """Makes a response of a handler's JSON, its own response, or its failure with the matching status."""
-
-    async def endpoint(request: Request) -> Response:
-        try:
-            _check_query(request)
-            result = await handler(request)
-        except CounselError as error:
-            return _json(error.as_dict(), STATUS.get(error.code, 500))
-        except ClientDisconnect:
-            return _json(InvalidArgument("The request's body did not arrive.").as_dict(), 400)
-        return result if isinstance(result, Response) else _json(result)
-
-    return endpoint
-
-
-async def failed(_: Request, error: Exception) -> Response:
-    """A bug, reported like every other failure; the log has the traceback."""
-    return _json(Internal(f"Internal error ({type(error).__name__}).").as_dict(), 500)
-
-
-def _json(value: object, status: int = 200) -> Response:
-    """Not Starlette's: a file's name may contain bytes that are not text."""
-    return Response(encode_line(value), status, headers=FRESH, media_type="application/json")
-
-
-async def body(request: Request) -> dict[str, object]:
-    """The JSON object that was sent; reading stops at the size limit."""
-    raw = bytearray()
-    async for part in request.stream():
-        raw += part
-        if len(raw) > LARGEST_BODY:
-            raise FileTooLarge(f"The request's body is larger than {LARGEST_BODY:,} bytes.")
-    try:
-        value = parse(raw or b"{}")
-    except Unreadable as error:
-        raise InvalidArgument(f"The request's body is not JSON: {error}.") from None
-    if not isinstance(value, dict):
-        raise InvalidArgument("The request's body must be a JSON object.")
-    return value
-
-
-FRESH = {"cache-control": "no-store"}
-LARGEST_BODY = 1024 * 1024
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-
-
-async def not_found(request: Request, _: Exception) -> Response:
-    """The answer to an unknown path, also outside `/api`."""
-    return await answering(_not_found)(request)
-
-
-async def _not_found(request: Request) -> object:
-    raise NotFound(
-        f"There is no {request.method} {request.url.path[:100]}.", hint="docs/use/http.md lists the routes."
-    )
-
-
-# ── parameters ────────────────────────────────────────────────────────────
-
-MOST_PARAMETERS = 100
-LISTS = frozenset({"agent", "scope"})  # parameters that may be given several times
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]").search
-_SWITCH = {"1": True, "true": True, "0": False, "false": False, "": False}
-
-
-def _check_query(request: Request) -> None:
-    """For all routes: no control characters, and no single parameter more than once."""
-    parameters = request.query_params.multi_items()
-    if len(parameters) > MOST_PARAMETERS:
-        raise InvalidArgument(f"A request may have at most {MOST_PARAMETERS} parameters.")
-    names = [name for name, _ in parameters]
-    for name, value in [*parameters, ("the path", request.url.path), *request.path_params.items()]:
-        if _CONTROL(f"{name}{value}"):
-            raise InvalidArgument(f"{quoted(name)!r} contains a control character.")
-        if name not in LISTS and names.count(name) > 1:
-            raise InvalidArgument(f"{quoted(name)!r} is given more than once.")
-
-
-def number(request: Request, name: str, default: int, most: int) -> int:
-    """A whole number from the query."""
-    text = request.query_params.get(name)
-    return default if text is None else whole(name, text, most)
-
-
-def whole(name: str, text: str, most: int) -> int:
-    """ASCII digits only: no sign, no leading zero."""
-    if not _NUMBER(text) or int(text) > most:
-        raise InvalidArgument(f"{name} must be a whole number from 0 to {most:,}, not {quoted(text)!r}.")
-    return int(text)
-
-
-def switch(request: Request, name: str) -> bool:
-    text = request.query_params.get(name, "")
-    if text not in _SWITCH:
-        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(text)!r}.")
-    return _SWITCH[text]
+    identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
+    context = Context(engine, identity)
+    listed = [starlette_route(row, context) for row in ROUTES]
+    return [*listed, Route("/api/{rest:path}", not_found, methods=METHODS)]

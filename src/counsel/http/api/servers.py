@@ -8,55 +8,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from typing import Any, TypeAlias
 
 from counsel.agents.definitions import WITH_SERVERS, workspace_of
 from counsel.errors import InvalidArgument
 from counsel.front.json_messages import quoted
-from counsel.http.api import routes as api
-from counsel.requests import Engine
+from counsel.http.api.endpoint import ApiCall
 from counsel.servers import fields, paste, secrets
 from counsel.servers.check import check, chosen
 from counsel.servers.service import Servers
 from counsel.settings import Settings
 
 _COMMON_FIELDS = frozenset({"agents", "scope", "project", "dry_run"})
-_TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
-Handler = Callable[[Request, Servers, Mapping[str, Any]], Awaitable[Any]]
-
-
-def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
-    def at(path: str, method: str, handler: Handler) -> Route:
-        return Route(path, _answering(handler, settings), methods=[method])
-
-    name = "/api/servers/{name:path}"
-    return [
-        at("/api/servers", "GET", _list),
-        at("/api/servers", "POST", _add),
-        at("/api/servers:check", "POST", _check),
-        at("/api/servers:history", "GET", _history),
-        at("/api/servers:undo", "POST", _undo),
-        at(f"{name}/copy", "POST", _copy),
-        at(f"{name}/rename", "POST", _rename),
-        at(f"{name}/enable", "POST", _enable),
-        at(f"{name}/disable", "POST", _disable),
-        at(name, "GET", _show),
-        at(name, "PATCH", _update),
-        at(name, "DELETE", _remove),
-    ]
+Arguments: TypeAlias = Mapping[str, Any]
+Work: TypeAlias = Callable[
+    [str, Servers, Arguments], Awaitable[Any]
+]  # the server's name, or "" where there is none
 
 
-def _answering(handler: Handler, settings: Settings) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Any:
-        arguments = await api.body(request) if request.method in {"POST", "PATCH"} else _query(request)
-        return _without_secrets(await handler(request, _servers(arguments, settings), arguments))
+def _handler(work: Work) -> Callable[[ApiCall], Awaitable[object]]:
+    async def handler(call: ApiCall) -> object:
+        name = call.name if call.request.path_params else ""
+        arguments = call.body if call.request.method in {"POST", "PATCH"} else _query(call)
+        return _without_secrets(await work(name, _servers(arguments, call.settings), arguments))
 
-    return api.answering(answer)
+    return handler
 
 
 def _without_secrets(shown: Any) -> object:
@@ -66,16 +43,11 @@ def _without_secrets(shown: Any) -> object:
     return shown
 
 
-def _query(request: Request) -> Mapping[str, object]:
-    arguments: dict[str, Any] = dict(request.query_params)
-    if "agents" in arguments:
-        arguments["agents"] = [name for name in arguments["agents"].split(",") if name]
-    if "dry_run" in arguments:  # any other text is refused later
-        arguments["dry_run"] = _TRUTH.get(arguments["dry_run"].lower(), arguments["dry_run"])
-    return arguments
+def _query(call: ApiCall) -> Arguments:
+    return {name: value for name, value in call.query.items() if value is not None and value != ()}
 
 
-def _servers(arguments: Mapping[str, object], settings: Settings) -> Servers:
+def _servers(arguments: Arguments, settings: Settings) -> Servers:
     project = arguments.get("project")
     if project is not None and (not isinstance(project, str) or not Path(project).is_dir()):
         raise InvalidArgument("project must be a folder on this machine.")
@@ -83,7 +55,7 @@ def _servers(arguments: Mapping[str, object], settings: Settings) -> Servers:
     return Servers(workspace_of(settings.env, folder), settings.home)
 
 
-def _only(arguments: Mapping[str, object], *allowed: str) -> None:
+def _only(arguments: Arguments, *allowed: str) -> None:
     for name in arguments:
         if name not in _COMMON_FIELDS and name not in allowed:
             raise InvalidArgument(
@@ -92,7 +64,7 @@ def _only(arguments: Mapping[str, object], *allowed: str) -> None:
             )
 
 
-def _agents(arguments: Mapping[str, object]) -> list[str] | None:
+def _agents(arguments: Arguments) -> list[str] | None:
     agents = arguments.get("agents")
     if agents is None:
         return None
@@ -101,56 +73,55 @@ def _agents(arguments: Mapping[str, object]) -> list[str] | None:
     return agents
 
 
-def _text(arguments: Mapping[str, object], name: str) -> str | None:
+def _text(arguments: Arguments, name: str) -> str | None:
     value = arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise InvalidArgument(f"{name} must be a string.")
     return value
 
 
-def _scope(arguments: Mapping[str, object]) -> str | None:
+def _scope(arguments: Arguments) -> str | None:
     return _text(arguments, "scope")
 
 
-def _flag(arguments: Mapping[str, object], name: str) -> bool:
+def _flag(arguments: Arguments, name: str) -> bool:
     value = arguments.get(name, False)
     if not isinstance(value, bool):
         raise InvalidArgument(f"{name} must be true or false.")
     return value
 
 
-def _fields(arguments: Mapping[str, object]) -> dict[str, object]:
+def _fields(arguments: Arguments) -> dict[str, object]:
     server = arguments.get("server", {})
     if not isinstance(server, dict):
         raise InvalidArgument("server must be an object.")
     return server
 
 
-async def _list(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _list(_: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments)
     listing = await asyncio.to_thread(servers.listing, _agents(arguments) or WITH_SERVERS, _scope(arguments))
     return listing.as_dict()
 
 
-async def _show(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _show(name: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments)
-    name = request.path_params["name"]
     entries = await asyncio.to_thread(
         servers.find, name, _agents(arguments) or WITH_SERVERS, _scope(arguments)
     )
     return {"servers": [entry.as_dict() for entry in entries]}
 
 
-async def _add(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
     """`{"name", "server": {…}, "literal"?}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
     _only(arguments, "name", "server", "paste", "replace", "literal")
     literal = _flag(arguments, "literal")
-    name, text = _text(arguments, "name"), _text(arguments, "paste")
+    named, text = _text(arguments, "name"), _text(arguments, "paste")
     if text is not None:
-        new, origin = paste.servers(text, name)
+        new, origin = paste.servers(text, named)
         new = [fields.patched(server, _fields(arguments), literal=literal) for server in new]
-    elif name:
-        new, origin = [fields.made(name, _fields(arguments), literal=literal)], None
+    elif named:
+        new, origin = [fields.made(named, _fields(arguments), literal=literal)], None
     else:
         raise InvalidArgument("name is missing.")
     agents, scope = _agents(arguments), _scope(arguments) or "user"
@@ -167,13 +138,13 @@ async def _add(_: Request, servers: Servers, arguments: Mapping[str, object]) ->
     return done.as_dict()
 
 
-async def _update(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"server": {field: value}, "literal"?}`; null removes a field, or a name in env and headers."""
     _only(arguments, "server", "literal")
     changes, literal = _fields(arguments), _flag(arguments, "literal")
     done = await asyncio.to_thread(
         servers.update,
-        request.path_params["name"],
+        name,
         lambda server: fields.patched(server, changes, literal=literal),
         _agents(arguments),
         _scope(arguments),
@@ -183,29 +154,28 @@ async def _update(request: Request, servers: Servers, arguments: Mapping[str, ob
     return done.as_dict()
 
 
-async def _remove(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _remove(name: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments)
-    name = request.path_params["name"]
     done = await asyncio.to_thread(
         servers.remove, name, _agents(arguments), _scope(arguments), dry_run=_flag(arguments, "dry_run")
     )
     return done.as_dict()
 
 
-async def _rename(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _rename(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"to": "new name"}`."""
     _only(arguments, "to")
     to = _text(arguments, "to")
     if not to:
         raise InvalidArgument("to is missing: the new name.")
-    name, dry_run = request.path_params["name"], _flag(arguments, "dry_run")
+    dry_run = _flag(arguments, "dry_run")
     done = await asyncio.to_thread(
         servers.rename, name, to, _agents(arguments), _scope(arguments), dry_run=dry_run
     )
     return done.as_dict()
 
 
-async def _copy(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"from": {"agent", "scope"?}, "to": [{"agent", "scope"?}]}`."""
     _only(arguments, "from", "to", "replace")
     destinations = arguments.get("to")
@@ -215,7 +185,7 @@ async def _copy(request: Request, servers: Servers, arguments: Mapping[str, obje
     to = [(agent, scope or "user") for agent, scope in map(_location, destinations)]
     done = await asyncio.to_thread(
         servers.copy,
-        request.path_params["name"],
+        name,
         source,
         to,
         replace=_flag(arguments, "replace"),
@@ -234,19 +204,16 @@ def _location(value: object) -> tuple[str, str | None]:
     return value["agent"], _scope(value)
 
 
-async def _enable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
-    return await _switch(request, servers, arguments, enabled=True)
+async def _enable(name: str, servers: Servers, arguments: Arguments) -> object:
+    return await _switch(name, servers, arguments, enabled=True)
 
 
-async def _disable(request: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
-    return await _switch(request, servers, arguments, enabled=False)
+async def _disable(name: str, servers: Servers, arguments: Arguments) -> object:
+    return await _switch(name, servers, arguments, enabled=False)
 
 
-async def _switch(
-    request: Request, servers: Servers, arguments: Mapping[str, object], *, enabled: bool
-) -> object:
+async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled: bool) -> object:
     _only(arguments)
-    name = request.path_params["name"]
     done = await asyncio.to_thread(
         servers.switch,
         name,
@@ -258,27 +225,33 @@ async def _switch(
     return done.as_dict()
 
 
-async def _check(_: Request, servers: Servers, arguments: Mapping[str, object]) -> Any:
+async def _check(_: str, servers: Servers, arguments: Arguments) -> Any:
     _only(arguments, "name", "timeout", "trust_folder")
-    agents, scope, name = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
+    agents, scope, named = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
     trusted = _flag(arguments, "trust_folder")
     timeout = arguments.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
-    rows, skipped = await asyncio.to_thread(chosen, servers, name, agents, scope, trust_folder=trusted)
+    rows, skipped = await asyncio.to_thread(chosen, servers, named, agents, scope, trust_folder=trusted)
     results = [*await check(rows, servers.workspace, timeout, trust_folder=trusted), *skipped]
     return {"checks": [result.as_dict() for result in results]}
 
 
-async def _history(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _history(_: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments)
     operations = await asyncio.to_thread(servers.history)
     return {"operations": [operation.as_dict() for operation in operations]}
 
 
-async def _undo(_: Request, servers: Servers, arguments: Mapping[str, object]) -> object:
+async def _undo(_: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments, "id")
     wanted = _text(arguments, "id")
     dry_run = _flag(arguments, "dry_run")
     operation, plan, done = await asyncio.to_thread(servers.undo, wanted, dry_run=dry_run)
     return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)}
+
+
+listed, shown, history = _handler(_list), _handler(_show), _handler(_history)
+add, update, remove = _handler(_add), _handler(_update), _handler(_remove)
+copy, rename, enable, disable = _handler(_copy), _handler(_rename), _handler(_enable), _handler(_disable)
+checked, undo = _handler(_check), _handler(_undo)

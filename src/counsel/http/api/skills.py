@@ -2,86 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from counsel.errors import InvalidArgument
 from counsel.front.json_messages import quoted
-from counsel.http.api import routes as api
-from counsel.requests import Engine
-from counsel.settings import Settings
+from counsel.http.api.endpoint import ApiCall
 from counsel.skills.discover import list_skills
 from counsel.skills.matrix import skill_matrix
 from counsel.skills.share import share_skill
 from counsel.skills.show import show_skill
 from counsel.skills.unshare import undo_sharing, unshare_skill
 
-Env = Mapping[str, str]
-Work = Callable[[Request, Env], Awaitable[dict[str, Any]]]
-
-
-def routes(_engine: Engine, settings: Settings) -> list[BaseRoute]:
-    table: list[tuple[str, str, Work]] = [
-        ("GET", "/api/skills", _list),
-        ("GET", "/api/skills/matrix", _matrix),
-        ("GET", "/api/skills/show", _show),
-        ("POST", "/api/skills/share", _share),
-        ("POST", "/api/skills/unshare", _unshare),
-        ("POST", "/api/skills/undo", _undo),
-    ]
-    return [Route(path, _answered(work, settings.env), methods=[method]) for method, path, work in table]
-
-
-def _answered(work: Work, env: Env) -> Callable[[Request], Awaitable[Response]]:
-    return api.answering(lambda request: work(request, env))
-
-
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _list_parameter(request: Request, name: str) -> list[str]:
-    """`?agent=a,b&agent=c` is a, b and c."""
-    return [
-        word.strip()
-        for value in request.query_params.getlist(name)
-        for word in value.split(",")
-        if word.strip()
-    ]
-
-
-def _filters(request: Request, env: Env) -> dict[str, Any]:
+def _filters(call: ApiCall) -> dict[str, Any]:
     return {
-        "agents": _list_parameter(request, "agent"),
-        "scopes": _list_parameter(request, "scope"),
-        "project": request.query_params.get("project") or None,
-        "env": env,
+        "agents": call.query["agent"],
+        "scopes": call.query["scope"],
+        "project": call.query["project"],
+        "env": call.settings.env,
     }
 
 
-async def _list(request: Request, env: Env) -> dict[str, object]:
-    text = request.query_params.get("q", "")
-    return (await run_in_threadpool(list_skills, text=text, **_filters(request, env))).as_dict()
+async def skills(call: ApiCall) -> object:
+    return (await run_in_threadpool(list_skills, text=call.query["q"] or "", **_filters(call))).as_dict()
 
 
-async def _matrix(request: Request, env: Env) -> dict[str, Any]:
-    listing = await run_in_threadpool(
-        list_skills, project=request.query_params.get("project") or None, env=env
-    )
+async def matrix(call: ApiCall) -> object:
+    listing = await run_in_threadpool(list_skills, project=call.query["project"], env=call.settings.env)
     rows = await run_in_threadpool(skill_matrix, listing.skills)
     return {"rows": [row.as_dict() for row in rows], "problems": list(listing.problems)}
 
 
-async def _show(request: Request, env: Env) -> dict[str, object]:
+async def show(call: ApiCall) -> object:
     """The name is a parameter, not part of the path: names may contain slashes, and a path is accepted as a name."""
-    name = request.query_params.get("name")
+    name = call.query["name"]
     if not name:
         raise InvalidArgument("name is missing.", hint="Add the skill's name: /api/skills/show?name=NAME.")
-    return (await run_in_threadpool(show_skill, name, **_filters(request, env))).as_dict()
+    return (await run_in_threadpool(show_skill, name, **_filters(call))).as_dict()
 
 
 # ── changing ────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,8 +61,7 @@ UNSHARE = {"name": str, "to": list, "scope": str, "dry_run": bool, "project": st
 UNDO = {"id": str, "dry_run": bool}
 
 
-async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
-    arguments = await api.body(request)
+def _checked(arguments: Mapping[str, object], known: dict[str, type]) -> dict[str, Any]:
     for key, value in arguments.items():
         if key not in known:
             raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(known)}.")
@@ -109,7 +70,7 @@ async def _body(request: Request, known: dict[str, type]) -> dict[str, Any]:
             raise InvalidArgument(f"{key} must be {kind}.")
     if "name" in known and not arguments.get("name"):
         raise InvalidArgument("name is missing.", hint="Give the skill's name.")
-    return arguments
+    return dict(arguments)
 
 
 def _fits(value: object, kind: type) -> bool:
@@ -118,18 +79,21 @@ def _fits(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-async def _share(request: Request, env: Env) -> dict[str, Any]:
-    arguments = await _body(request, SHARE)
+async def share(call: ApiCall) -> object:
+    arguments = _checked(call.body, SHARE)
     name, replacing = arguments.pop("name"), arguments.pop("replace", False)
+    env = call.settings.env
     done = await run_in_threadpool(share_skill, name, replace_existing=replacing, env=env, **arguments)
     return done.as_dict()
 
 
-async def _unshare(request: Request, env: Env) -> dict[str, Any]:
-    arguments = await _body(request, UNSHARE)
-    return (await run_in_threadpool(unshare_skill, arguments.pop("name"), env=env, **arguments)).as_dict()
+async def unshare(call: ApiCall) -> object:
+    arguments = _checked(call.body, UNSHARE)
+    name, env = arguments.pop("name"), call.settings.env
+    return (await run_in_threadpool(unshare_skill, name, env=env, **arguments)).as_dict()
 
 
-async def _undo(request: Request, env: Env) -> dict[str, Any]:
-    arguments = await _body(request, UNDO)
-    return (await run_in_threadpool(undo_sharing, arguments.pop("id", None), env=env, **arguments)).as_dict()
+async def undo(call: ApiCall) -> object:
+    arguments = _checked(call.body, UNDO)
+    operation, env = arguments.pop("id", None), call.settings.env
+    return (await run_in_threadpool(undo_sharing, operation, env=env, **arguments)).as_dict()

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast, get_args
 
-from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
-
-from counsel.errors import InvalidArgument
-from counsel.http.api.routes import answering, number
-from counsel.requests import Engine
-from counsel.settings import Settings
+from counsel.http.api.endpoint import ApiCall
 from counsel.types import Json
 
-By: TypeAlias = Literal["model", "provider", "day"]
-_GROUPINGS: tuple[By, ...] = ("model", "provider", "day")
-_WEEK = 7 * 86400
+By: TypeAlias = Literal["model", "provider", "day", "client"]
+GROUPINGS: tuple[By, ...] = get_args(By)
+WEEK = 7 * 86400
 
 
 class UsageRecords(Protocol):
@@ -25,18 +19,6 @@ class UsageRecords(Protocol):
     async def usage(self, since: float, by: By) -> Json: ...
 
 
-def routes(engine: Engine, _settings: Settings) -> list[BaseRoute]:
-    records = cast(UsageRecords, engine)
-
-    async def usage(request: Request) -> Any:
-        seconds = number(request, "seconds", _WEEK, 100 * 366 * 86400)
-        return await records.usage(time.time() - seconds, _by(request))
-
-    return [Route("/api/usage", answering(usage))]
-
-
-def _by(request: Request) -> By:
-    by = request.query_params.get("by", "model")
-    if by not in _GROUPINGS:
-        raise InvalidArgument(f"by must be one of {', '.join(_GROUPINGS)}.")
-    return by
+async def usage(call: ApiCall) -> object:
+    since = time.time() - call.query["seconds"]
+    return await cast(UsageRecords, call.engine).usage(since, call.query["by"])

@@ -7,13 +7,13 @@ from counsel.requests import ConsensusRequest
 from counsel.types import Json
 
 
-def _name(entry: object) -> str:
+def name_of(entry: object) -> str:
     return str(entry["model"] if isinstance(entry, dict) else entry)
 
 
 def request(arguments: Json) -> ConsensusRequest:
     return ConsensusRequest(
-        models=tuple(_name(entry) for entry in arguments["models"]),
+        models=tuple(name_of(entry) for entry in arguments["models"]),
         enable_cross_feedback=arguments.get("enable_cross_feedback", True),
         cross_feedback_prompt=arguments.get("cross_feedback_prompt"),
         **base.question(arguments),

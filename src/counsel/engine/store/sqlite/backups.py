@@ -154,12 +154,25 @@ def newest_sound(path: Path) -> Path | None:
 
 def forget(path: Path, conversation: str) -> None:
     """What a user deletes is deleted from the copies, too."""
+    _delete(
+        path,
+        conversation,
+        "DELETE FROM jobs WHERE conversation = ?",
+        "DELETE FROM conversations WHERE id = ?",
+    )
+
+
+def forget_job(path: Path, job: str) -> None:
+    _delete(path, job, "DELETE FROM jobs WHERE id = ?")
+
+
+def _delete(path: Path, name: str, *statements: str) -> None:
     for each in listed(path):
         try:
             with closing(sqlite3.connect(each, timeout=5, isolation_level=None)) as db:
                 db.execute("PRAGMA secure_delete=ON")
                 db.execute("PRAGMA foreign_keys=ON")
-                db.execute("DELETE FROM jobs WHERE conversation = ?", (conversation,))
-                db.execute("DELETE FROM conversations WHERE id = ?", (conversation,))
+                for statement in statements:
+                    db.execute(statement, (name,))
         except sqlite3.Error as error:
-            log.warning("%s still holds %s: %s", each, conversation, error)
+            log.warning("%s still holds %s: %s", each, name, error)

@@ -10,8 +10,8 @@ from dataclasses import fields
 
 from counsel import strict_json
 from counsel.engine.store.protocol import Pending
-from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, SearchHit
-from counsel.engine.store.sqlite import backups
+from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, Page, SearchHit
+from counsel.engine.store.sqlite import backups, paging
 from counsel.engine.store.sqlite.database import Database
 from counsel.results import details_from_json
 
@@ -42,6 +42,11 @@ class Conversations:
         return [Conversation(*row) for row in rows]
 
     async def search(self, words: str, limit: int) -> list[SearchHit]:
+        return (await self.conversations_page(limit, words)).rows
+
+    async def conversations_page(
+        self, limit: int, words: str = "", cursor: str | None = None
+    ) -> Page[SearchHit]:
         parts = [part.lower() for part in words.split()]
         sql = (
             f"SELECT {_RECORD}, (SELECT m.text FROM messages m WHERE m.conversation = c.id "
@@ -49,14 +54,22 @@ class Conversations:
             "FROM conversations c WHERE c.expires > ? AND c.messages > 0"
         )
         values: list[object] = [parts[0] if parts else "", time.time()]
+        if cursor is not None:
+            sql += " AND (c.updated, c.id) < (?, ?)"
+            updated, name = paging.parse(cursor)
+            values += [float(updated), name]
         for part in parts:
             sql += (
                 " AND (instr(lower(coalesce(c.title, '') || ' ' || c.id), ?) OR EXISTS "
                 "(SELECT 1 FROM messages m WHERE m.conversation = c.id AND instr(lower(m.text), ?)))"
             )
             values += [part, part]
-        rows = await self.database.search(sql + " ORDER BY c.updated DESC LIMIT ?", *values, limit)
-        return [SearchHit(Conversation(*row[:-1]), row[-1]) for row in rows]
+        rows = await self.database.search(
+            sql + " ORDER BY c.updated DESC, c.id DESC LIMIT ?", *values, limit + 1
+        )
+        hits = [SearchHit(Conversation(*row[:-1]), row[-1]) for row in rows[:limit]]
+        last = hits[-1].conversation if len(rows) > limit else None
+        return Page(hits, paging.cursor(last.updated, last.id) if last else None)
 
     async def messages(self, conversation: str) -> list[Message]:
         rows = self.database.rows(

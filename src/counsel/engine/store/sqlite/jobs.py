@@ -6,6 +6,7 @@ nothing more (fencing). The order of a conversation's turns is the order of the 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -23,13 +24,15 @@ from counsel.engine.store.records import (
     JobDetail,
     JobEnd,
     JobEnding,
+    JobFilter,
     JobRecord,
     JobStanding,
     JobStopped,
     NewJob,
+    Page,
     Submitted,
 )
-from counsel.engine.store.sqlite import conversations, fencing, replies, usage
+from counsel.engine.store.sqlite import backups, conversations, fencing, paging, replies, usage
 from counsel.engine.store.sqlite.database import Database, Work
 from counsel.errors import UpstreamError, from_dict
 from counsel.requests import Status
@@ -38,6 +41,7 @@ from counsel.results import result_from_json
 _COLUMNS = [field.name for field in fields(JobRecord)]
 _RECORD = ", ".join(_COLUMNS)
 _BACKGROUND, _CANCEL, _MODELS = map(_COLUMNS.index, ("background", "cancel", "models"))
+_CREATED = _COLUMNS.index("created")
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _MOST_VALUES = 500  # in one statement
 
@@ -97,6 +101,15 @@ class Jobs:
         quick = alone and end.turn.size < _SMALL
         return (self.database.quickly if quick else self.database.write)(_completed(fence, end))
 
+    async def delete_job(self, job: str) -> bool:
+        def work(db: sqlite3.Connection) -> bool:
+            done = db.execute("DELETE FROM jobs WHERE id = ? AND status != 'processing'", (job,))
+            return done.rowcount == 1
+
+        was_there = await self.database.write(work)
+        await asyncio.to_thread(backups.forget_job, self.database.path, job)
+        return was_there
+
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
     async def job(self, job: str) -> JobDetail | None:
@@ -106,6 +119,10 @@ class Jobs:
     async def job_with_key(self, key: str) -> str | None:
         row = self.database.row("SELECT id FROM jobs WHERE key = ?", key)
         return row[0] if row else None
+
+    async def keys_like(self, prefix: str) -> list[str]:
+        rows = self.database.rows("SELECT key FROM jobs WHERE key >= ? AND key < ?", prefix, prefix + "~")
+        return [row[0] for row in rows]
 
     async def existing_jobs(self, jobs: Collection[str]) -> set[str]:
         wanted, existing = list(jobs), set[str]()
@@ -117,6 +134,22 @@ class Jobs:
 
     async def recent_jobs(self, limit: int) -> list[JobRecord]:
         return self._records("ORDER BY created DESC, rowid DESC LIMIT ?", limit)
+
+    async def jobs_page(self, limit: int, chosen: JobFilter, cursor: str | None = None) -> Page[JobRecord]:
+        where, values = _conditions(chosen)
+        if cursor is not None:
+            where.append("(created, rowid) < (?, ?)")
+            created, row = paging.parse(cursor, numbered=True)
+            values += [float(created), int(row)]
+        condition = f"WHERE {' AND '.join(where)}" if where else ""
+        rows = await self.database.search(
+            f"SELECT {_RECORD}, rowid FROM jobs {condition} ORDER BY created DESC, rowid DESC LIMIT ?",
+            *values,
+            limit + 1,
+        )
+        shown = rows[:limit]
+        following = paging.cursor(shown[-1][_CREATED], shown[-1][-1]) if len(rows) > limit else None
+        return Page([_record(row[:-1]) for row in shown], following)
 
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
         if conversation is None:
@@ -183,6 +216,21 @@ def _decoded(row: Sequence[Any]) -> list[Any]:
     fields[_CANCEL] = bool(fields[_CANCEL])
     fields[_MODELS] = tuple(json.loads(fields[_MODELS]))
     return fields
+
+
+def _conditions(chosen: JobFilter) -> tuple[list[str], list[object]]:
+    columns = {"status": chosen.status, "tool": chosen.tool, "conversation": chosen.conversation}
+    where = [f"{name} = ?" for name, value in columns.items() if value is not None]
+    values: list[object] = [value for value in columns.values() if value is not None]
+    if chosen.model is not None:
+        where.append("EXISTS (SELECT 1 FROM json_each(models) WHERE value = ?)")
+        values.append(chosen.model)
+    for word in (chosen.words or "").lower().split():
+        where.append(
+            "instr(lower(coalesce(title, '') || ' ' || coalesce(summary, '') || ' ' || id || ' ' || conversation || models), ?)"
+        )
+        values.append(word)
+    return where, values
 
 
 # ── writes ───────────────────────────────────────────────────────────────────────────────────────────

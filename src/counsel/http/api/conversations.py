@@ -1,0 +1,70 @@
+"""`/api/conversations…`: list, search, show, export and delete conversations."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from starlette.responses import Response
+
+from counsel.engine.history.archive import Archive
+from counsel.errors import NotFound
+from counsel.http.api.endpoint import FRESH, ApiCall
+from counsel.request_rules import check_name
+
+
+class HasArchive(Protocol):
+    """An engine with the database: the real one, not one at the other end of a socket."""
+
+    archive: Archive
+
+
+def _archive(call: ApiCall) -> Archive:
+    return cast(HasArchive, call.engine).archive
+
+
+async def page(call: ApiCall) -> object:
+    query = call.query
+    return await _archive(call).page(query["limit"], query["q"] or "", query["cursor"])
+
+
+async def show(call: ApiCall) -> object:
+    return await _archive(call).show(call.name)
+
+
+async def delete(call: ApiCall) -> object:
+    await _archive(call).delete(call.name)
+    return {"deleted": call.name}
+
+
+async def export(call: ApiCall) -> Response:
+    """The folder that `counsel conversations export` writes, as a ZIP file."""
+    files = await _archive(call).contents(call.name)
+    name = check_name(call.name, "a file")
+    data = await asyncio.to_thread(_zipped, files, name)
+    headers = {**FRESH, "content-disposition": f'attachment; filename="{name}.zip"'}
+    return Response(data, headers=headers, media_type="application/zip")
+
+
+def _zipped(files: Mapping[str, bytes], folder: str) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(f"{folder}/{name}", data)
+    return target.getvalue()
+
+
+async def image(call: ApiCall) -> Response:
+    """An image of a conversation. It is one of the types that were checked when it was stored; no browser may guess another."""
+    blob = await _archive(call).image(call.name)
+    if blob is None:
+        raise NotFound(f"There is no image {call.name[:80]}.", hint="Its conversation may be deleted.")
+    headers = {
+        "cache-control": "private, max-age=31536000, immutable",
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "default-src 'none'; sandbox",
+    }
+    return Response(blob.data, headers=headers, media_type=blob.media_type)

@@ -1,0 +1,103 @@
+"""Events of a job as the API sends them: `data` of each kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+from counsel.http.api.documents.jobs import ErrorDetail, Wait
+from counsel.job_events import RestartReason
+
+
+class StartedData(TypedDict):
+    tool: str
+    models: list[str]
+    job_id: str
+    continuation_id: str
+
+
+class ModelStartedData(TypedDict):
+    """The model is asked: what it said before, in an earlier phase, is complete or discarded."""
+
+    model: str
+    phase: Annotated[str, "`answer`; of a consensus `initial` or `refined`."]
+
+
+class TextData(TypedDict):
+    """Put `text` at `offset`; discard everything behind it."""
+
+    text: str
+    offset: Annotated[int, "In characters (code points) of this model's text in this phase."]
+    phase: str
+
+
+class RestartedData(TypedDict):
+    """The text of `model` from `offset` on is discarded, and `next` answers anew."""
+
+    model: str
+    phase: str
+    reason: RestartReason
+    error: str
+    next: str
+    offset: int
+    code: NotRequired[str]
+
+
+class ThinkingData(TypedDict):
+    text: str
+
+
+class ToolData(TypedDict):
+    name: str
+    server: NotRequired[str]
+    tool: NotRequired[str]
+    ms: NotRequired[int]
+    ok: NotRequired[bool]
+
+
+class NoticeData(TypedDict):
+    kind_of: str
+    text: str
+
+
+class ModelFinishedData(TypedDict):
+    model: str
+    phase: str
+    provider: str
+    ms: int
+    length: Annotated[int, "Characters of the answer."]
+
+
+class ModelFailedData(TypedDict):
+    model: str
+    phase: str
+    error: ErrorDetail
+
+
+class PhaseData(TypedDict):
+    phase: str
+
+
+class DoneData(TypedDict):
+    status: str
+
+
+class FailedData(TypedDict):
+    error: ErrorDetail
+
+
+DATA: dict[str, type] = {
+    "started": StartedData,
+    "model_started": ModelStartedData,
+    "text": TextData,
+    "restarted": RestartedData,
+    "thinking": ThinkingData,
+    "tool": ToolData,
+    "notice": NoticeData,
+    "model_finished": ModelFinishedData,
+    "model_failed": ModelFailedData,
+    "waiting": Wait,
+    "phase": PhaseData,
+    "done": DoneData,
+    "failed": FailedData,
+    "cancelled": FailedData,
+}

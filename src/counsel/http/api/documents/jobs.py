@@ -1,0 +1,316 @@
+"""Jobs, answers and conversations as the API shows them. `tests/support/openapi.py` compares every answer with these."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+from counsel.job_events import WaitReason
+from counsel.results import JobState, ModelStatus, Phase, Verdict
+from counsel.types import Json
+
+# The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
+
+
+class Failure(TypedDict):
+    """What every failed request is answered with. Some codes have more fields: docs/use/errors.md."""
+
+    error: Annotated[str, "What happened."]
+    code: Annotated[str, "For programs; docs/use/errors.md lists them."]
+    hint: Annotated[str | None, "What to do next."]
+    status: Annotated[int, "The response's HTTP status."]
+
+
+class ErrorDetail(TypedDict):
+    """An error inside another document."""
+
+    error: Annotated[str, "What happened."]
+    code: Annotated[str, "For programs."]
+    hint: NotRequired[Annotated[str, "What to do next."]]
+
+
+class Usage(TypedDict):
+    """Tokens."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    estimated: NotRequired[Annotated[bool, "A part is an estimate: the provider reported none."]]
+    reasoning_tokens: NotRequired[int]
+    cache_creation_input_tokens: NotRequired[int]
+    cache_read_input_tokens: NotRequired[int]
+
+
+# What an unfinished job, or one of its models, waits for. Empty: the wait is over.
+Wait = TypedDict(
+    "Wait",
+    {
+        "for": NotRequired[WaitReason],
+        "text": NotRequired[Annotated[str, "For people."]],
+        "job_id": NotRequired[Annotated[str, "`turn`: the job that comes first."]],
+        "at": NotRequired[Annotated[float, "`retry`: when, in seconds since 1970."]],
+        "names": NotRequired[Annotated[list[str], "`keys`: the variables that hold them."]],
+    },
+)
+
+
+class Progress(TypedDict):
+    completed: Annotated[int, "Models that have finished this round."]
+    total: int
+    percentage: int
+
+
+class JobSummary(TypedDict):
+    """One job in a list."""
+
+    id: Annotated[str, "The conversation's id."]
+    job_id: str
+    status: JobState
+    tool: Annotated[str, "`chat`, `consensus` or `askModel`."]
+    models: list[str]
+    progress: Progress
+    elapsed_seconds: float
+    started_at: Annotated[str, "ISO 8601, UTC."]
+    completed_at: NotRequired[Annotated[str, "ISO 8601, UTC."]]
+    title: NotRequired[str]
+    summary: NotRequired[str]
+    waiting_for: NotRequired[Wait]
+
+
+class Jobs(TypedDict):
+    """Newest first."""
+
+    jobs: list[JobSummary]
+    next: Annotated[str | None, "The cursor of the next page; null: this is the last."]
+
+
+class Continuation(TypedDict):
+    """How to continue the conversation."""
+
+    id: Annotated[str, "`continuation_id` of the next question."]
+    provider: NotRequired[str | None]
+    model: NotRequired[str | None]
+    tag: NotRequired[str]
+    messageCount: NotRequired[int]
+    status: NotRequired[str]
+
+
+class ToolRun(TypedDict):
+    """A call of a shared tool."""
+
+    server: str
+    tool: str
+    ms: int
+    ok: bool
+
+
+class PassedOver(TypedDict):
+    """A model that failed before another one answered."""
+
+    model: str
+    code: str
+    error: str
+    usage: NotRequired[Usage]
+    cost_usd: NotRequired[float | None]
+
+
+class AnswerMetadata(TypedDict):
+    """Who answered, how, at what cost."""
+
+    model: str
+    provider: str
+    usage: Usage
+    cost_usd: Annotated[float | None, "null: no price is known."]
+    response_time_ms: int | None
+    finish_reason: str
+    answered_by: NotRequired[Annotated[str, "Where the vendor names another model."]]
+    settings_left_out: NotRequired[Annotated[list[str], "Settings that the model does not accept."]]
+    notices: NotRequired[Annotated[list[Json], "Sources, retries and warnings: `kind`, `text` and more."]]
+    session: NotRequired[Annotated[str, "An agent's own session."]]
+    cached: NotRequired[bool]
+    tool_calls: NotRequired[list[ToolRun]]
+    passed_over: NotRequired[list[PassedOver]]
+    files: NotRequired[list[Json]]
+    warnings: NotRequired[list[str]]
+
+
+class Answer(TypedDict):
+    """One model's answer."""
+
+    content: Annotated[str, "The answer's text."]
+    continuation: Continuation
+    metadata: AnswerMetadata
+    job_id: str
+    title: NotRequired[str]
+    export: NotRequired[Annotated[str, "The folder to which the conversation was exported."]]
+    final_summary: NotRequired[str]
+
+
+class InitialMetadata(AnswerMetadata):
+    input_tokens: int
+    output_tokens: int
+    response_time: int | None
+
+
+class InitialAnswer(TypedDict):
+    model: Annotated[str, "`gpt-5#2` is the second of that name."]
+    status: str
+    response: str
+    metadata: InitialMetadata
+
+
+class RefinedMetadata(AnswerMetadata):
+    total_response_time: int
+    total_input_tokens: int
+    total_output_tokens: int
+
+
+class RefinedAnswer(TypedDict):
+    """A model's second answer, or why there is none."""
+
+    model: str
+    status: str
+    initial_response: str
+    refined_response: str | None
+    metadata: NotRequired[RefinedMetadata]
+    error: NotRequired[ErrorDetail]
+
+
+class FailedModel(ErrorDetail):
+    model: str
+    status: Annotated[str, "`failed`."]
+    phase: Phase
+
+
+class Phases(TypedDict):
+    initial: list[InitialAnswer]
+    refined: list[RefinedAnswer]
+    failed: list[FailedModel]
+
+
+class ConsensusSettings(TypedDict):
+    enable_cross_feedback: bool
+    temperature: float
+    models_requested: list[str]
+
+
+class Totals(TypedDict):
+    """What all calls used and cost, failed ones included."""
+
+    usage: Usage
+    cost_usd: float | None
+    cost_complete: Annotated[bool, "false: some price is not known."]
+    warnings: NotRequired[list[str]]
+
+
+class Consensus(TypedDict):
+    """What several models answered."""
+
+    status: Verdict
+    models_consulted: int
+    successful_initial_responses: int
+    failed_responses: int
+    refined_responses: int
+    content: Annotated[str, "All last answers as one text, failures first."]
+    phases: Phases
+    continuation: Continuation
+    settings: ConsensusSettings
+    metadata: Totals
+    job_id: str
+    title: NotRequired[str]
+    export: NotRequired[str]
+    final_summary: NotRequired[str]
+
+
+class ModelState(TypedDict):
+    """One model of a job that has not completed."""
+
+    slot: Annotated[str, "Its number within the job; events have the same."]
+    model: str
+    status: ModelStatus
+    phase: NotRequired[str]
+    text: Annotated[str, "What it has said so far."]
+    waiting_for: NotRequired[Wait]
+    error: NotRequired[ErrorDetail]
+    partial: NotRequired[Annotated[str, "Text of an answer that did not finish."]]
+
+
+class HistoryMessage(TypedDict):
+    role: str
+    content: str
+    at: Annotated[str, "ISO 8601, UTC."]
+    images: NotRequired[Annotated[int, "How many."]]
+    metadata: NotRequired[Json]
+
+
+class Job(JobSummary):
+    """The whole of one job: progress, what each model has said so far, and when it is done the result."""
+
+    models_status: NotRequired[list[ModelState]]
+    partial: NotRequired[Annotated[str, "Text of all answers that have not finished."]]
+    result: NotRequired[Answer | Consensus]
+    error: NotRequired[ErrorDetail]
+    final_summary: NotRequired[str]
+    history: NotRequired[list[HistoryMessage]]
+    status_line: str
+
+
+class Cancelled(TypedDict):
+    """What came of cancelling: the job was stopped, or had ended before."""
+
+    status: JobState
+    message: str
+    job_id: str
+    elapsed_seconds: NotRequired[float]
+    cancelled_at: NotRequired[str]
+
+
+class Deleted(TypedDict):
+    deleted: Annotated[str, "The id."]
+
+
+class CancelRequest(TypedDict, total=False):
+    slot: Annotated[str, "Stop only this model of a consensus; its number in `models_status` and in events."]
+
+
+# ── conversations ────────────────────────────────────────────────────────────────────────────────────
+
+
+class ConversationSummary(TypedDict):
+    id: str
+    title: str | None
+    tool: str
+    model: str | None
+    provider: str | None
+    messages: int
+    project: Annotated[str, "The folder from which it was started."]
+    client: Annotated[str, "The program that started it."]
+    tag: str | None
+    created_at: Annotated[str, "ISO 8601, UTC."]
+    updated_at: Annotated[str, "ISO 8601, UTC."]
+    expires_in_days: float
+    found: NotRequired[Annotated[str | None, "With `q`: the line that has the first word."]]
+
+
+class Conversations(TypedDict):
+    """Last used first."""
+
+    conversations: list[ConversationSummary]
+    next: Annotated[str | None, "The cursor of the next page; null: this is the last."]
+
+
+class Message(HistoryMessage):
+    job_id: NotRequired[Annotated[str, "The job that wrote it."]]
+    image_ids: NotRequired[Annotated[list[str], "For `GET /api/images/{id}`."]]
+
+
+class UnfinishedJob(TypedDict):
+    job_id: str
+    status: JobState
+    title: str | None
+
+
+class Conversation(ConversationSummary):
+    """A conversation with its messages."""
+
+    history: list[Message]
+    unfinished: Annotated[list[UnfinishedJob], "Jobs that ended without a turn."]

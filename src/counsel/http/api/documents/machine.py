@@ -1,0 +1,163 @@
+"""Models, agents, usage, settings, checks and images as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+
+class Price(TypedDict):
+    input: float
+    output: float
+
+
+class Model(TypedDict):
+    id: str
+    provider: str
+    wire_id: Annotated[str, "The vendor's own name for it."]
+    label: str
+    aliases: list[str]
+    superseded_by: Annotated[str | None, "A newer model of the same family."]
+    available: Annotated[bool, "It can be asked now."]
+    reason: Annotated[str, "Why it cannot, and what to do."]
+    context: Annotated[int, "Tokens of its window."]
+    output: Annotated[int, "Tokens of the longest answer."]
+    price_per_million: Annotated[Price | None, "USD."]
+    vision: bool
+    web_search: bool
+    tools: bool
+    verbosity: bool
+    media_resolution: bool
+    temperature: list[float] | None
+    efforts: dict[str, str | int]
+    listed: bool
+
+
+class Alias(TypedDict):
+    """A name that the user has defined."""
+
+    name: str
+    target: str
+    model: Annotated[str | None, "null: it means no model."]
+    problem: NotRequired[str]
+
+
+class Models(TypedDict):
+    models: list[Model]
+    aliases: list[Alias]
+    problems: Annotated[list[str], "Rows of the user's config.toml that cannot be used."]
+
+
+class Agent(TypedDict):
+    agent: str
+    label: str
+    installed: bool
+    path: str | None
+    version: str | None
+    logged_in: bool | None
+    usable: bool
+    reason: str | None
+    install: Annotated[str, "How to install it."]
+    login: Annotated[str, "How to log in."]
+    config_files: list[str]
+    servers: int | None
+    skills: int | None
+
+
+class Agents(TypedDict):
+    agents: list[Agent]
+
+
+class ResponseTimes(TypedDict):
+    p50: int | None
+    p95: int | None
+    max: int | None
+
+
+class UsageSum(TypedDict):
+    calls: int
+    errors: Annotated[dict[str, int], "By code."]
+    error_rate: float
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: Annotated[float, "Of the calls whose price is known."]
+    calls_without_price: int
+    response_ms: ResponseTimes
+    peak_concurrency: int
+
+
+class UsageGroup(UsageSum):
+    """Named by the field that the request grouped `by`."""
+
+    model: NotRequired[str]
+    provider: NotRequired[str]
+    day: NotRequired[str]
+    client: NotRequired[str]
+
+
+class UsageReport(TypedDict):
+    since: str
+    by: str
+    groups: list[UsageGroup]
+    total: UsageSum
+
+
+class Finding(TypedDict):
+    area: str
+    level: Literal["ok", "warn", "problem"]
+    what: str
+    todo: NotRequired[Annotated[str, "What to do."]]
+
+
+class Doctor(TypedDict):
+    """What is set up, what is wrong, and how to fix it."""
+
+    level: Annotated[Literal["ok", "warn", "problem"], "The worst."]
+    counts: dict[str, int]
+    findings: list[Finding]
+
+
+class Setting(TypedDict):
+    name: str
+    env: Annotated[str, "The environment variable, which wins over files."]
+    description: str
+    type: Annotated[Literal["integer", "boolean", "string", "strings"], "Of its value."]
+    value: Annotated[Any, "null for a secret."]
+    default: Any
+    source: Annotated[str, "Where the value comes from; `default`: nowhere."]
+    secret: bool
+    set: Annotated[bool, "It is not the default."]
+    choices: list[str]
+    minimum: float | None
+    maximum: float | None
+    unit: str
+
+
+class ProviderKey(TypedDict):
+    """A provider's key, by name. Its value is never shown."""
+
+    provider: str
+    label: str
+    names: Annotated[list[str], "Environment variables that may hold the key."]
+    set: bool
+    source: Annotated[str | None, "Where the key comes from."]
+    required: bool
+    url: Annotated[str, "Where a person gets a key."]
+
+
+class Settings(TypedDict):
+    settings: list[Setting]
+    keys: list[ProviderKey]
+    problems: Annotated[list[str], "Lines of the files that are ignored."]
+    home: str
+
+
+class StoredImage(TypedDict):
+    path: Annotated[str, "For `images` of a question."]
+    media_type: str
+    width: int
+    height: int
+    bytes: int
+    sha256: str

@@ -1,0 +1,272 @@
+"""MCP servers and skills as the API shows them, and what its requests about them contain."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from counsel.agents.skill_format import Scope, State
+from counsel.http.api.documents.jobs import ErrorDetail
+from counsel.skills.matrix import Cell
+from counsel.skills.share import Fate, Kind
+from counsel.types import Json
+
+
+class Server(TypedDict):
+    """An entry of one agent's configuration; secrets are masked."""
+
+    name: str
+    agent: str
+    scope: str
+    path: Annotated[str, "The file."]
+    transport: str
+    enabled: bool
+    command: str | None
+    args: list[str]
+    env: dict[str, Any]
+    cwd: str | None
+    url: str | None
+    headers: dict[str, Any]
+    token_env: str | None
+    timeout: float | None
+    include_tools: list[str] | None
+    exclude_tools: list[str] | None
+    extras: Annotated[Json, "Fields that only this agent knows."]
+    shadowed_by: str | None
+    drift: Annotated[list[str], "Fields that differ between the agents that have this name."]
+    writable: bool
+
+
+class ServerProblem(ErrorDetail):
+    """A file or an entry that cannot be read."""
+
+    agent: str
+    scope: str
+    path: str
+    name: NotRequired[str]
+    editable: NotRequired[bool]
+    file: NotRequired[str]
+    line: NotRequired[int]
+    column: NotRequired[int]
+
+
+class Servers(TypedDict):
+    servers: list[Server]
+    problems: list[ServerProblem]
+
+
+class FoundServers(TypedDict):
+    servers: list[Server]
+
+
+class ServerResult(TypedDict):
+    """The outcome for one table of one file."""
+
+    agent: str
+    scope: str
+    path: str
+    name: str
+    action: str
+    warnings: list[str]
+    error: NotRequired[ErrorDetail]
+
+
+class Diff(TypedDict):
+    path: str
+    diff: Annotated[str, "Unified; secrets are masked."]
+
+
+class ServerChange(TypedDict):
+    dry_run: bool
+    id: Annotated[str | None, "For `undo`; null: nothing was written."]
+    results: list[ServerResult]
+    diffs: NotRequired[Annotated[list[Diff], "Of a dry run."]]
+    left_out: NotRequired[list[Any]]
+
+
+class Operation(TypedDict):
+    id: str
+    at: Any
+    what: str
+    files: list[str]
+    undoes: str | None
+
+
+class ServerUndo(ServerChange):
+    undone: Operation
+
+
+class ServerHistory(TypedDict):
+    operations: list[Operation]
+
+
+class ServerCheck(TypedDict):
+    name: str
+    agent: str
+    scope: str
+    path: str
+    transport: str
+    status: Annotated[str, "`ok`, `failed`, `timeout`, `disabled` or `skipped`."]
+    latency_ms: int | None
+    protocol_version: str | None
+    server_info: dict[str, str] | None
+    tools: list[str]
+    error: str | None
+    stderr: list[str]
+    unset: Annotated[list[str], "Variables that the entry refers to and that are not set."]
+
+
+class ServerChecks(TypedDict):
+    checks: list[ServerCheck]
+
+
+class ServerSelection(TypedDict, total=False):
+    """Which entries a request is about."""
+
+    agents: Annotated[list[str], "Default: all that have servers."]
+    scope: str
+    project: Annotated[str, "The project's folder. Default: where the server was started."]
+    dry_run: Annotated[bool, "Write nothing; show the differences."]
+
+
+class AddServer(ServerSelection, total=False):
+    name: str
+    server: Annotated[Json, "Fields of the server."]
+    paste: Annotated[str, "JSON or TOML of any agent, instead of `server`."]
+    replace: Annotated[bool, "Replace an existing server of this name."]
+    literal: Annotated[bool, "Store `$NAME` as text, not as a reference."]
+
+
+class UpdateServer(ServerSelection, total=False):
+    server: Annotated[Json, "Fields to change; null removes one."]
+    literal: bool
+
+
+class RenameServer(ServerSelection, total=False):
+    to: Annotated[str, "The new name."]
+
+
+CopyServer = TypedDict(
+    "CopyServer",
+    {
+        "agents": NotRequired[list[str]],
+        "scope": NotRequired[str],
+        "project": NotRequired[str],
+        "dry_run": NotRequired[bool],
+        "from": Annotated[Json, "`agent` and, optionally, `scope`."],
+        "to": Annotated[list[Json], "Each with `agent` and, optionally, `scope`."],
+        "replace": NotRequired[bool],
+    },
+)
+
+
+class CheckServers(ServerSelection, total=False):
+    name: Annotated[str, "Only this server."]
+    timeout: Annotated[float, "Seconds, up to 600."]
+    trust_folder: Annotated[bool, "Also start servers that the project brings."]
+
+
+class UndoServers(ServerSelection, total=False):
+    id: Annotated[str, "The operation. Default: the newest."]
+
+
+# ── skills ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Skill(TypedDict):
+    """A skill as one agent sees it."""
+
+    agent: str
+    scope: Scope
+    name: str
+    description: str
+    path: str
+    command: Annotated[str | None, "What a person types to use it."]
+    accepted: Annotated[bool, "The agent loads it."]
+    problems: list[str]
+    state: State
+    codes: list[str]
+    model: Annotated[bool, "The agent may choose it on its own."]
+    shared: bool
+    plugin: str | None
+    version: str | None
+    shadowed_by: str | None
+    links_to: str | None
+
+
+class Skills(TypedDict):
+    skills: list[Skill]
+    problems: list[str]
+
+
+class SkillRow(TypedDict):
+    name: str
+    agents: dict[str, Cell]
+    copies: int
+    identical: bool
+
+
+class SkillMatrix(TypedDict):
+    rows: list[SkillRow]
+    problems: list[str]
+
+
+class SkillFile(TypedDict):
+    path: str
+    bytes: int
+
+
+class SkillFinding(TypedDict):
+    rule: str
+    ok: bool
+    words: str
+    mend: str | None
+
+
+class SkillDetail(Skill):
+    text: Annotated[str, "Markdown, without the header."]
+    fields: dict[str, Any]
+    allowed_tools: list[str]
+    files: list[SkillFile]
+    check: list[SkillFinding]
+    elsewhere: list[Skill]
+
+
+class SharingStep(TypedDict):
+    agents: list[str]
+    path: str
+    fate: Fate
+    kind: Kind
+    source: str
+    words: str
+    backup: str | None
+
+
+class Sharing(TypedDict):
+    skill: str
+    scope: str
+    id: Annotated[str | None, "For `undo`; null: nothing was changed."]
+    steps: list[SharingStep]
+    warnings: list[str]
+
+
+class ShareSkill(TypedDict):
+    name: str
+    to: NotRequired[Annotated[list[str], "Agents. Default: all."]]
+    scope: NotRequired[str]
+    copy: NotRequired[Annotated[bool, "A copy instead of a link."]]
+    replace: NotRequired[bool]
+    dry_run: NotRequired[bool]
+    project: NotRequired[str]
+
+
+class UnshareSkill(TypedDict):
+    name: str
+    to: NotRequired[list[str]]
+    scope: NotRequired[str]
+    dry_run: NotRequired[bool]
+    project: NotRequired[str]
+
+
+class UndoSharing(TypedDict, total=False):
+    id: Annotated[str, "The operation. Default: the newest."]
+    dry_run: bool

@@ -1,0 +1,350 @@
+"""One route of the API: its parameters, its body, its handler, and what it answers.
+
+A handler gets an `ApiCall`, whose parameters and body are checked, and returns JSON, a `Reply` or a response of its own, or
+raises a `CounselError`. All routes are rows of `routes.ROUTES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from counsel.caller import Caller
+from counsel.errors import (
+    CounselError,
+    FileTooLarge,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfResources,
+    RateLimited,
+)
+from counsel.front.json_messages import Unreadable, parse, quoted
+from counsel.http.auth import failure
+from counsel.http.envelope import Bodies, RefusedRequest
+from counsel.lazy_dataclass import dataclass
+from counsel.mcp.identity import ClientIdentity
+from counsel.requests import Engine
+from counsel.settings import Settings
+from counsel.strict_json import encode_line
+from counsel.types import Json
+
+LARGEST_BODY = 1024 * 1024
+FRESH = {"cache-control": "no-store"}
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+CLIENT = "http"  # the caller's name in jobs and usage records
+
+# The provider's refusal of a key (AUTHENTICATION_FAILED) is not 401, which says that the API's own token is wrong.
+STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "FILE_NOT_ALLOWED": 403,
+    "NOT_FOUND": 404,
+    "MODEL_NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "CANCELLED": 409,
+    "SELF_CONSULTATION": 409,
+    "FILE_TOO_LARGE": 413,
+    "CONTEXT_LENGTH_EXCEEDED": 413,
+    "CONFIG_INVALID": 422,
+    "RATE_LIMIT_EXCEEDED": 429,
+    "AUTHENTICATION_FAILED": 502,
+    "CONTENT_FILTERED": 502,
+    "EMPTY_ANSWER": 502,
+    "UPSTREAM_ERROR": 502,
+    "PROVIDER_UNAVAILABLE": 503,
+    "AGENT_UNAVAILABLE": 503,
+    "OUT_OF_RESOURCES": 503,
+    "TIMEOUT": 504,
+}
+
+
+# ── rows of the table ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the query. Its schema has a `type`: integer, boolean, string or array (of strings)."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    default: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A body or an answer that is not JSON."""
+
+    media_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A stream of server-sent events."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Several types, or several named JSON Schemas."""
+
+    shapes: tuple[Any, ...] | dict[str, Any]
+
+
+Shape: TypeAlias = Any  # a TypedDict, a dataclass or another type whose JSON Schema `json_schema.py` knows
+Handler: TypeAlias = "Callable[[ApiCall], Awaitable[object]]"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRoute:
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    query: tuple[Parameter, ...] = ()
+    body: Shape | Binary | None = None
+    headers: tuple[Parameter, ...] = ()  # the handler reads them
+    answers: Mapping[int, Shape | Events | Binary] = field(default_factory=dict)  # by status
+    largest: int = LARGEST_BODY  # bytes of the body
+
+
+# ── one request ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all requests share."""
+
+    engine: Engine
+    identity: ClientIdentity
+    bodies: Bodies = field(default_factory=Bodies)
+    keyed: asyncio.Lock = field(default_factory=asyncio.Lock)  # one idempotency key at a time is looked up
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    request: Request
+    context: Context
+    query: Mapping[str, Any]
+    body: Json
+
+    @property
+    def engine(self) -> Engine:
+        return self.context.engine
+
+    @property
+    def settings(self) -> Settings:
+        return self.context.identity.settings
+
+    @property
+    def name(self) -> str:
+        """The id or name in the path."""
+        return str(next(iter(self.request.path_params.values())))
+
+    def caller(self, project: str | None = None) -> Caller:
+        """Who asks, working in `project` or in the folder in which the server was started."""
+        caller = self.context.identity.caller(CLIENT)
+        return replace(caller, cwd=folder(project)) if project else caller
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """JSON with a status of its own."""
+
+    content: object
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def folder(name: str) -> Path:
+    path = Path(name)
+    if not path.is_absolute() or not path.is_dir():
+        raise InvalidArgument("project must be the absolute path of a folder on this machine.")
+    return path
+
+
+def starlette_route(row: ApiRoute, context: Context) -> Route:
+    async def endpoint(request: Request) -> Response:
+        try:
+            call = ApiCall(request, context, _query(row, request), await _body(row, request, context.bodies))
+            result = await row.handler(call)
+        except CounselError as error:
+            return failed_with(error)
+        except ClientDisconnect:
+            return failed_with(InvalidArgument("The request's body did not arrive."))
+        if isinstance(result, Response):
+            return result
+        return respond(*_parts(result)) if isinstance(result, Reply) else respond(result)
+
+    return Route(row.path, endpoint, methods=[row.method])
+
+
+def _parts(reply: Reply) -> tuple[object, int, Mapping[str, str]]:
+    return reply.content, reply.status, reply.headers
+
+
+def respond(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Not Starlette's: a file's name may contain bytes that are not text."""
+    return Response(
+        encode_line(value), status, headers={**FRESH, **(headers or {})}, media_type="application/json"
+    )
+
+
+def failed_with(error: CounselError, status: int | None = None) -> Response:
+    code = status or STATUS.get(error.code, 500)
+    wait = error.retry_after if isinstance(error, RateLimited) else None
+    return respond(failure(error, code), code, {"retry-after": f"{wait:.0f}"} if wait else None)
+
+
+# ── what is answered to requests without a route ─────────────────────────────────────────────────────
+
+
+async def not_found(request: Request, _: Exception | None = None) -> Response:
+    """The answer to an unknown path, also outside `/api`."""
+    try:
+        _check_letters(request)
+    except CounselError as error:
+        return failed_with(error)
+    what = f"There is no {request.method} {request.url.path[:100]}."
+    return failed_with(NotFound(what, hint="docs/use/http.md lists the routes."))
+
+
+async def not_allowed(request: Request, error: Exception) -> Response:
+    what = f"{request.url.path[:100]} does not accept {request.method}."
+    response = failed_with(InvalidArgument(what, hint="docs/use/http.md lists the routes."), 405)
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+async def failed(_: Request, error: Exception) -> Response:
+    """A bug, reported like every other failure; the log has the traceback."""
+    return failed_with(Internal(f"Internal error ({type(error).__name__})."))
+
+
+# ── bodies ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> Json:
+    """The JSON object that was sent; reading stops at the size limit."""
+    if row.body is None or isinstance(row.body, Binary):
+        return {}
+    try:
+        raw = await bodies.raw(request.receive, row.largest)
+    except RefusedRequest as refused:
+        raise _refused(refused, row.largest) from None
+    try:
+        value = parse(raw or b"{}")
+    except Unreadable as error:
+        raise InvalidArgument(f"The request's body is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise InvalidArgument("The request's body must be a JSON object.")
+    return value
+
+
+def _refused(refused: RefusedRequest, limit: int) -> CounselError:
+    if refused.status == 413:
+        return FileTooLarge(f"The request's body is larger than {limit:,} bytes.")
+    if refused.status == 503:
+        return OutOfResources(f"{refused}.", hint="Try again in a moment.")
+    return InvalidArgument("The request's body did not arrive.")
+
+
+# ── parameters ───────────────────────────────────────────────────────────────────────────────────────
+
+MOST_PARAMETERS = 100
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]").search
+_SWITCH = {"1": True, "true": True, "0": False, "false": False, "": False}
+
+
+def number(name: str, default: int, most: int, description: str) -> Parameter:
+    return Parameter(name, description, {"type": "integer", "minimum": 0, "maximum": most}, default)
+
+
+def switch(name: str, description: str) -> Parameter:
+    return Parameter(name, description, {"type": "boolean"}, default=False)
+
+
+def text(name: str, description: str) -> Parameter:
+    return Parameter(name, description, {"type": "string"})
+
+
+def choice(name: str, values: Sequence[str], default: str | None, description: str) -> Parameter:
+    return Parameter(name, description, {"type": "string", "enum": list(values)}, default)
+
+
+def names(name: str, description: str) -> Parameter:
+    """`?agent=a,b&agent=c` is a, b and c."""
+    return Parameter(name, description, {"type": "array", "items": {"type": "string"}}, ())
+
+
+def _query(row: ApiRoute, request: Request) -> dict[str, object]:
+    """Raises `InvalidArgument` for parameters that are unknown, repeated or invalid, or have control characters."""
+    pairs = _check_letters(request)
+    known = {parameter.name: parameter for parameter in row.query}
+    counted = [name for name, _ in pairs]
+    for name in counted:
+        if name not in known:
+            near = get_close_matches(name[:60], known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"Parameters: {', '.join(known) or 'none'}."
+            raise InvalidArgument(f"Unknown parameter {quoted(name)!r}.", hint=hint)
+        if counted.count(name) > 1 and known[name].schema["type"] != "array":
+            raise InvalidArgument(f"{quoted(name)!r} is given more than once.")
+    return {name: _value(parameter, request) for name, parameter in known.items()}
+
+
+def _check_letters(request: Request) -> list[tuple[str, str]]:
+    pairs = request.query_params.multi_items()
+    if len(pairs) > MOST_PARAMETERS:
+        raise InvalidArgument(f"A request may have at most {MOST_PARAMETERS} parameters.")
+    for name, value in [*pairs, ("the path", request.url.path), *request.path_params.items()]:
+        if _CONTROL(f"{name}{value}"):
+            raise InvalidArgument(f"{quoted(name)!r} contains a control character.")
+    return pairs
+
+
+def _value(parameter: Parameter, request: Request) -> object:
+    name, schema = parameter.name, parameter.schema
+    given = request.query_params.getlist(name)
+    if not given:
+        return parameter.default
+    return _READERS[schema["type"]](name, given, schema)
+
+
+def whole(name: str, value: str, most: int) -> int:
+    """ASCII digits only: no sign, no leading zero."""
+    if not _NUMBER(value) or int(value) > most:
+        raise InvalidArgument(f"{name} must be a whole number from 0 to {most:,}, not {quoted(value)!r}.")
+    return int(value)
+
+
+def _switch(name: str, given: list[str], _: object) -> bool:
+    if given[0].lower() not in _SWITCH:
+        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(given[0])!r}.")
+    return _SWITCH[given[0].lower()]
+
+
+def _text(name: str, given: list[str], schema: Mapping[str, Any]) -> str | None:
+    if "enum" in schema and given[0] not in schema["enum"]:
+        raise InvalidArgument(f"{name} must be one of {', '.join(schema['enum'])}, not {quoted(given[0])!r}.")
+    return given[0] or None
+
+
+def _list(_: str, given: list[str], __: object) -> list[str]:
+    return [word.strip() for value in given for word in value.split(",") if word.strip()]
+
+
+_READERS: Final[dict[str, Callable[[str, list[str], Mapping[str, Any]], object]]] = {
+    "integer": lambda name, given, schema: whole(name, given[0], schema["maximum"]),
+    "boolean": _switch,
+    "string": _text,
+    "array": _list,
+}

@@ -1,0 +1,176 @@
+"""Resuming a job's events: exactly where a client stopped reading, with no word missing or repeated.
+
+The `id` of each event is a cursor: the last event that the client has, and for each model how much of its text. A model's
+text has no numbers of its own, since every few characters would need one. `17~0.answer.120.9f3a11bc` means: all events up to
+17, and 120 characters (with this CRC-32) of model 0 in its phase `answer`. A number alone is the cursor of a client that has
+no text.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+from counsel.errors import InvalidArgument
+from counsel.front.json_messages import quoted
+from counsel.job_events import (
+    LAST_EVENTS,
+    JobDone,
+    JobEvent,
+    ModelStarted,
+    Restarted,
+    TextAdded,
+    TextFold,
+    ThinkingAdded,
+)
+from counsel.lazy_dataclass import dataclass
+
+LONGEST = 4_000  # characters of a cursor: 20 models need some 600
+_TEXT = r"~[0-9]{1,3}\.[a-z_]{0,20}\.[0-9]{1,10}\.(?:[0-9a-f]{8})?"
+_CURSOR = re.compile(rf"(0|[1-9][0-9]{{0,18}})((?:{_TEXT})*)").fullmatch
+_MOST = 2**62
+
+
+@dataclass(slots=True)
+class Position:
+    """How much of one model's text a client has."""
+
+    phase: str
+    length: int = 0  # characters
+    sum: int | None = 0  # CRC-32 of them; None: not known
+
+    def extend(self, offset: int, text: str) -> None:
+        if offset == self.length and self.sum is not None:
+            self.sum = _sum(text, self.sum)
+        else:
+            self.sum = _sum(text) if offset == 0 else None
+        self.length = offset + len(text)
+
+    def cut(self, offset: int) -> None:
+        if offset < self.length:
+            self.length, self.sum = offset, None if offset else 0
+
+    def begins(self, text: str) -> bool:
+        """Whether the client's part is the beginning of this text: else it needs all of it."""
+        return self.sum is None or _sum(text[: self.length]) == self.sum
+
+
+def _sum(text: str, before: int = 0) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"), before)
+
+
+class Cursor:
+    """What a client has of a job's events."""
+
+    def __init__(self, seq: int = 0, texts: dict[str, Position] | None = None) -> None:
+        self.seq = seq
+        self.texts = texts or {}  # by slot
+
+    @classmethod
+    def parse(cls, name: str, value: str) -> Self:
+        match = _CURSOR(value) if len(value) <= LONGEST else None
+        if match is None or int(match[1]) > _MOST:
+            raise InvalidArgument(
+                f"{name} must be the id of an event, not {quoted(value)!r}.",
+                hint="Use the `id` of the last event that you received, or 0 for all of them.",
+            )
+        parts = (part.split(".") for part in match[2].split("~")[1:])
+        texts = {
+            slot: Position(phase, int(length), int(code, 16) if code else None)
+            for slot, phase, length, code in parts
+        }
+        return cls(int(match[1]), texts)
+
+    def __str__(self) -> str:
+        return f"{self.seq}{''.join(_shown(slot, text) for slot, text in self.texts.items() if text.length)}"
+
+    def advance(self, event: JobEvent) -> None:
+        """The client has this event, too."""
+        if isinstance(event, TextAdded):
+            known = self.texts.get(event.slot)
+            if known is None or known.phase != event.phase:
+                known = self.texts[event.slot] = Position(event.phase)
+            known.extend(event.offset, event.text)
+        elif not isinstance(event, ThinkingAdded):
+            self.seq = max(self.seq, event.seq)
+        if isinstance(event, ModelStarted):
+            self.texts[event.slot] = Position(event.phase)
+        elif isinstance(event, Restarted) and event.slot in self.texts:
+            self.texts[event.slot].cut(event.offset)
+
+
+def _shown(slot: str, text: Position) -> str:
+    return f"~{slot}.{text.phase}.{text.length}.{'' if text.sum is None else f'{text.sum:08x}'}"
+
+
+async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncIterator[tuple[str, JobEvent]]:
+    """What the client does not have of these events, which are told from their start; each with its cursor."""
+    reader = _Reader(cursor)
+    source: Any = events
+    try:
+        async for event in source:
+            for missing in reader.missing(event):
+                cursor.advance(missing)
+                yield str(cursor), missing
+    finally:
+        await source.aclose()
+
+
+class _Reader:
+    """Drops what the client has.
+
+    While events are told that the client has, texts are only put together: the client may have more of a text than was told
+    up to there, and some of it was discarded later.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._fold: TextFold | None = TextFold() if cursor.seq else None
+        self._phases: dict[str, str] = {}
+        self._shorter: dict[str, TextAdded] = {}  # by slot: a whole text that is shorter than the client's
+
+    def missing(self, event: JobEvent) -> Iterator[JobEvent]:
+        if isinstance(event, TextAdded):
+            if self._fold is None:
+                yield from self._rest(event)
+            else:
+                self._fold.add(event)
+                self._phases[event.slot] = event.phase
+        elif isinstance(event, ThinkingAdded):
+            yield event
+        elif event.seq > self._cursor.seq or isinstance(event, LAST_EVENTS):
+            yield from self._caught_up(event)
+            if isinstance(event, JobDone):  # no more is told, so this is the answer
+                yield from self._shorter.values()
+            yield event
+        else:
+            if self._fold is None:  # the job is told from its start again: another process has taken it
+                self._fold = TextFold()
+            self._fold.add(event)
+            if event.seq == self._cursor.seq:
+                yield from self._caught_up(event)
+
+    def _caught_up(self, event: JobEvent) -> Iterator[JobEvent]:
+        fold, self._fold = self._fold, None
+        for slot, buffer in (fold.texts if fold else {}).items():
+            if text := buffer.text():
+                yield from self._rest(
+                    TextAdded(event.seq, event.at, slot, text, 0, self._phases.get(slot, ""))
+                )
+
+    def _rest(self, event: TextAdded) -> Iterator[JobEvent]:
+        """The part of a text behind what the client has."""
+        known = self._cursor.texts.get(event.slot)
+        self._shorter.pop(event.slot, None)
+        if known is None or known.phase != event.phase or event.offset >= known.length:
+            yield event
+        elif event.offset == 0 and len(event.text) < known.length:
+            self._shorter[event.slot] = event  # the client is ahead of the database, or has another text
+        elif event.offset == 0 and not known.begins(event.text):
+            yield event
+        elif event.offset + len(event.text) > known.length:
+            text = event.text[known.length - event.offset :]
+            yield replace(event, text=text, offset=known.length)

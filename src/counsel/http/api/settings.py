@@ -1,0 +1,65 @@
+"""`/api/settings`: every setting with its value and source, and the providers' keys by name. No key is ever shown."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from counsel import logs
+from counsel import settings as settings_
+from counsel.http.api.endpoint import ApiCall
+from counsel.settings import Settings
+
+_TYPES = {"int": "integer", "bool": "boolean", "str": "string", "tuple[str, ...]": "strings"}
+
+
+async def show(call: ApiCall) -> object:
+    return await asyncio.to_thread(document, call.settings)
+
+
+def document(settings: Settings) -> dict[str, object]:
+    from counsel.models.catalog import Catalog
+
+    return {
+        "settings": [_setting(row, settings) for row in settings_.rows()],
+        "keys": [
+            {
+                "provider": row.provider.name,
+                "label": row.provider.label,
+                "names": list(row.provider.key_envs),
+                "set": bool(row.key_source),
+                "source": row.key_source or None,
+                "required": row.provider.key_required,
+                "url": row.provider.key_url,
+            }
+            for row in Catalog.load(settings).providers()
+        ],
+        "problems": list(settings.problems),
+        "home": str(settings.home),
+    }
+
+
+def _setting(row: dataclasses.Field[object], settings: Settings) -> dict[str, object]:
+    about = row.metadata
+    value = getattr(settings, row.name)
+    return {
+        "name": row.name,
+        "env": about["env"],
+        "description": about["description"],
+        "type": _TYPES[str(row.type)],
+        "value": None if about["secret"] else _shown(value),
+        "default": None if about["secret"] else _shown(row.default),
+        "source": settings.source(row.name),
+        "secret": about["secret"],
+        "set": settings.source(row.name) != "default",
+        "choices": list(about["choices"]),
+        "minimum": about["min"],
+        "maximum": about["max"],
+        "unit": about["unit"],
+    }
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple):
+        return [logs.redact(str(part)) for part in value]
+    return logs.redact(value) if isinstance(value, str) else value

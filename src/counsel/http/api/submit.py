@@ -1,0 +1,188 @@
+"""`POST /api/jobs`: a question to one model or to several, answered at once, later, or as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any, Protocol, TypeAlias, cast
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from counsel.argument_schema import Checker, Schema
+from counsel.caller import Caller
+from counsel.errors import Conflict, CounselError, InvalidArgument
+from counsel.http.api import job_stream
+from counsel.http.api.endpoint import ApiCall, Parameter, Reply
+from counsel.http.api.event_cursor import Cursor
+from counsel.http.auth import Receive
+from counsel.mcp.tools import chat, consensus
+from counsel.request_rules import RULES
+from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.results import Result
+from counsel.strict_json import encode
+from counsel.types import Json
+
+MODES = ("sync", "background", "stream")
+LONGEST_KEY = 255  # characters of an idempotency key
+_INTERNAL = frozenset({"tool", "session", "session_tag"})
+
+IDEMPOTENCY = Parameter(
+    "Idempotency-Key",
+    "The same key with the same body gives the same job, also after a lost connection: nothing is asked twice.",
+    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+)
+_EXTRA: dict[str, Schema] = {
+    "tools": {**RULES["tools"], "description": "MCP servers of the user's agents that the model may use."},
+    "mode": {
+        "type": "string",
+        "enum": MODES,
+        "default": "sync",
+        "description": "sync: the answer. background: the job, at once. stream: the job's events, as they happen. "
+        "Default: stream if the request accepts text/event-stream, else sync.",
+    },
+    "project": {
+        "type": "string",
+        "description": "The folder that the question is about: an absolute path on the server's machine. "
+        "Default: where the server was started.",
+    },
+}
+
+
+def _schema(kind: type, described: Mapping[str, Schema], required: tuple[str, ...]) -> Schema:
+    """Every argument that the engine knows, with the rules that MCP has, too."""
+    names = [row.name for row in fields(kind) if row.name in RULES and row.name not in _INTERNAL]
+    known = {**consensus.TOOL.properties, **chat.TOOL.properties, **described, **_EXTRA}
+    properties = {name: known.get(name, RULES[name]) for name in names}
+    more = {name: schema for name, schema in _EXTRA.items() if name not in properties}
+    return {
+        "type": "object",
+        "properties": {**properties, **more},
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+SCHEMAS: dict[str, Schema] = {
+    "AskRequest": _schema(ChatRequest, chat.TOOL.properties, chat.TOOL.required),
+    "ConsensusRequest": _schema(ConsensusRequest, consensus.TOOL.properties, consensus.TOOL.required),
+}
+_CHECKERS: dict[type, Checker] = {
+    ChatRequest: Checker("chat", SCHEMAS["AskRequest"]),
+    ConsensusRequest: Checker("consensus", SCHEMAS["ConsensusRequest"]),
+}
+Arguments: TypeAlias = dict[str, Any]
+
+
+async def submit(call: ApiCall) -> object:
+    kind: type[ChatRequest | ConsensusRequest] = (
+        ConsensusRequest if call.body.get("models") is not None else ChatRequest
+    )
+    arguments: Arguments = _CHECKERS[kind].check(call.body)
+    mode, caller = _mode(arguments, call.request), call.caller(arguments.pop("project", None))
+    key = _key(call.request, call.body)
+    request = _request(kind, arguments)
+    waits = mode == "sync" and key is None
+    job = await _submitted(call, request, caller, background=not waits, key=key)
+    if mode == "stream":
+        return job_stream.response(call, job, Cursor(), headers=_location(job))
+    if mode == "background":
+        return await _accepted(call, job)
+    return await _answer(call, job, stop_with_client=waits and not caller.settings.keep_abandoned)
+
+
+def _mode(arguments: Arguments, request: HttpRequest) -> str:
+    streams = "text/event-stream" in request.headers.get("accept", "")
+    return str(arguments.pop("mode", "stream" if streams else "sync"))
+
+
+def _request(kind: type[ChatRequest | ConsensusRequest], arguments: Arguments) -> Request:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()
+    }
+    if "models" in values:
+        values["models"] = tuple(consensus.name_of(entry) for entry in values["models"])
+    return kind(**values)
+
+
+def _key(request: HttpRequest, body: Json) -> str | None:
+    """A call's key for the engine. The body is part of it: the engine compares keys, not questions."""
+    given = request.headers.get("idempotency-key")
+    if given is None:
+        return None
+    if not given.strip() or len(given) > LONGEST_KEY:
+        raise InvalidArgument(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
+    asked = {name: value for name, value in sorted(body.items()) if name != "mode"}
+    return f"http-{_digest(given.encode())}-{_digest(encode(asked))}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+class HasKeys(Protocol):
+    """An engine with the database: the real one, not one at the other end of a socket."""
+
+    async def keys_like(self, prefix: str) -> list[str]: ...
+
+
+async def _submitted(
+    call: ApiCall, request: Request, caller: Caller, *, background: bool, key: str | None
+) -> str:
+    if key is None:
+        return await call.engine.submit(request, caller, background=background)
+    async with call.context.keyed:
+        others = await cast(HasKeys, call.engine).keys_like(key[: key.rindex("-") + 1])
+        if others and key not in others:
+            raise Conflict(
+                "Idempotency-Key was used for another question.", hint="Use a new key for each question."
+            )
+        return await call.engine.submit(request, caller, background=background, key=key)
+
+
+def _location(job: str) -> dict[str, str]:
+    return {"location": f"/api/jobs/{job}"}
+
+
+async def _accepted(call: ApiCall, job: str) -> Reply:
+    return Reply((await call.engine.status(job)).content, 202, _location(job))
+
+
+async def _answer(call: ApiCall, job: str, *, stop_with_client: bool) -> Response | Reply:
+    """Wait for the result. A client that disconnects stops its job, unless it can come back with its key.
+
+    A server that is stopped answers with the job, which continues when a server runs again.
+    """
+    waiting = asyncio.ensure_future(call.engine.wait(job))
+    gone = asyncio.ensure_future(_disconnected(call.request.receive))
+    closing = asyncio.ensure_future(call.request.app.state.closing.wait())
+    try:
+        await asyncio.wait({waiting, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return Reply(_result(waiting, job).to_json(), 200, _location(job))
+        if closing.done():
+            return await _accepted(call, job)
+        if stop_with_client:
+            await call.engine.cancel(job)
+        return Response(status_code=204)  # nobody reads it
+    finally:
+        for task in (waiting, gone, closing):
+            task.cancel()
+            with suppress(asyncio.CancelledError, CounselError):
+                await task
+
+
+def _result(waiting: asyncio.Future[Result], job: str) -> Result:
+    try:
+        return waiting.result()
+    except CounselError as error:
+        error.fields.setdefault("job_id", job)  # it has what was answered before the failure
+        raise
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,142 @@
+"""Resuming a job's events, cut at every place: nothing is missing, nothing comes twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from counsel.engine.jobs.events import Live
+from counsel.errors import InvalidArgument, TimedOut
+from counsel.http.api.event_cursor import Cursor, resumed
+from counsel.job_events import JobDone, JobEvent, Restarted, TextAdded, TextFold
+
+
+async def stream(events: Iterable[JobEvent]) -> AsyncIterator[JobEvent]:
+    for event in events:
+        yield event
+
+
+async def read(events: Iterable[JobEvent], cursor: str = "0") -> list[tuple[str, JobEvent]]:
+    return [each async for each in resumed(stream(events), Cursor.parse("after", cursor))]
+
+
+def told() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
+    """A consensus with a retry, a failure and two phases: as a live client heard it, as it is stored, as a late client hears it."""
+    live, heard, stored = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
+
+    class Listener:
+        put = staticmethod(heard.append)
+
+    live._listeners.add(Listener())  # type: ignore[arg-type]
+    live.started("consensus", ("a", "b"), "job", "conv")
+    live.begin("0", "initial")
+    live.begin("1", "initial")
+    for slot, text in (("0", "one "), ("1", "eins "), ("0", "two "), ("0", "bad ")):
+        live.text(slot, text)
+    stored += live.unwritten()
+    live.restart("0", "retried", "lost", model="a", after="a", keep=8)
+    live.text("0", "three \U0001f986 ")
+    live.thinking("1", "hm")
+    live.text("1", "zwei ")
+    stored += live.unwritten()
+    live.finish("0", "p", 1, 10)
+    live.fail("1", TimedOut("late"))
+    live.phase("refined")
+    live.begin("0", "refined")
+    live.text("0", "better ")
+    stored += live.unwritten()
+    live.text("0", "than before")
+    late = live._so_far()
+    return heard, stored, late
+
+
+def texts(events: Iterable[JobEvent]) -> dict[str, str]:
+    fold = TextFold()
+    for event in events:
+        fold.add(event)
+    return {slot: buffer.text() for slot, buffer in fold.texts.items()}
+
+
+def appends(events: Iterable[JobEvent]) -> None:
+    """Fails if a text is not the continuation of what was there."""
+    fold = TextFold()
+    for event in events:
+        if isinstance(event, TextAdded):
+            assert event.offset == len(fold.of(event.slot).text())
+        fold.add(event)
+
+
+async def test_a_live_stream_is_resumed_at_every_event() -> None:
+    heard, _, _ = told()
+    whole = await read(heard)
+    assert [event for _, event in whole] == heard
+    for cut, (cursor, _) in enumerate(whole, 1):
+        rest = [event for _, event in await read(heard, cursor)]
+        expected = [event for event in heard[cut:] if event.kind != "thinking"]
+        assert [event for event in rest if event.kind not in {"thinking", "text"}] == [
+            event for event in expected if event.kind != "text"
+        ]
+        both = [*heard[:cut], *rest]
+        appends(both)
+        assert texts(both) == texts(heard)
+
+
+@pytest.mark.parametrize("source", ["stored", "late"])
+async def test_a_client_of_a_live_stream_goes_on_with_what_is_stored_or_told_late(source: str) -> None:
+    heard, stored, late = told()
+    again = stored if source == "stored" else late
+    for cut, (cursor, _) in enumerate(await read(heard), 1):
+        both = [*heard[:cut], *(event for _, event in await read(again, cursor))]
+        expected = texts(heard)
+        if source == "stored":  # what was not written yet comes later, if the job goes on
+            expected["0"] = max(texts(stored)["0"], texts(heard[:cut]).get("0", ""), key=len)
+            if cut < len(heard) - 1:
+                expected["0"] = texts(stored)["0"]
+        assert texts(both) == expected, cut
+        seqs = [event.seq for event in both if event.kind not in {"text", "thinking"}]
+        assert seqs == sorted(set(seqs)), cut
+
+
+async def test_another_text_under_the_same_name_is_sent_as_a_whole() -> None:
+    """The events of a job that ended at once are not stored: its answer is all there is."""
+    first = TextAdded(1, 0.0, "0", "abandoned", 0, "answer")
+    ((cursor, _),) = await read([first])
+    end = JobDone(2, 0.0, "", "completed")
+    for text in ("the real answer", "real"):
+        answer = TextAdded(1, 0.0, "0", text, 0, "answer")
+        rest = [event for _, event in await read([answer, end], cursor)]
+        assert texts([first, *rest]) == {"0": text}
+    longer = TextAdded(1, 0.0, "0", "abandoned, or not", 0, "answer")
+    (_, event), _ = await read([longer, end], cursor)
+    assert (event.data["text"], event.data["offset"]) == (", or not", 9)
+
+
+async def test_a_job_that_is_told_again_from_its_start_repeats_nothing() -> None:
+    """Another process took it over while a client followed."""
+    heard, stored, _ = told()
+    both = [event for _, event in await read([*heard, *stored])]
+    assert texts(both) == texts(heard)
+    assert [event for event in both if event.kind not in {"text", "thinking"}] == [
+        event for event in heard if event.kind not in {"text", "thinking"}
+    ]
+
+
+async def test_a_cut_text_is_continued_behind_the_cut() -> None:
+    events: list[JobEvent] = [
+        TextAdded(1, 0.0, "0", "keep drop", 0, "answer"),
+        Restarted(2, 0.0, "0", "m", "answer", "retried", "x", "m", 5),
+        TextAdded(2, 0.0, "0", "new", 5, "answer"),
+    ]
+    for cut in range(1, 4):
+        cursor = (await read(events))[cut - 1][0]
+        both = [*events[:cut], *(event for _, event in await read(events, cursor))]
+        assert texts(both) == {"0": "keep new"}
+
+
+@pytest.mark.parametrize(
+    "value", ["", "a", "-1", "01", "1~0", "1~0.answer.1", "1~0.A.1.", "1~0.a.1.xyz", "9" * 19]
+)
+def test_what_is_no_cursor_is_refused(value: str) -> None:
+    with pytest.raises(InvalidArgument, match="after must be the id of an event"):
+        Cursor.parse("after", value)

@@ -1,0 +1,158 @@
+"""Jobs and conversations over HTTP: lists with filters and pages, export, deletion."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from fake import FakeAPI
+from support.api_client import Api, here
+
+
+@pytest.fixture
+async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
+    async with here(tmp_path, fake_api) as made:
+        yield made
+
+
+async def ask(api: Api, prompt: str, **more: Any) -> Any:
+    status, reply = await api.post("/api/jobs", {"prompt": prompt, "model": "gpt-5", **more})
+    assert status in {200, 202}
+    return reply
+
+
+async def test_jobs_are_listed_in_pages_and_by_filters(api: Api, fake_api: FakeAPI) -> None:
+    jobs = [
+        (await ask(api, f"question {colour} about ducks"))["job_id"] for colour in ("red", "blue", "grey")
+    ]
+    _, both = await api.post(
+        "/api/jobs", {"prompt": "which goose?", "models": ["gpt-5", "o3"], "enable_cross_feedback": False}
+    )
+    fake_api.script(hang_after=0)
+    running_job = await ask(api, "wait", model="o3", mode="background")
+    newest_first = [running_job["job_id"], both["job_id"], *reversed(jobs)]
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page = await api.get("/api/jobs", limit="2", **cursor)
+        seen += [job["job_id"] for job in page["jobs"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert seen == newest_first
+    for query, expected in [
+        ({"status": "processing"}, newest_first[:1]),
+        ({"status": "completed", "tool": "chat"}, newest_first[2:]),
+        ({"tool": "consensus"}, [both["job_id"]]),
+        ({"model": "o3"}, newest_first[:2]),
+        ({"q": "DUCKS question blue"}, [jobs[1]]),
+        ({"conversation": both["continuation"]["id"]}, [both["job_id"]]),
+        ({"q": "no such words"}, []),
+    ]:
+        _, page = await api.get("/api/jobs", **query)
+        assert [job["job_id"] for job in page["jobs"]] == expected, query
+    for query in ({"cursor": "x"}, {"cursor": "eA"}, {"status": "done"}, {"satus": "failed"}):
+        status, failure = await api.get("/api/jobs", **query)
+        assert (status, failure["code"]) == (400, "INVALID_ARGUMENT"), query
+    assert failure["hint"] == "Did you mean status?"
+
+
+async def test_a_job_is_deleted_once_it_has_ended(api: Api, fake_api: FakeAPI) -> None:
+    fake_api.script(hang_after=0)
+    job = (await ask(api, "wait", mode="background"))["job_id"]
+    status, failure = await api.delete(f"/api/jobs/{job}")
+    assert (status, failure["code"]) == (409, "CONFLICT")
+    await api.post(f"/api/jobs/{job}/cancel")
+    assert await api.delete(f"/api/jobs/{job}") == (200, {"deleted": job})
+    assert (await api.get(f"/api/jobs/{job}"))[0] == 404
+    assert (await api.delete(f"/api/jobs/{job}"))[0] == 404
+    done = await ask(api, "hello")
+    await api.delete(f"/api/jobs/{done['job_id']}")
+    _, conversation = await api.get(f"/api/conversations/{done['continuation']['id']}")
+    assert len(conversation["history"]) == 2
+
+
+async def test_conversations_are_listed_searched_and_shown(
+    api: Api, fake_api: FakeAPI, tmp_path: Path
+) -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (4, 3), "red").save(picture, "PNG")
+    (tmp_path / "red.png").write_bytes(picture.getvalue())
+    first = await ask(api, "about ducks", images=["red.png"])
+    others = [(await ask(api, f"about geese {number}"))["continuation"]["id"] for number in range(3)]
+    name = first["continuation"]["id"]
+    await ask(api, "more about ducks", continuation_id=name)
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page = await api.get("/api/conversations", limit="3", **cursor)
+        seen += [conversation["id"] for conversation in page["conversations"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert seen == [name, *reversed(others)]
+    _, page = await api.get("/api/conversations", q="DUCKS more")
+    assert [(row["id"], row["found"]) for row in page["conversations"]] == [
+        (name, "gpt-5 says: more about ducks")
+    ]
+    _, page = await api.get("/api/conversations", q="geese", limit="1")
+    assert page["next"]
+    _, shown = await api.get(f"/api/conversations/{name}")
+    assert [message["content"] for message in shown["history"]][::2] == ["about ducks", "more about ducks"]
+    assert shown["history"][0]["job_id"] == first["job_id"]
+    (image,) = shown["history"][0]["image_ids"]
+    async with api.session.get(f"/api/images/{image}") as answer:
+        assert (answer.status, answer.content_type) == (200, "image/png")
+        assert await answer.read() == picture.getvalue()
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    for path in ("/api/images/nothing", "/api/conversations/nothing", "/api/conversations/nothing/export"):
+        assert (await api.get(path))[0] == 404
+    assert (await api.get("/api/conversations", cursor="nonsense"))[0] == 400
+
+
+async def test_a_conversation_is_exported_and_deleted(api: Api, fake_api: FakeAPI) -> None:
+    name = (await ask(api, "hello"))["continuation"]["id"]
+    async with api.session.get(f"/api/conversations/{name}/export") as answer:
+        assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}.zip"'
+        archive = zipfile.ZipFile(io.BytesIO(await answer.read()))
+    assert archive.read(f"{name}/1_response.txt") == b"gpt-5 says: hello"
+    assert json.loads(archive.read(f"{name}/metadata.json"))["continuation_id"] == name
+    fake_api.script(hang_after=0)
+    job = (await ask(api, "wait", continuation_id=name, mode="background"))["job_id"]
+    status, failure = await api.delete(f"/api/conversations/{name}")
+    assert (status, failure["code"]) == (409, "CONFLICT")
+    await api.post(f"/api/jobs/{job}/cancel")
+    assert await api.delete(f"/api/conversations/{name}") == (200, {"deleted": name})
+    assert (await api.get(f"/api/conversations/{name}"))[0] == 404
+    assert (await api.get("/api/jobs"))[1]["jobs"] == []
+
+
+async def test_settings_are_shown_with_their_sources_and_keys_by_name_only(api: Api, tmp_path: Path) -> None:
+    (tmp_path / "counsel" / "config.toml").write_text('summary_model = "flash"\nnonsense = 1\n')
+    status, shown = await api.get("/api/settings")
+    rows = {row["name"]: row for row in shown["settings"]}
+    assert (status, rows["summary_model"]["value"]) == (200, "flash")
+    assert "config.toml" in rows["summary_model"]["source"]
+    assert (rows["token"]["value"], rows["token"]["set"], rows["token"]["secret"]) == (None, True, True)
+    assert (rows["max_files"]["value"], rows["max_files"]["source"]) == (100, "default")
+    keys = {row["provider"]: row for row in shown["keys"]}
+    assert (keys["openai"]["set"], keys["anthropic"]["set"]) == (True, False)
+    assert any("nonsense" in problem for problem in shown["problems"])
+    assert "sk-test" not in json.dumps(shown)
+    assert "a-token-for-these-tests" not in json.dumps(shown)
+
+
+async def test_the_checks_of_doctor_are_data(api: Api) -> None:
+    status, shown = await api.get("/api/doctor")
+    assert (status, {finding["area"] for finding in shown["findings"]} >= {"versions", "settings"}) == (
+        200,
+        True,
+    )
+    assert "sk-test" not in json.dumps(shown)
