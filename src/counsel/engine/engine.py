@@ -177,6 +177,7 @@ class Engine:
     async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
         """All events from the job's start, those of earlier attempts included, then new ones until it ends."""
         if running := self.runner.running.get(job_id):
+            running.live.is_resumable = True
             for event in await self.store.events(job_id, 0):
                 if event.seq > running.live.began:
                     break

@@ -36,7 +36,8 @@ class Endings:
         warnings = [self._store.problem] if self._store.problem else []
         running.ending = True
         running.live.done(outcome.status)
-        if running.live.is_stored:  # else no other process has followed it, and its row has everything
+        # else no other process has followed it, and its row has everything
+        if running.live.is_stored or running.live.is_resumable:
             running.flush(self._store)
         ending = _Ending(result, job.conversation, len(outcome.messages))
         end = _completed(running, consultation, outcome, ending.complete, expires)

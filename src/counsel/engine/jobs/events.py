@@ -69,6 +69,7 @@ class Live:
         self.seq = self.began = seq
         self.waits: Wait | None = None  # what the job waits for before its first call
         self.is_stored = seq > 0  # something of this job is in the stored events
+        self.is_resumable = False  # a follower may come back after the end for the events that it missed
         self._unwritten: list[JobEvent] = []
         self._asides = 0
         self._listeners: set[EventQueue] = set()

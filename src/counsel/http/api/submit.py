@@ -28,7 +28,7 @@ from counsel.types import Json
 
 MODES = ("sync", "background", "stream")
 LONGEST_KEY = 255  # characters of an idempotency key
-_INTERNAL = frozenset({"tool", "session", "session_tag"})
+_INTERNAL = frozenset({"tool", "session", "session_tag", "check_models"})
 
 IDEMPOTENCY = Parameter(
     "Idempotency-Key",
