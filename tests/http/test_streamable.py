@@ -226,7 +226,8 @@ async def hung_up(client: Http) -> int:
     """A client that closes its request's connection; the request's id."""
     params = {"name": "chat", "arguments": {"prompt": "hang"}}
     async with client.post(client.message("tools/call", params)) as response:
-        await response.content.readline()  # a sign of life: the job runs
+        await response.content.readline()  # a sign of life
+        await client.engine.started.wait()
     return client.number
 
 
