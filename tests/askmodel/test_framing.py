@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from counsel.askmodel import service as askmodel_service
 from counsel.askmodel.json_objects import NewlineInserter
 from counsel.askmodel.service import AskService
 from counsel.caller import Caller
@@ -110,6 +111,27 @@ async def _split(sizes: list[int], text: str, home: Path) -> None:
         assert {line["text"] for line in got.values()} == {text}
         assert set(got) == {"0é", "1é", "2é"}
         wire.close()
+
+
+async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(askmodel_service, "most_connections", lambda _: 2)
+    engine: Any = Echo()
+    identity = ClientIdentity(env={"COUNSEL_HOME": str(tmp_path)}, cwd=tmp_path)
+    async with AskService(engine, identity, "s", tmp_path) as served:
+        wires = []
+        for number in range(3):
+            wires.append(await Wire.to(served.path))
+            wires[-1].send(f"first {number}")
+            await wires[-1].line()
+            for wire in wires[-2:]:  # two are allowed: both are served
+                wire.send(f"again {number}")
+                await wire.line()
+        assert "closed for a newer one" in (await wires[0].line())["error"]
+        assert await asyncio.wait_for(wires[0].reader.read(), 20) == b""
+        for wire in wires:
+            wire.close()
 
 
 class Echo:

@@ -266,6 +266,16 @@ async def test_a_doubtful_change_is_refused(
             400,
             "INVALID_ARGUMENT",
         ),
+        *(
+            (
+                "POST",
+                "/api/servers",
+                {"name": "x", "agents": agents, "server": {"command": "c"}},
+                400,
+                "INVALID_ARGUMENT",
+            )
+            for agents in ({"claude": 1}, 5, [5], [])
+        ),
         ("POST", "/api/servers", [], 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers:undo", {}, 404, "NOT_FOUND"),
         ("POST", "/api/servers/x/copy", {"from": {"agent": "claude"}, "to": []}, 400, "INVALID_ARGUMENT"),

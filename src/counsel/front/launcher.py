@@ -57,7 +57,7 @@ class Launcher:
         self._not_before = 0.0  # when to start the next one
 
     def attempt(self) -> socket_.socket | None:
-        """A connection, or None: try again after `pause()`, unless it is time to give up (`hopeless`)."""
+        """A connection that does not block, or None: try again after `pause()`, unless it is time to give up (`hopeless`)."""
         try:
             connection = self._attempt()
         except OSError as error:

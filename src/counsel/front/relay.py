@@ -164,7 +164,6 @@ class Relay:
         self.daemon = self.launcher.attempt()
         if self.daemon is not None:
             self.retry_at = time.monotonic() + HELLO_TIMEOUT  # to give up, unless it has said hello by then
-            self.daemon.setblocking(False)
             self._send(b"@" + as_line({"hello": self._hello()}))
         else:
             self._wait_for_daemon()

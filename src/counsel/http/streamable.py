@@ -109,7 +109,7 @@ class Streamable:
             check_headers(message, raw, headers)
             check_removed(message)
         except RpcError as error:
-            await reply_json(exchange.send, error.response(reply_id(message)), STATUS.get(error.code, 200))
+            await reply_json(exchange.send, error.response(reply_id(message)), STATUS[error.code])
             return
         session = Session(self._engine, self._identity, "http")
         self._stateless_now.add(session)

@@ -1,0 +1,62 @@
+"""The engine for other programs, when its daemon is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.daemon import rpc_client
+from counsel.daemon.files import DaemonFiles, bind
+from counsel.daemon.rpc_client import RemoteEngine
+from counsel.daemon.server import DaemonServer
+from counsel.errors import Internal
+from counsel.requests import ChatRequest
+from support.fake_engine import FakeEngine
+
+
+async def test_a_job_whose_daemon_does_not_answer_is_named_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path
+    files = DaemonFiles(home)
+    files.take()
+    daemon = DaemonServer(FakeEngine(), files)
+    await daemon.listen()
+    remote = RemoteEngine({"COUNSEL_HOME": str(home)})
+    job = await remote.submit(ChatRequest(prompt="hang"), Caller("test", cwd=home))
+    waiting = asyncio.ensure_future(remote.wait(job))
+    await remote.recent()  # on the same connection: the daemon has the other request, too
+    monkeypatch.setattr(rpc_client, "START_TIMEOUT", 0.2)
+    silent, _ = bind(files.socket)  # accepts connections, and nobody is behind it
+    await daemon.close()
+    with silent, pytest.raises(Internal, match="cannot be reached") as failed:
+        await asyncio.wait_for(waiting, 30)
+    assert job in str(failed.value.hint)
+    assert "continues as soon as a daemon runs" in str(failed.value.hint)
+    assert (home / "run" / "kept" / job).exists()
+    await remote.close()
+    files.release()
+
+
+async def test_a_call_whose_connection_is_lost_gets_its_answer_over_the_next(tmp_path: Path) -> None:
+    files = DaemonFiles(tmp_path)
+    files.take()
+    engine = FakeEngine()
+    daemon = DaemonServer(engine, files)
+    await daemon.listen()
+    remote = RemoteEngine({"COUNSEL_HOME": str(tmp_path)})
+    job = await remote.submit(ChatRequest(prompt=f"slowly {tmp_path / 'go'}"), Caller("test", cwd=tmp_path))
+    waiting = asyncio.ensure_future(remote.wait(job))
+    await remote.recent()
+    for connection in list(daemon.connections):
+        await connection.close("handover")
+    (tmp_path / "go").touch()
+    result = await asyncio.wait_for(waiting, 30)
+    assert result.to_json()["content"] == "slowly done"
+    assert list(engine.jobs) == [job]  # it was not asked twice
+    await remote.close()
+    await daemon.close()
+    files.release()
