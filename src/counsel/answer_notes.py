@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from counsel import amounts
 from counsel.results import Accepted, AnswerMetadata, Result, Totals
 
 
-def footer(result: Result | Accepted, continue_with: str) -> str:
-    """One line: who answered, tokens, cost, time, and how to continue."""
+def footer(result: Result | Accepted, continue_with: str, name: Callable[[str], str] = str) -> str:
+    """One line: who answered, tokens, cost, time, and how to continue. `name` writes the conversation's id."""
     parts = [] if isinstance(result, Accepted) else list(_metadata(result.metadata))
     if result.continuation.id:
         new = " (a new conversation)" if result.continuation.status == "new" else ""
-        parts.append(f"{continue_with} {result.continuation.id}{new}")
+        parts.append(f"{continue_with} {name(result.continuation.id)}{new}")
     return " · ".join(part for part in parts if part)
 
 
@@ -30,8 +30,11 @@ def _metadata(metadata: AnswerMetadata | Totals) -> Iterator[str]:
         yield f"{metadata.response_time_ms / 1000:.1f} s"
 
 
-def notes(result: Result, *, was_live: bool) -> Iterator[str]:
-    """What the reader should know about how the answer came to be. `was_live`: notices were shown as they came."""
+def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = None) -> Iterator[str]:
+    """What the reader should know about how the answer came to be. `was_live`: notices were shown as they came.
+
+    `names`: what the reader calls the settings of a request.
+    """
     metadata = result.metadata
     if isinstance(metadata, AnswerMetadata):
         yield from _answer_notes(metadata, was_live=was_live)
@@ -42,7 +45,8 @@ def notes(result: Result, *, was_live: bool) -> Iterator[str]:
     if result.export:
         yield f"Exported to {result.export}"
     if isinstance(metadata, AnswerMetadata) and metadata.settings_left_out:
-        yield f"Note: {metadata.model} does not take {', '.join(metadata.settings_left_out)}: left out."
+        settings = ", ".join((names or {}).get(name, name) for name in metadata.settings_left_out)
+        yield f"Note: {metadata.model} does not take {settings}: left out."
 
 
 def _answer_notes(metadata: AnswerMetadata, *, was_live: bool) -> Iterator[str]:

@@ -45,9 +45,13 @@ RULES: dict[str, Schema] = {
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
+def is_name(text: str) -> bool:
+    return bool(_SAFE_NAME.fullmatch(text) and text.strip("."))
+
+
 def check_name(name: str, what: str, otherwise: str = "") -> str:
     """A name that a caller chose for a conversation, a tag or a session: parts of files and of tags are made of it."""
-    if _SAFE_NAME.fullmatch(name) and name.strip("."):
+    if is_name(name):
         return name
     raise InvalidArgument(
         f"{name[:80]!r} cannot name {what}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def test_ask_prints_the_answer_alone_on_stdout(
     done = counsel("ask", "hello", "-m", "gpt-5", "--standalone")
     assert (done.returncode, done.stdout) == (0, "gpt-5 says: hello\n")
     assert "openai/gpt-5" in done.stderr
-    assert "-c conv_" in done.stderr
+    assert re.search(r"-c [0-9a-f]{8}$", done.stderr.strip())
 
 
 def test_sources_are_named_beside_the_answer(
@@ -103,7 +104,8 @@ def test_stdin_is_the_prompt_or_its_context(counsel: Callable[..., subprocess.Co
         (("consensus", "x", "-m", "gpt-5,gpt5x,sonet"), 1, "sonet"),
         (("consensus", "x", *(("-m", "gpt-5") * 21)), 1, "21"),
         (("ask", "x", "-m", "gpt-5,sonnet"), 2, "counsel consensus -m gpt-5,sonnet"),
-        (("jobs", "--follow"), 2, "ID"),
+        (("jobs", "--follow"), 1, "no jobs yet"),
+        (("jobs", "--history"), 2, "ID"),
         (("jobs", "x", "--stream"), 2, "--follow"),
         (("ask", "x", "--stream", "--background"), 2, "--background"),
         (("usage", "--since", "soon"), 2, "7d"),
@@ -322,7 +324,7 @@ def test_jobs_conversations_and_usage_show_what_happened(
     first = json.loads(counsel("ask", "about walruses", "-m", "gpt-5", "--standalone", "--json").stdout)
     name = first["continuation"]["id"]
     counsel("ask", "and tusks?", "-c", name, "--standalone")
-    listed = json.loads(counsel("jobs", "--standalone", "--json").stdout)["content"]["jobs"]
+    listed = json.loads(counsel("jobs", "--standalone", "--json").stdout)["jobs"]
     assert [job["title"] for job in listed] == ["and tusks?", "about walruses"]
     one = counsel("jobs", listed[0]["job_id"], "--standalone")
     assert one.stdout == "gpt-5 says: and tusks?\n"
@@ -346,7 +348,7 @@ def test_jobs_conversations_and_usage_show_what_happened(
     failed = json.loads(
         counsel("ask", f"no {marked(status=401)}", "-m", "gpt-5", "--standalone", "--json").stdout
     )
-    nothing, job = counsel("conversations", "show", failed["continuation_id"]).stderr.splitlines()
+    nothing, job = counsel("conversations", "show", failed["conversation"]).stderr.splitlines()
     assert nothing == "It has no messages yet."
     assert f"job {failed['job_id']} failed" in job
     assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}

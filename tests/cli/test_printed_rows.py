@@ -17,7 +17,7 @@ from counsel.job_events import JobEvent
 def row(**fields: Any) -> dict[str, Any]:
     given = {
         "id": "conv_1",
-        "updated_at": "2026-11-16T02:03:04.000Z",
+        "updated_at": "2024-11-16T12:03:04.000Z",
         "messages": 4,
         "model": "gpt-5",
         "tool": "chat",
@@ -35,9 +35,9 @@ def test_conversations_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     conversations._print({"conversations": rows}, as_json=False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [word.lower() for word in lines[0]] == ["conversation", "updated", "messages", "model", "title"]
-    assert ["conv_1", "2026-11-16", "02:03", "4", "gpt-5", "Tides"] in lines
-    assert ["conv_2", "2026-11-16", "02:03", "4", "consensus"] in lines
-    assert ["conv_3", "2026-11-16", "02:03", "4", "gpt-5", "…", "high", "water", "…"] in lines
+    assert ["conv_1", "2024-11-16", "4", "gpt-5", "Tides"] in lines
+    assert ["conv_2", "2024-11-16", "4", "consensus"] in lines
+    assert ["conv_3", "2024-11-16", "4", "gpt-5", "…", "high", "water", "…"] in lines
 
 
 def test_no_conversations_are_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,6 +233,7 @@ async def test_usage_adds_up_every_column_of_every_call(
         "cache_write_tokens": 0,
         "cost_usd": 0.00315,
         "calls_without_price": 0,
+        "calls_without_usage": 0,
         "peak_concurrency": 1,
     }
     assert failed["response_ms"] == {"p50": None, "p95": None, "max": None}

@@ -4,12 +4,14 @@ A command's module is imported when the command runs, and not for `--help`: user
 Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 """
 
+from __future__ import annotations
+
 import errno
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,6 +19,9 @@ from counsel import __version__, run_paths
 from counsel.cli import output
 from counsel.errors import ConfigInvalid, CounselError, Internal, InvalidArgument
 from counsel.records import Record
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class CommandRow(Record):
@@ -62,6 +67,9 @@ COMMANDS: dict[str, CommandRow] = {
         "counsel.cli.ask_service:ask_service",
         "Serve a session's askModel socket, for programs that host agents.",
     ),
+    "completion": CommandRow(
+        "counsel.cli.completion:completion", "Print a script that completes commands in your shell."
+    ),
     "stdio": CommandRow("counsel.cli.stdio:stdio", "Serve MCP on stdin and stdout (agents start this)."),
 }
 
@@ -105,6 +113,17 @@ class LazyGroup(click.Group):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """From the table: click would import every command for its help."""
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=row.summary)
+            for name, row in self.rows.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.summary) for name, row in self.rows.items()])
@@ -139,6 +158,23 @@ def json_option(command: Decorated) -> Decorated:
     return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note_json, help=summary)(
         command
     )
+
+
+def wants_json() -> bool:
+    """Whether the command that runs was called with `--json`."""
+    context = click.get_current_context(silent=True)
+    state = context.find_object(State) if context else None
+    return bool(state and state.json)
+
+
+class ListingGroup(click.Group):
+    """A group that lists without a verb: `counsel servers --json` is `counsel servers list --json`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_verb = args and (not args[0].startswith("-") or args[0] in self.get_help_option_names(ctx))
+        if not is_verb and not ctx.resilient_parsing:  # a shell that completes offers the verbs
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -176,7 +212,8 @@ def _exit_code(error: BaseException, state: State) -> int:
         case click.ClickException():  # bad usage, or a file that click could not open
             error.show(sys.stderr)
             if state.json:
-                output.document(InvalidArgument(error.format_message()).as_dict())
+                fields = getattr(error, "fields", {})
+                output.document(InvalidArgument(error.format_message(), **fields).as_dict())
             code = error.exit_code
         case KeyboardInterrupt() | click.Abort():
             output.message("interrupted")
@@ -206,9 +243,13 @@ def _fail_internally(error: BaseException, *, as_json: bool) -> None:
 
 
 def fail(error: CounselError, *, as_json: bool = False) -> None:
+    from counsel.cli.wording import in_cli_words
+
     if as_json:
-        output.document(error.as_dict())
-    output.message(f"error: {error.message}")
+        from counsel.cli import documents
+
+        output.document(documents.error(error))
+    output.message(f"error: {in_cli_words(error.message)}")
     if error.tried:
         columns = ("provider", "model", "what went wrong", "what to do")
         rows = [
@@ -217,4 +258,4 @@ def fail(error: CounselError, *, as_json: bool = False) -> None:
         ]
         output.message_table(columns, rows)
     if error.hint:
-        output.message(f"  {error.hint}")
+        output.message(f"  {in_cli_words(error.hint)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import ask_options, connect, json_option, live_output, output
+from counsel.cli import ask_options, completers, connect, json_option, live_output, output
 from counsel.requests import DEFAULT_MODEL, ChatRequest
 
 
@@ -18,7 +18,7 @@ from counsel.requests import DEFAULT_MODEL, ChatRequest
     "--model",
     default=DEFAULT_MODEL,
     callback=ask_options.one_model,
-    shell_complete=ask_options.models_like,
+    shell_complete=completers.models,
     help="Model, alias, provider/model, or agent; default: the conversation's, else COUNSEL_DEFAULT_MODEL (auto).",
 )
 @ask_options.options

@@ -17,15 +17,17 @@ import click
 
 from counsel import answer_notes
 from counsel.caller import Caller
-from counsel.cli import connect, output, stopped
+from counsel.cli import completers, connect, output, stopped, wants_json, wording
 from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
+from counsel.request_rules import is_name
 from counsel.requests import Engine, Request
-from counsel.results import Result
+from counsel.results import Accepted, Result
 from counsel.types import EFFORTS
 
 Decorated = Callable[..., Any]
 _STOP_SECONDS = 5  # for stopping a job and reading what it leaves
+LAST = completers.LAST
 
 _OPTIONS = (
     click.option(
@@ -47,8 +49,12 @@ _OPTIONS = (
         "-c",
         "--continue",
         "continuation_id",
-        metavar="ID",
-        help="Continue a conversation, or give a new one this id.",
+        is_flag=False,
+        flag_value=LAST,
+        metavar="[ID]",
+        shell_complete=completers.conversations,
+        help="Continue a conversation by the beginning of its id; `last`, or nothing: the newest of this folder. "
+        "Another name starts a new one.",
     ),
     click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort."),
     click.option("--temperature", type=click.FloatRange(0, 1), help="0 is focused, 1 is creative."),
@@ -59,6 +65,7 @@ _OPTIONS = (
         "tools",
         multiple=True,
         metavar="SERVER",
+        shell_complete=completers.servers,
         help="Let the model use this MCP server of your agents, if COUNSEL_SHARED_TOOLS allows it.",
     ),
     click.option(
@@ -88,7 +95,16 @@ class QuestionCommand(click.Command):
     """Several paths may follow one `-f` or `-i`, as a shell writes them for an unquoted pattern."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, list(_with_repeated_options(args)))
+        rest = super().parse_args(ctx, list(_with_repeated_options(args)))
+        _read_prompt_after_continue(ctx.params)
+        return rest
+
+
+def _read_prompt_after_continue(params: dict[str, Any]) -> None:
+    """`--continue "And why?"`: what cannot be a conversation's name is the prompt."""
+    name = params.get("continuation_id")
+    if name and params.get("prompt", "") is None and not is_name(name):
+        params["prompt"], params["continuation_id"] = name, LAST
 
 
 def _with_repeated_options(args: list[str]) -> Iterator[str]:
@@ -121,17 +137,6 @@ def _names_path(word: str, cwd: Path) -> bool:
     from counsel.cli import ask_files  # few questions come with files
 
     return ask_files.is_path(word, cwd)
-
-
-def models_like(_ctx: click.Context, _param: click.Parameter, prefix: str) -> list[str]:
-    """For shell completion: the models and agents that can be asked."""
-    from counsel import settings
-    from counsel.agents.definitions import ASKABLE
-    from counsel.models.catalog import Catalog
-
-    rows = Catalog.load(settings.load()).models()
-    names = [name for row in rows if row.available for name in (row.model.id, *row.model.aliases)]
-    return [name for name in ("auto", *ASKABLE, *names) if name.startswith(prefix)]
 
 
 def one_model(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -169,13 +174,17 @@ def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
     elif values["allow_secret"]:
         raise click.UsageError("--allow-secret needs a file: add -f FILE.")
     effort = values["effort"] or caller.settings.default_effort or None
-    return caller, {**_common(values), "reasoning_effort": effort, "files": files}
+    fields = {**_common(values), "reasoning_effort": effort, "files": files}
+    if values["continuation_id"] is not None:
+        from counsel.cli import ids  # few questions name a conversation
+
+        fields["continuation_id"] = ids.continued(values["continuation_id"], caller, quiet=wants_json())
+    return caller, fields
 
 
 def _common(values: dict[str, Any]) -> dict[str, Any]:
     return {
         "images": tuple(values["images"]),
-        "continuation_id": values["continuation_id"],
         "temperature": values["temperature"],
         "verbosity": values["verbosity"],
         "use_websearch": values["web"],
@@ -249,13 +258,27 @@ async def submit(
     async with connect.engine(caller, standalone=standalone) as engine:
         submitted = await engine.submit(request, caller, background=background)
         if background:
-            output.accepted(await engine.accepted(submitted), as_json=as_json)
+            _accepted(await engine.accepted(submitted), as_json=as_json)
             return None
         async with job(engine, submitted):
             if not as_json:
                 return await watch(engine, submitted)
-            output.document((await engine.wait(submitted)).to_json())
+            from counsel.cli import documents
+
+            output.document(documents.answer(await engine.wait(submitted)))
             return None
+
+
+def _accepted(job: Accepted, *, as_json: bool) -> None:
+    """A background job was accepted: its id on stdout, what to do next on stderr."""
+    from counsel.cli import documents, ids
+
+    if as_json:
+        output.document(documents.accepted(job))
+        return
+    output.line(job.job_id)
+    name = ids.short(job.job_id)
+    output.message(f"`counsel jobs {name} --follow` shows it; `counsel cancel {name}` stops it.")
 
 
 @contextlib.asynccontextmanager
@@ -296,10 +319,12 @@ async def tell(engine: Engine, job_id: str, *, stream: bool, plain: bool = False
 
 
 def footer(result: Result) -> str:
-    return answer_notes.footer(result, "-c")
+    from counsel.cli import ids
+
+    return answer_notes.footer(result, "-c", ids.short)
 
 
 def notes(result: Result) -> None:
     """What a person must know beside the answer."""
-    for note in answer_notes.notes(result, was_live=True):
+    for note in answer_notes.notes(result, was_live=True, names=wording.OPTIONS):
         output.message(note)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import ask_options, connect, json_option, live_output, output
+from counsel.cli import ask_options, completers, connect, json_option, live_output, output
 from counsel.cli.consensus_board import Board, LiveBoard
 from counsel.job_events import Waiting
 from counsel.requests import ConsensusRequest, Engine
@@ -22,7 +22,7 @@ from counsel.results import ConsensusResult, Result
     "models",
     multiple=True,
     callback=ask_options.several_models,
-    shell_complete=ask_options.models_like,
+    shell_complete=completers.models,
     help="Models, aliases or agents: -m a,b or -m a -m b. The same model may be named twice. "
     "Default: COUNSEL_CONSENSUS_MODELS, else three of different vendors.",
 )

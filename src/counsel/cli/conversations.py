@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import ask_options, connect, json_option, output
+from counsel.cli import ListingGroup, completers, connect, ids, json_option, output, times
 from counsel.cli.confirm import confirm
 from counsel.text import counted
 from counsel.types import Json
@@ -29,9 +29,12 @@ def _archive() -> Iterator[Any]:
         connect.run(archive.close())
 
 
-@click.group()
+@click.group(cls=ListingGroup)
 def conversations() -> None:
-    """List, show, search, export or delete conversations."""
+    """List, show, search, export or delete conversations. Without a verb: the list.
+
+    ID is the beginning of a conversation's id or of one of its jobs, or `last`: the newest of this folder.
+    """
 
 
 def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,10 +67,11 @@ def _print(listing: Json, *, as_json: bool) -> None:
     if as_json:
         output.document(listing)
         return
+    is_pipe = output.width() is None
     rows = [
         [
-            conversation["id"],
-            conversation["updated_at"][:16].replace("T", " "),
+            conversation["id"] if is_pipe else ids.short(conversation["id"]),
+            times.ago(times.seconds(conversation["updated_at"])),
             str(conversation["messages"]),
             conversation["model"] or conversation["tool"],
             conversation.get("found") or conversation["title"] or "",
@@ -75,16 +79,19 @@ def _print(listing: Json, *, as_json: bool) -> None:
         for conversation in listing["conversations"]
     ]
     if rows:
-        output.table(["conversation", "updated", "messages", "model", "title"], rows)
+        output.table(
+            ["conversation", "updated", "messages", "model", "title"], rows, shortened=("title", "model")
+        )
     else:
         output.message("No conversations.")
 
 
 @conversations.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", shell_complete=completers.conversations)
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
+    name = ids.conversation(name, connect.caller())
     with _archive() as archive:
         conversation = connect.run(archive.show(name))
     if as_json:
@@ -98,20 +105,23 @@ def show(name: str, as_json: bool) -> None:
         mark = f" · partial: {about['status']}" if about.get("partial") else ""
         output.answer(
             f"── {message['role']} {model}".rstrip()
-            + f" · {message['at'][:16]}{mark}\n{message['content']}\n\n"
+            + f" · {times.local(times.seconds(message['at']))}{mark}\n{message['content']}\n\n"
         )
     for job in conversation["unfinished"]:
         line = f"job {job['job_id']} {job['status']}: {job['title']}"
-        output.message(f"{line} (counsel jobs {job['job_id']} shows it)")
+        output.message(f"{line} (counsel jobs {ids.short(job['job_id'])} shows it)")
 
 
 @conversations.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", shell_complete=completers.conversations)
 @click.argument("folder", required=False, metavar="[DIR]")
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
-    caller = connect.caller(roots=ask_options.export_roots({"export": folder}))
+    from counsel.cli.ask_options import export_roots
+
+    caller = connect.caller(roots=export_roots({"export": folder}))
+    name = ids.conversation(name, caller)
     with _archive() as archive:
         written = connect.run(archive.export(name, str(Path(folder).absolute()) if folder else None, caller))
     if as_json:
@@ -121,7 +131,7 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
 
 
 @conversations.command()
-@click.argument("names", nargs=-1, required=True, metavar="ID…")
+@click.argument("names", nargs=-1, required=True, metavar="ID…", shell_complete=completers.conversations)
 @click.option(
     "-y",
     "--yes",
@@ -131,9 +141,13 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
 @json_option
 def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Delete conversations and their finished jobs. This cannot be undone."""
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise click.UsageError("Deleting needs confirmation: add --yes.")
+    caller = connect.caller()
+    names = tuple(dict.fromkeys(ids.conversation(name, caller, changes=True) for name in names))
     if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise click.UsageError("Deleting needs confirmation: add --yes.")
+        for name in names:
+            output.message(ids.described(name, caller))
         confirm(f"Delete {counted(len(names), 'conversation')} permanently?")
     with _archive() as archive:
         connect.run(archive.delete(*names))

@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from counsel.cli import ask_options, connect, json_option, live_output, output
+from counsel import amounts
+from counsel.cli import (
+    ask_options,
+    completers,
+    connect,
+    documents,
+    ids,
+    json_option,
+    live_output,
+    output,
+    times,
+)
 from counsel.cli.consensus import show, watch
 from counsel.errors import CounselError
 from counsel.job_events import Wait
 from counsel.mcp import render
 from counsel.requests import Engine
-from counsel.results import JobList, JobStatus
+from counsel.results import AnswerMetadata, Cancellation, JobList, JobStatus, JobSummary
+from counsel.types import Usage
+
+STATES = {
+    "processing": "running",
+    "completed": "done",
+    "completed_with_errors": "partly done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_DATE = re.compile(r"-20\d{6}$")  # of `claude-sonnet-4-5-20250929`
+_WIDE = 110  # columns that a terminal needs for all models of a consensus
 
 
 @click.command()
-@click.argument("job_id", required=False, metavar="[ID]")
+@click.argument("job_id", required=False, metavar="[ID]", shell_complete=completers.jobs)
 @click.option(
     "--follow",
     is_flag=True,
-    help="Show text as it arrives, until the job ends; in a pipe, the finished answer.",
+    help="Show text as it arrives, until the job ends; in a pipe, the finished answer. "
+    "Without ID: the job that runs, else the newest.",
 )
-@click.option("--history", is_flag=True, help="With ID: show the whole conversation.")
+@click.option("--history", is_flag=True, help="Show the whole conversation.")
 @click.option(
     "-n",
     "--limit",
@@ -44,19 +70,22 @@ def jobs(
     standalone: bool,
     as_json: bool,
 ) -> None:
-    """List the newest jobs, or show one job's partial text or result."""
-    if follow and not job_id:
-        raise click.UsageError("--follow needs the ID of a job.")
+    """List the newest jobs, or show one job: its progress, its partial text or its answer.
+
+    ID is the beginning of a job's id or of its conversation's, or `last`: the newest job of this folder.
+    """
     if stream and (as_json or not follow):
         raise click.UsageError("--stream needs --follow and cannot be combined with --json.")
+    if history and not (job_id or follow):
+        raise click.UsageError("--history needs the ID of a job.")
     caller = connect.caller()
-    if job_id is None:
+    if job_id is None and not follow:
         connect.run(_newest(caller, limit, standalone=standalone, as_json=as_json))
     elif follow:
         mode = {"history": history, "stream": stream, "standalone": standalone}
         connect.run(_to_the_end(job_id, caller, **mode, as_json=as_json))
     else:
-        connect.run(_so_far(job_id, caller, history=history, standalone=standalone, as_json=as_json))
+        connect.run(_so_far(job_id or "", caller, history=history, standalone=standalone, as_json=as_json))
 
 
 async def _newest(caller: Any, limit: int, *, standalone: bool, as_json: bool) -> None:
@@ -64,51 +93,110 @@ async def _newest(caller: Any, limit: int, *, standalone: bool, as_json: bool) -
         _list(await engine.recent(limit), as_json=as_json)
 
 
-async def _so_far(job_id: str, caller: Any, *, history: bool, standalone: bool, as_json: bool) -> None:
+async def _so_far(wanted: str, caller: Any, *, history: bool, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
+        job_id = await ids.job(engine, wanted, caller)
         status = await engine.status(job_id, full_history=history)
     if as_json:
-        output.document(status.to_json())
+        output.document(documents.status(status))
     else:
         _show(status)
 
 
 async def _to_the_end(
-    job_id: str, caller: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
+    wanted: str | None, caller: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
 ) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
+        if wanted is None:
+            job_id = await ids.newest_job(engine, caller)
+        else:
+            job_id = await ids.job(engine, wanted, caller)
         await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
         if as_json:
-            output.document((await engine.status(job_id, full_history=history)).to_json())
+            output.document(documents.status(await engine.status(job_id, full_history=history)))
+
+
+# ── the list ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _list(newest: JobList, *, as_json: bool) -> None:
     if as_json:
-        output.document(newest.to_json())
+        output.document(documents.jobs(newest))
         return
-    rows = [
-        [
-            job.job_id,
-            job.tool,
-            f"{job.status}: {_waits(job.waiting_for)}" if job.waiting_for else job.status,
-            f"{job.elapsed_seconds} s",
-            ", ".join(job.models),
-            job.title or "",
-        ]
-        for job in newest.jobs
-    ]
-    if rows:
-        output.table(["job", "tool", "status", "time", "models", "title"], rows)
+    width = output.width()
+    if newest.jobs:
+        output.table(
+            ["job", "when", "status", "took", "model", "cost", "title"],
+            [_row(job, width) for job in newest.jobs],
+            shortened=("title", "model"),
+        )
     else:
         output.message("No jobs yet. `counsel ask … --background` starts one.")
+
+
+def _row(job: JobSummary, width: int | None) -> list[str]:
+    """A terminal gets the beginning of the id, which every command takes; a pipe gets the whole."""
+    return [
+        job.job_id if width is None else ids.short(job.job_id),
+        times.ago(times.seconds(job.started_at)),
+        _state(job),
+        times.took(job.elapsed_seconds),
+        _models(job, brief=(width or _WIDE) < _WIDE),
+        _cost(job),
+        job.title or "",
+    ]
+
+
+def _state(job: JobSummary) -> str:
+    if job.waiting_for:
+        return "waiting"
+    done = f" {job.completed}/{job.total}" if job.is_open and job.total > 1 else ""
+    return STATES.get(job.status, job.status) + done
+
+
+def _models(job: JobSummary, *, brief: bool) -> str:
+    """The model that answered; of a consensus, and while none has answered, those that are asked."""
+    if job.model and brief:
+        return _DATE.sub("", job.model.removeprefix(f"{job.provider}/"))
+    if job.model:
+        return amounts.model(job.provider or "", job.model)
+    if brief and len(job.models) > 1:
+        return f"{job.models[0]} +{len(job.models) - 1}"
+    return ", ".join(job.models)
+
+
+def _with_outcome(job: JobStatus) -> JobStatus:
+    """The list has it from the database; of one job, its result or its error has it."""
+    about = job.result.metadata if job.result else None
+    if isinstance(about, AnswerMetadata):
+        return replace(
+            job, model=about.model, provider=about.provider, cost_usd=_known(about.usage, about.cost_usd)
+        )
+    if about:
+        return replace(job, cost_usd=_known(about.usage, about.cost_usd), cost_complete=about.cost_complete)
+    return replace(job, cost_usd=job.error.cost_usd) if job.error else job
+
+
+def _known(usage: Usage, cost: float | None) -> float | None:
+    return cost if usage.total or cost else None
+
+
+def _cost(job: JobSummary) -> str:
+    if job.is_open or (job.cost_usd is None and job.status in {"failed", "cancelled"}):
+        return ""
+    return amounts.dollars(job.cost_usd, complete=job.cost_complete)
+
+
+# ── one job ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
     try:
         await _follow(engine, job_id, stream=stream, as_json=as_json)
     except asyncio.CancelledError:  # Ctrl-C
+        name = ids.short(job_id)
         output.message(
-            f"\nThe job continues: `counsel jobs {job_id}` shows it, `counsel cancel {job_id}` stops it."
+            f"\nThe job continues: `counsel jobs {name}` shows it, `counsel cancel {name}` stops it."
         )
         raise
 
@@ -117,9 +205,12 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
     job = await engine.status(job_id)
     if as_json:
         await _until_done(engine, job.job_id)
-    elif not job.is_open:
+        return
+    if not job.is_open:
         _show(job)
-    elif job.tool == "consensus":
+        return
+    output.message(f"job {job.job_id}: {job.title or _models(job, brief=True)}")
+    if job.tool == "consensus":
         await watch(engine, job.job_id)
         show(await engine.wait(job.job_id))
     else:
@@ -138,12 +229,10 @@ def _waits(wait: Wait) -> str:
 
 
 def _show(job: JobStatus) -> None:
-    output.message(job.status_line)
-    if job.waiting_for:
-        output.message(_waits(job.waiting_for))
+    job = _with_outcome(job)
+    for name, value in _details(job):
+        output.message(f"{name:<14}{value}")
     states = job.models_status or ()
-    for state in states:
-        output.message(f"{state.model}: {state.status}")
     for message in job.history or ():
         output.answer(f"── {message.role}\n{message.content}\n\n")
     if job.result and job.history is None:
@@ -153,23 +242,69 @@ def _show(job: JobStatus) -> None:
         output.answer("".join(f"{section}\n\n" for section in sections))
     elif partial := job.partial or (job.error.partial if job.error else None):
         output.answer(partial + "\n")
+    if job.is_open:
+        output.message(f"`counsel jobs {ids.short(job.job_id)} --follow` shows the rest as it arrives.")
     if job.error and job.status == "failed":
         raise job.error
 
 
+def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
+    """What a person wants to know of a job, on stderr: its answer alone is on stdout."""
+    started = times.seconds(job.started_at)
+    yield "job", job.job_id
+    yield "status", _progress(job)
+    if job.waiting_for:
+        yield "", _waits(job.waiting_for)
+    for state in job.models_status or ():
+        yield "", f"{state.model}: {_WORDS.get(state.status, state.status)}"
+    yield "model", _models(job, brief=False)
+    if cost := _cost(job):
+        yield "cost", cost + (" (+: at least, some prices are not known)" if cost.endswith("+") else "")
+    yield "started", f"{times.local(started)} ({times.ago(started)})"
+    yield "conversation", job.id
+    if job.title:
+        yield "title", " ".join(job.title.split())
+
+
+_WORDS = {"processing": "answering", "completed": "answered"}
+
+
+def _progress(job: JobStatus) -> str:
+    state, duration = STATES.get(job.status, job.status), times.took(job.elapsed_seconds)
+    if not job.is_open:
+        return f"{state} after {duration}"
+    done = f", {job.completed} of {job.total} answered" if job.total > 1 else ""
+    return f"{state} for {duration}{done}"
+
+
+# ── cancel ───────────────────────────────────────────────────────────────────────────────────────────
+
+
 @click.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=completers.running_jobs)
 @connect.standalone_option
 @json_option
 def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
-    """Stop a job and its calls. ID is a job, or a conversation with one running job."""
+    """Stop a job and its calls. ID is a job, or a conversation with one running job.
+
+    The beginning of an id is enough; `last` is the job that runs in this folder.
+    """
     connect.run(_cancel(job_id, connect.caller(), standalone=standalone, as_json=as_json))
 
 
-async def _cancel(job_id: str, caller: Any, *, standalone: bool, as_json: bool) -> None:
+async def _cancel(wanted: str, caller: Any, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
-        outcome = await engine.cancel(job_id)
+        outcome = await engine.cancel(await ids.job(engine, wanted, caller, changes=True))
+    message = _outcome(outcome)
     if as_json:
-        output.document(outcome.to_json())
+        output.document(documents.cancelled(outcome, message))
     else:
-        output.message(outcome.message)
+        output.message(message)
+
+
+def _outcome(outcome: Cancellation) -> str:
+    if outcome.cancelled_at:
+        return f"Stopped {outcome.job_id}."
+    if outcome.status == "processing":
+        return f"{outcome.job_id} was told to stop; the process that runs it has not answered yet."
+    return f"Nothing to stop: {outcome.job_id} is {STATES.get(outcome.status, outcome.status)}."

@@ -19,8 +19,6 @@ from counsel.cli import tables
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from counsel.results import Accepted
-
 # Control characters (they move the cursor, change colours or the title), and those that reverse the order of letters.
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -138,16 +136,6 @@ def message(text: str) -> None:
         sys.stderr.write(sanitized(text) + "\n")
 
 
-def accepted(job: Accepted, *, as_json: bool) -> None:
-    """A background job was accepted: its id on stdout, what to do next on stderr."""
-    if as_json:
-        document(job.to_json())
-        return
-    line(job.job_id)
-    message(job.content)
-    message(f"`counsel jobs {job.job_id} --follow` shows it; `counsel cancel {job.job_id}` stops it")
-
-
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
@@ -170,7 +158,11 @@ def message_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None
         message(text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table that fits a terminal; in a pipe, aligned columns that are never cut."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, shortened: Sequence[str] = ()) -> None:
+    """A table that fits a terminal; in a pipe, aligned columns that are never cut.
+
+    `shortened`: columns that end in `…` on a narrow terminal, instead of wrapping.
+    """
     cells = [[sanitized(" ".join(cell.split())) for cell in row] for row in rows]
-    sys.stdout.write("".join(f"{line}\n" for line in tables.lines(columns, cells, width())))
+    lines = tables.lines(columns, cells, width(), shortened)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -13,7 +13,7 @@ import click
 from counsel import paths
 from counsel.agents.definitions import SCOPES, WITH_SERVERS, workspace_of
 from counsel.agents.server_format import Server
-from counsel.cli import json_option, output
+from counsel.cli import ListingGroup, completers, json_option, output
 from counsel.cli import servers_options as option
 from counsel.cli import servers_output as printing
 from counsel.configfiles.write.safewrite import Reader
@@ -22,11 +22,11 @@ from counsel.servers import fields, paste
 from counsel.servers.service import Servers
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ListingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def servers() -> None:
     """List, add, change and check the MCP servers of Claude Code, Codex, Gemini CLI, Cursor, OpenCode and VS Code.
 
-    Only the intended bytes of a file change; every write can be undone.
+    Without a verb: the list. Only the intended bytes of a file change; every write can be undone.
     """
     gc.disable()  # one ~/.claude.json can make a million objects: collecting garbage would double the run time
 
@@ -47,7 +47,7 @@ def list_(
 
 
 @servers.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completers.servers)
 @option.together(option.agent, option.any_scope, option.project, option.reveal)
 @json_option
 def show(
@@ -118,7 +118,7 @@ def add(
 
 
 @servers.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completers.servers)
 @option.command
 @option.places
 @option.server_fields
@@ -161,7 +161,7 @@ def update(
 
 
 @servers.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completers.servers)
 @option.places
 @option.dry_run
 @json_option
@@ -180,7 +180,7 @@ def remove(
 
 
 @servers.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completers.servers)
 @click.argument("to", metavar="NEW_NAME")
 @option.places
 @option.dry_run
@@ -201,7 +201,7 @@ def rename(
 
 
 @servers.command(short_help="Copy a server to other agents or scopes.")
-@click.argument("name")
+@click.argument("name", shell_complete=completers.servers)
 @click.option("--from", "source", required=True, metavar="AGENT[:SCOPE]", help="Source agent and scope.")
 @click.option(
     "--to", required=True, multiple=True, metavar="AGENT[:SCOPE]", help="Destination agent and scope [:user]."
@@ -270,12 +270,16 @@ for _name, _on, _help in (
     ("enable", True, "Enable a server, by each client's own mechanism."),
     ("disable", False, "Disable a server, by each client's own mechanism."),
 ):
-    _body = json_option(option.dry_run(option.any_places(click.argument("name")(_switch(enabled=_on)))))
+    _body = json_option(
+        option.dry_run(
+            option.any_places(click.argument("name", shell_complete=completers.servers)(_switch(enabled=_on)))
+        )
+    )
     servers.add_command(click.command(_name, help=_help)(_body))
 
 
 @servers.command(short_help="Connect to servers and list their tools.")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completers.servers)
 @option.together(option.agent, option.any_scope, option.project)
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds per server."

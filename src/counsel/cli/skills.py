@@ -12,7 +12,7 @@ import click
 
 from counsel.agents.definitions import WITH_SKILLS
 from counsel.agents.skill_format import SCOPES, Skill
-from counsel.cli import json_option, output
+from counsel.cli import ListingGroup, completers, json_option, output
 from counsel.cli import name_lists as names
 from counsel.cli.confirm import confirm
 from counsel.text import counted
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 MARKS = {"own": "yes", "shared": "shared", "missing": "-"}
 
 
-@click.group()
+@click.group(cls=ListingGroup)
 def skills() -> None:
-    """List, check and share the skills of all agents."""
+    """List, check and share the skills of all agents. Without a verb: the list."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may hold bytes that are not UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -153,7 +153,7 @@ def _matrix_line(row: Row, names: Sequence[str]) -> tuple[str, ...]:
 
 
 @skills.command(short_help="Show one skill and its problems.")
-@click.argument("name")
+@click.argument("name", shell_complete=completers.skills)
 @_agents
 @_scopes
 @_project
@@ -214,7 +214,7 @@ def _page(shown: Shown) -> str:
 
 
 @skills.command(short_help="Share a skill with other agents, or undo that.")
-@click.argument("name")
+@click.argument("name", shell_complete=completers.skills)
 @click.option(
     "--to",
     multiple=True,

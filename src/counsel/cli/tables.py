@@ -7,15 +7,26 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 _GAP = "  "
+_MIN_SHORTENED = 8  # characters of a shortened column that still says something
 _MIN_WIDTH = 12  # characters of a wrapped column that is still readable
 
 
-def lines(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
-    """Aligned columns. Without a width (in a pipe) nothing wraps: a row is a line."""
+def lines(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, shortened: Sequence[str] = ()
+) -> list[str]:
+    """Aligned columns. Without a width (in a pipe) nothing wraps: a row is a line.
+
+    `shortened`: columns that end in `…` where they do not fit, the first of them first, so that a row stays a line.
+    """
     table = [[column.upper() for column in columns], *map(list, rows)]
     natural = [max(map(cells, column)) for column in zip(*table, strict=True)]
     if width is None:
         return [_joined(row, natural) for row in table]
+    if short := _shortened(natural, [columns.index(name) for name in shortened], width):
+        return [
+            _joined([ended(cell, size) for cell, size in zip(row, short, strict=True)], short)
+            for row in table
+        ]
     if fitted := _fitted(natural, width):
         return [line for row in table for line in _folded(row, fitted)]
     # no space beside the first column: the others are below it
@@ -24,6 +35,29 @@ def lines(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | No
     return [
         line for first, *others in table for line in (first, *(_GAP + text for text in _folded(others, rest)))
     ]
+
+
+def _shortened(natural: Sequence[int], columns: Sequence[int], width: int) -> list[int] | None:
+    """Widths that fit; None if these columns would be too narrow to read."""
+    widths = list(natural)
+    for column in columns:
+        over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+        widths[column] = min(widths[column], max(_MIN_SHORTENED, widths[column] - max(0, over)))
+    fits = sum(widths) + len(_GAP) * (len(widths) - 1) <= width
+    return widths if columns and fits else None
+
+
+def ended(text: str, width: int) -> str:
+    """The text, or its first words and `…`."""
+    if cells(text) <= width:
+        return text
+    kept = ""
+    for char in text:
+        if cells(kept) + cells(char) >= width:
+            break
+        kept += char
+    words = kept.rpartition(" ")[0].rstrip() if not text[len(kept)].isspace() else kept.rstrip()
+    return f"{words if cells(words) * 2 > width else kept}…"
 
 
 def _fitted(natural: Sequence[int], width: int, first: int = 1) -> list[int] | None:

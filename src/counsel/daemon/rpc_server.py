@@ -252,7 +252,7 @@ class RpcServer:
         return (await self.engine.status(params["any_id"], full_history=params["full_history"])).to_json()
 
     async def _recent(self, _: int, params: _Recent) -> dict[str, object]:
-        return (await self.engine.recent(params["limit"])).to_json()
+        return (await self.engine.recent(params["limit"])).to_json(outcomes=True)
 
     async def _cancel(self, _: int, params: _AnyId) -> dict[str, object]:
         result = await self.engine.cancel(params["any_id"])

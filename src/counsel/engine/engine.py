@@ -214,7 +214,10 @@ class Engine:
 
     async def recent(self, limit: int = 10) -> JobList:
         jobs = await self.store.recent_jobs(limit)
-        return JobList(tuple([results.summary(job, await self._waiting(job)) for job in jobs]))
+        outcomes = await self.store.outcomes([job.id for job in jobs])
+        return JobList(
+            tuple([results.summary(job, await self._waiting(job), outcomes.get(job.id)) for job in jobs])
+        )
 
     async def jobs(
         self, limit: int, chosen: JobFilter, cursor: str | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # `counsel conversations` and `usage` need none of it
     from counsel.engine.jobs.events import Live
     from counsel.engine.jobs.model import Job
     from counsel.engine.store.model import Reply
-    from counsel.engine.store.records import JobDetail, JobRecord, Message
+    from counsel.engine.store.records import JobDetail, JobOutcome, JobRecord, Message
 
 ICONS = {
     "processing": "⏳ PROCESSING",
@@ -140,9 +140,18 @@ def _made(kind: type[_S], job: JobRecord, waiting_for: Wait | None, **more: Any)
     )
 
 
-def summary(job: JobRecord, waiting_for: Wait | None) -> JobSummary:
+def summary(job: JobRecord, waiting_for: Wait | None, outcome: JobOutcome | None = None) -> JobSummary:
     """One line of the list of jobs."""
-    return _made(JobSummary, job, waiting_for)
+    return _made(JobSummary, job, waiting_for, **(_answered(outcome) if outcome else {}))
+
+
+def _answered(outcome: JobOutcome) -> dict[str, Any]:
+    return {
+        "model": outcome.model,
+        "provider": outcome.provider,
+        "cost_usd": outcome.cost if outcome.tokens or outcome.cost else None,
+        "cost_complete": outcome.cost_complete,
+    }
 
 
 def status(

@@ -69,6 +69,10 @@ class JobSummary:
     title: str | None = None
     summary: str | None = None
     waiting_for: Wait | None = None
+    model: str | None = None  # that answered
+    provider: str | None = None
+    cost_usd: float | None = None  # of a job that has ended
+    cost_complete: bool = True  # False: some price is not known
 
     @property
     def is_open(self) -> bool:
@@ -94,6 +98,13 @@ class JobSummary:
         }
         return shown | without_empty(completed_at=self.completed_at, title=self.title, summary=self.summary)
 
+    def outcome(self) -> dict[str, object]:
+        """Who answered, at what cost: for programs. Agents' lists of jobs stay short."""
+        shown = without_empty(model=self.model, provider=self.provider)
+        if self.cost_usd is not None:
+            shown["cost_usd"] = self.cost_usd
+        return shown if self.cost_complete else {**shown, "cost_complete": False}
+
     def _wait(self) -> dict[str, object]:
         return {"waiting_for": self.waiting_for.to_json()} if self.waiting_for else {}
 
@@ -118,6 +129,10 @@ def _summary(shown: Json) -> Json:
         "title": shown.get("title"),
         "summary": shown.get("summary"),
         "waiting_for": _wait(shown),
+        "model": shown.get("model"),
+        "provider": shown.get("provider"),
+        "cost_usd": shown.get("cost_usd"),
+        "cost_complete": shown.get("cost_complete", True),
     }
 
 
@@ -197,7 +212,10 @@ class JobList:
     def content(self) -> Json:
         return self.document if self.document is not None else {"jobs": listed(self.jobs)}
 
-    def to_json(self) -> Json:
+    def to_json(self, *, outcomes: bool = False) -> Json:
+        """`outcomes`: with the model that answered and the cost of each."""
+        if outcomes:
+            return {"content": {"jobs": [job.to_json() | job.outcome() for job in self.jobs]}}
         return {"content": self.content}
 
     @classmethod

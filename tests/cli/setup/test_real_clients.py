@@ -167,7 +167,7 @@ def test_claude_asks_codex_through_counsel(agents: RealAgents, fake_process: Fak
     assert agents.claude("please ask codex")["result"] == "Codex answered."
     assert "It is 42." in tool_results(fake_process, "anthropic")
     assert "What is six by seven?" in fake_process.wait_for(vendor="openai-responses")[0]["text"]
-    (job,) = json.loads(agents.counsel("jobs", "--json"))["content"]["jobs"]
+    (job,) = json.loads(agents.counsel("jobs", "--json"))["jobs"]
     assert (job["tool"], job["models"], job["status"]) == ("askModel", ["codex"], "completed")
     # the same tag again: the thread goes on, in Codex's own session
     agents.claude("ask again")
@@ -301,7 +301,7 @@ def test_a_call_past_the_clients_limit_is_answered_with_its_job(
     fake_process.script(vendor=vendor, tool_calls=[CALLS[vendor]], text="I see.", times=None, **which)
     fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
     run(agents, Path(agents.env["HOME"], file) if file else None)
-    (job,) = json.loads(agents.counsel("jobs", "--json"))["content"]["jobs"]
+    (job,) = json.loads(agents.counsel("jobs", "--json"))["jobs"]
     assert job["status"] == "processing"
     shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
     assert "continues in the background" in shown

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
+    from counsel.engine.store.sqlite.lookup import Lookup
 
 DATABASE = "counsel.db"
 
@@ -16,3 +17,10 @@ def open_store(home: Path) -> Store:
     from counsel.engine.store.sqlite.store import SqliteStore  # which imports this package
 
     return SqliteStore(home / DATABASE)
+
+
+def open_lookup(home: Path) -> Lookup:
+    """Ids of a COUNSEL_HOME, without opening its store: quick, and nothing is written."""
+    from counsel.engine.store.sqlite.lookup import Lookup
+
+    return Lookup(home / DATABASE)

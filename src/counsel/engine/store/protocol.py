@@ -24,6 +24,7 @@ from counsel.engine.store.records import (
     JobEnd,
     JobEnding,
     JobFilter,
+    JobOutcome,
     JobRecord,
     JobStanding,
     Message,
@@ -103,6 +104,9 @@ class JobStore(Protocol):
 
     async def jobs_page(self, limit: int, chosen: JobFilter, cursor: str | None = None) -> Page[JobRecord]:
         """Newest first. Raises `InvalidArgument` for a cursor that is not a page's `next`."""
+
+    async def outcomes(self, jobs: Collection[str]) -> dict[str, JobOutcome]:
+        """Of those that have ended."""
 
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
         """All that have not ended. Of one conversation: in the order of its turns."""

@@ -144,6 +144,28 @@ class JobEnding:
     title: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """Who answered a job that has ended, and what it cost."""
+
+    model: str | None  # None: several models, or none
+    provider: str | None
+    cost: float | None
+    cost_complete: bool
+    tokens: int  # 0: not reported
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A job or a conversation that an id names."""
+
+    id: str
+    title: str | None
+    at: float  # a job's start, a conversation's last use
+    status: str  # of a job
+    conversation: str
+
+
 # ── conversations ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from counsel.engine.store.protocol import Store
-from counsel.engine.store.records import Fence, JobDetail, LostJob
+from counsel.engine.store.records import Fence, JobDetail, JobOutcome, LostJob
 from counsel.job_events import Noticed, TextAdded
+from counsel.results import ChatResult, ConsensusResult
 from support.stored import DAY, answer, completed, fence, messages_then, new_job, reply, stopped, turn, usage
 
 
@@ -372,6 +373,25 @@ async def test_recent_jobs_are_newest_first(store: Store) -> None:
     await store.finish(fence(jobs[1]), completed(jobs[1]))
     assert [job.id for job in await store.recent_jobs(2)] == [jobs[1].id, jobs[2].id]
     assert [job.id for job in await store.open_jobs()] == [jobs[0].id, jobs[2].id]
+
+
+async def test_outcomes_say_who_answered_and_what_it_cost(store: Store) -> None:
+    answered, several, failed, running = (new_job() for _ in range(4))
+    for job in (answered, several, failed, running):
+        await store.submit(job)
+    about = {"model": "gpt-5", "provider": "openai", "cost_usd": 0.5, "usage": {"total_tokens": 7}}
+    totals = {"cost_usd": 0.25, "cost_complete": False, "usage": {"input_tokens": 9}}
+    chat = ChatResult.from_json({"content": "yes", "metadata": about})
+    consensus = ConsensusResult.from_json({"phases": {}, "metadata": totals})
+    await store.finish(fence(answered), completed(answered, result=lambda _: chat))
+    await store.finish(fence(several), completed(several, result=lambda _: consensus))
+    await store.finish(fence(failed), stopped(failed, cost_usd=0.125, usage={"total_tokens": 3}))
+    assert await store.outcomes([answered.id, several.id, failed.id, running.id, "nothing"]) == {
+        answered.id: JobOutcome("gpt-5", "openai", 0.5, True, 7),
+        several.id: JobOutcome(None, None, 0.25, False, 9),
+        failed.id: JobOutcome(None, None, 0.125, True, 3),
+    }
+    assert await store.outcomes([]) == {}
 
 
 async def test_the_newest_job_of_a_conversation(store: Store) -> None:

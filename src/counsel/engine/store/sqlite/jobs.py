@@ -25,6 +25,7 @@ from counsel.engine.store.records import (
     JobEnd,
     JobEnding,
     JobFilter,
+    JobOutcome,
     JobRecord,
     JobStanding,
     JobStopped,
@@ -42,6 +43,14 @@ _COLUMNS = [field.name for field in fields(JobRecord)]
 _RECORD = ", ".join(_COLUMNS)
 _BACKGROUND, _CANCEL, _MODELS = map(_COLUMNS.index, ("background", "cancel", "models"))
 _CREATED = _COLUMNS.index("created")
+# Not the whole result: SQLite reads the few values of a long answer in a fraction of the time that Python needs.
+_OUTCOMES = (
+    "SELECT id, json_extract(result, '$.metadata.model'), json_extract(result, '$.metadata.provider'), "
+    "COALESCE(json_extract(result, '$.metadata.cost_usd'), json_extract(error, '$.cost_usd')), "
+    "COALESCE(json_extract(result, '$.metadata.cost_complete'), 1), "
+    "COALESCE(json_extract(result, '$.metadata.usage.total_tokens'), json_extract(error, '$.usage.total_tokens')) "
+    "FROM jobs WHERE status != 'processing' AND id IN ({})"
+)
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _MOST_VALUES = 500  # in one statement
 
@@ -150,6 +159,15 @@ class Jobs:
         shown = rows[:limit]
         following = paging.cursor(shown[-1][_CREATED], shown[-1][-1]) if len(rows) > limit else None
         return Page([_record(row[:-1]) for row in shown], following)
+
+    async def outcomes(self, jobs: Collection[str]) -> dict[str, JobOutcome]:
+        wanted, outcomes = list(jobs), dict[str, JobOutcome]()
+        for start in range(0, len(wanted), _MOST_VALUES):
+            some = wanted[start : start + _MOST_VALUES]
+            rows = await self.database.search(_OUTCOMES.format(",".join("?" * len(some))), *some)
+            for name, model, provider, cost, complete, tokens in rows:
+                outcomes[name] = JobOutcome(model, provider, cost, bool(complete), tokens or 0)
+        return outcomes
 
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
         if conversation is None:

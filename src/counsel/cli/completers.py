@@ -1,0 +1,155 @@
+"""What the shell completes beside commands and options: models, agents, servers, skills, jobs and conversations.
+
+Reads files only: no daemon, no agent and no model starts, and nothing is written. A candidate's help, such as a job's
+title, is text from elsewhere: control characters would end the line that the shell reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from click.shell_completion import CompletionItem
+
+from counsel import paths
+from counsel.errors import CounselError
+
+if TYPE_CHECKING:
+    import click
+
+    from counsel.engine.store.records import Entry
+    from counsel.engine.store.sqlite.lookup import Lookup
+
+LAST = "last"
+_LONGEST_HELP = 70
+_MOST = 50
+
+Completer = Callable[["click.Context", "click.Parameter", str], list[CompletionItem]]
+
+
+def _item(value: str, help_: str | None = None) -> CompletionItem:
+    words = "".join(char if char.isprintable() else " " for char in help_ or "").split()
+    return CompletionItem(value, help=" ".join(words)[:_LONGEST_HELP] or None)
+
+
+def _quietly(candidates: Callable[[str], Iterable[CompletionItem]]) -> Completer:
+    """A file that cannot be read gives no candidates: the shell has no place for an error."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        with contextlib.suppress(CounselError, OSError, ValueError):
+            return list(candidates(incomplete))
+        return []
+
+    return complete
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _models(incomplete: str) -> Iterator[CompletionItem]:
+    """The models and agents that can be asked; behind a comma, too."""
+    from counsel import settings
+    from counsel.agents.definitions import ASKABLE
+    from counsel.models.catalog import Catalog
+
+    before, comma, prefix = incomplete.rpartition(",")
+    rows = Catalog.load(settings.load()).models()
+    names = [name for row in rows if row.available for name in (row.model.id, *row.model.aliases)]
+    for name in dict.fromkeys(("auto", *ASKABLE, *names)):
+        if name.startswith(prefix):
+            yield _item(f"{before}{comma}{name}")
+
+
+models = _quietly(_models)
+
+
+# ── jobs and conversations ───────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def _lookup() -> Iterator[Lookup]:
+    from counsel import settings
+    from counsel.engine.store import open_lookup
+
+    lookup = open_lookup(settings.load().home)
+    try:
+        yield lookup
+    finally:
+        lookup.close()
+
+
+def _ids(incomplete: str, entries: Iterable[Entry]) -> Iterator[CompletionItem]:
+    """Short ids as lists show them; whole ones once the word begins like one."""
+    from counsel.cli import ids
+
+    if LAST.startswith(incomplete):
+        yield _item(LAST, "the newest")
+    for entry in entries:
+        name = entry.id if "_" in incomplete or len(incomplete) > ids.SHORT else ids.short(entry.id)
+        if (
+            len(incomplete) > ids.SHORT
+            and "_" not in incomplete
+            and entry.id != (short := ids.short(entry.id))
+        ):
+            name = entry.id[entry.id.index(short) :]
+        if name.startswith(incomplete):
+            yield _item(name, entry.title)
+
+
+def _jobs(incomplete: str, *, running: bool = False) -> Iterator[CompletionItem]:
+    with _lookup() as lookup:
+        prefix = incomplete if "_" in incomplete else f"job_{incomplete}"
+        entries = lookup.jobs(prefix, _MOST)
+    yield from _ids(incomplete, [entry for entry in entries if not running or entry.status == "processing"])
+
+
+def _conversations(incomplete: str) -> Iterator[CompletionItem]:
+    with _lookup() as lookup:
+        if not incomplete:
+            entries = lookup.conversations("", _MOST)
+        else:
+            kinds = ("",) if "_" in incomplete else ("", "conv_", "consensus_", "ask_")
+            entries = [
+                entry for kind in kinds for entry in lookup.conversations(f"{kind}{incomplete}", _MOST)
+            ]
+    yield from _ids(incomplete, dict.fromkeys(entries))
+
+
+jobs = _quietly(_jobs)
+running_jobs = _quietly(lambda incomplete: _jobs(incomplete, running=True))
+conversations = _quietly(_conversations)
+
+
+# ── servers and skills ───────────────────────────────────────────────────────────────────────────────
+
+
+def _servers(incomplete: str) -> Iterator[CompletionItem]:
+    from counsel.agents.definitions import WITH_SERVERS, workspace_of
+    from counsel.run_paths import home
+    from counsel.servers.service import Servers
+
+    here = Servers(workspace_of(os.environ, Path(paths.current_folder())), Path(home(os.environ)))
+    agents: dict[str, list[str]] = {}
+    for row in here.listing(WITH_SERVERS, None).servers:
+        agents.setdefault(row.server.name, []).append(row.agent)
+    for name in sorted(agents):
+        if name.startswith(incomplete):
+            yield _item(name, ", ".join(dict.fromkeys(agents[name])))
+
+
+def _skills(incomplete: str) -> Iterator[CompletionItem]:
+    from counsel.skills.discover import list_skills
+
+    descriptions: dict[str, Any] = {}
+    for skill in list_skills().skills:
+        descriptions.setdefault(skill.name, skill.description)
+    for name in sorted(descriptions):
+        if name.startswith(incomplete):
+            yield _item(name, descriptions[name])
+
+
+servers = _quietly(_servers)
+skills = _quietly(_skills)

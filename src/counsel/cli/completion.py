@@ -1,0 +1,41 @@
+"""`counsel completion`: a shell's script for completing commands, options, models, ids and names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from counsel.cli import COMPLETING, cli, output
+
+INSTALL = {
+    "bash": 'eval "$(counsel completion bash)"                # in ~/.bashrc; needs bash 4.4 or newer',
+    "zsh": 'eval "$(counsel completion zsh)"                 # in ~/.zshrc, below compinit',
+    "fish": "counsel completion fish | source                # in ~/.config/fish/config.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(sorted(INSTALL)), metavar="bash|zsh|fish")
+def completion(shell: str) -> None:
+    """Print a script that completes counsel's commands in bash, zsh or fish.
+
+    It completes commands, options and their choices, models, agents, servers, skills, jobs and conversations. zsh and
+    fish also show titles. Completing reads files only; it starts no daemon and asks no model.
+
+    \b
+    eval "$(counsel completion bash)"     in ~/.bashrc (bash 4.4 or newer)
+    eval "$(counsel completion zsh)"      in ~/.zshrc, below compinit
+    counsel completion fish | source      in ~/.config/fish/config.fish
+    """
+    output.answer(script(shell))
+
+
+def script(shell: str) -> str:
+    """click's script. Not its `source()`, which starts bash to look at its version."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    completer = kind(cli, {}, "counsel", COMPLETING)
+    template = completer.source_template % completer.source_vars()
+    # click's script for fish would cut `claude,codex` and titles at their first comma
+    template = template.replace('string split ","', 'string split -m 1 ","')
+    return f"# counsel's completion for {shell}. To install it:\n#   {INSTALL[shell]}\n{template}\n"

@@ -1,0 +1,29 @@
+"""The engine's hints in the command line's words. Agents read the same errors with the names of their tools' arguments.
+
+Whole phrases are replaced, never single words: a file or a model that a user named may be called like an argument.
+`tests/cli/test_wording.py` finds phrases that are missing here.
+"""
+
+from __future__ import annotations
+
+OPTIONS = {
+    "use_websearch": "--web",
+    "reasoning_effort": "--effort",
+    "media_resolution": "--media-resolution",
+    "temperature": "--temperature",
+    "verbosity": "--verbosity",
+}
+_PHRASES = (
+    ("check_status without an id (or `counsel jobs`) lists the newest", "`counsel jobs` lists the newest"),
+    ("Name the one that you mean by its job_id.", "Name the job that you mean by its own id."),
+    (", or leave continuation_id out", ", or leave -c out"),
+    ("leave continuation_id out to start afresh", "without -c a new one starts"),
+    ("Start a new one (leave continuation_id out)", "Start a new one (without -c)"),
+    ("` (or cancel_job) lets the conversation", "` lets the conversation"),
+)
+
+
+def in_cli_words(text: str) -> str:
+    for phrase, words in _PHRASES:
+        text = text.replace(phrase, words)
+    return text

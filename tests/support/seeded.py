@@ -1,0 +1,70 @@
+"""A COUNSEL_HOME with finished jobs, written without asking a model."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from counsel.engine.store import open_store
+from counsel.results import ChatResult
+from support.stored import completed, fence, new_job
+
+TAIL = "-0000-4000-8000-000000000000"
+
+
+@dataclass(frozen=True)
+class Seed:
+    job: str  # the first eight digits of its id
+    conversation: str  # the same, or a name
+    project: Path
+    title: str = "Is it safe?"
+    answer: str = "yes"
+    age: float = 60.0  # seconds
+    model: str = "gpt-5"
+    provider: str = "openai"
+    cost: float | None = 0.0042
+
+    @property
+    def job_id(self) -> str:
+        return f"job_{self.job}{TAIL}"
+
+    @property
+    def conversation_id(self) -> str:
+        digits = set("0123456789abcdef")
+        is_generated = len(self.conversation) == 8 and set(self.conversation) <= digits
+        return f"conv_{self.conversation}{TAIL}" if is_generated else self.conversation
+
+
+def seed(home: Path, *seeds: Seed) -> None:
+    async def write() -> None:
+        store = open_store(home)
+        for each in sorted(seeds, key=lambda each: -each.age):
+            await _write(store, each)
+        await store.close()
+
+    home.mkdir(parents=True, exist_ok=True)
+    asyncio.run(write())
+
+
+async def _write(store: Any, each: Seed) -> None:
+    job = new_job(
+        each.conversation_id,
+        id=each.job_id,
+        project=str(each.project.resolve()),
+        created=time.time() - each.age,
+        title=each.title,
+    )
+    await store.submit(job)
+    about = {
+        "model": each.model,
+        "provider": each.provider,
+        "usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7},
+        "cost_usd": each.cost,
+    }
+    continuation = {"id": each.conversation_id}
+    shown = {"content": each.answer, "continuation": continuation, "metadata": about, "job_id": each.job_id}
+    result = ChatResult.from_json(shown)
+    await store.finish(fence(job), completed(job, each.answer, result=lambda _: result))
